@@ -1,0 +1,23 @@
+"""The protocol between controller, agent, shim, gateway and rank.
+
+Standard library only and Python 3.9, because the agent, which is shipped to bare machines, speaks it.
+Every conversation is a sequence of frames (``frames``), every frame a JSON object, every object one of
+the frozen messages of this package (``codec``). Each connection opens with ``Hello``; a side speaks its
+own version and the one before.
+
+==============  =====================================================
+module          conversation
+==============  =====================================================
+``launch``      what a rank is told, and what it reports to its shim
+``node``        controller and agent; agent and shim
+``generation``  gateway and rank 0
+``group``       rank 0 and the other ranks of its group
+``admin``       command line and controller
+==============  =====================================================
+"""
+
+from __future__ import annotations
+
+VERSION = 1
+SPOKEN = (1,)
+"""Versions that this side understands, newest first: N and, once there is one, N-1."""

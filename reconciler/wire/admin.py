@@ -1,0 +1,91 @@
+"""Command line and controller, over ``controller.sock`` (mode 0600: whoever can open it is an administrator).
+
+Requests and answers are paired as in ``node``: ``"id": n`` and ``"reply": n``. What is read comes as
+plain JSON in ``Answer.body``: it is what ``-o json`` prints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+from .codec import Hello, Refused, message, vocabulary
+from .launch import RankId
+
+
+@message("get")
+@dataclasses.dataclass(frozen=True)
+class Get:
+    """Objects as ``{"revision", "items": [{apiVersion, kind, metadata, spec, status}]}``.
+
+    ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds.
+    """
+
+    kind: Optional[str] = None
+    name: Optional[str] = None
+
+
+@message("plan")
+@dataclasses.dataclass(frozen=True)
+class ShowPlan:
+    """What the loop would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
+
+
+@message("events")
+@dataclasses.dataclass(frozen=True)
+class ListEvents:
+    """Events with ids above ``after``, oldest first, as ``{"items": [...], "last": id}``.
+
+    With ``wait_seconds`` an empty answer is held back until there is one or the time is over.
+    """
+
+    after: int = 0
+    limit: int = 1000
+    kind: Optional[str] = None
+    name: Optional[str] = None
+    wait_seconds: float = 0.0
+
+
+@message("rank_log")
+@dataclasses.dataclass(frozen=True)
+class ReadRankLog:
+    """Output of a rank, as ``{"text", "offset"}``."""
+
+    id: RankId
+    bytes_max: int
+    offset: Optional[int] = None
+
+
+@message("status")
+@dataclasses.dataclass(frozen=True)
+class ShowStatus:
+    """The controller itself: ``{"version", "pid", "revision", "source", "endpoint", "settled"}``."""
+
+
+@message("look")
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """Look again at ``name`` (``source`` after a push). ``at``: the sender's own time stamp."""
+
+    name: str
+    at: Optional[float] = None
+
+
+@message("stop")
+@dataclasses.dataclass(frozen=True)
+class Stop:
+    """Stop every rank and every local agent, then end the controller. For ``up`` in the foreground."""
+
+
+CONTROLLER_HEARS_OF_CLI = vocabulary(Hello, Get, ShowPlan, ListEvents, ReadRankLog, ShowStatus, Look, Stop)
+
+
+@message("answer")
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The answer to every request."""
+
+    body: Any
+
+
+CLI_HEARS = vocabulary(Hello, Refused, Answer)

@@ -1,0 +1,107 @@
+"""Frames: a 4-byte big-endian length, then that many bytes of UTF-8 JSON holding one object.
+
+The same few lines serve blocking sockets (shim, follower ranks), selectors (agent) and asyncio
+(controller, gateway), because the decoder knows nothing of how bytes arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from typing import Any, Dict, List, Mapping, Optional
+
+from .codec import WireError
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""No frame is longer: a prompt of a million characters fits, a runaway peer does not."""
+
+_HEADER = struct.Struct(">I")
+
+
+def encode(frame: Mapping[str, Any]) -> bytes:
+    """One frame as bytes. Raises ``WireError`` when it is longer than ``FRAME_BYTES_MAX``."""
+    body = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
+        "utf-8", "surrogatepass"
+    )
+    if len(body) > FRAME_BYTES_MAX:
+        raise WireError("frame of {} bytes, the most is {}".format(len(body), FRAME_BYTES_MAX))
+    return _HEADER.pack(len(body)) + body
+
+
+class Decoder:
+    """Bytes in, whole frames out. Keeps at most one unfinished frame."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> List[Dict[str, Any]]:
+        """The frames that ``chunk`` completes. Raises ``WireError`` for a frame that is none."""
+        self._buffer += chunk
+        frames: List[Dict[str, Any]] = []
+        while len(self._buffer) >= _HEADER.size:
+            (length,) = _HEADER.unpack_from(self._buffer)
+            _check(length)
+            end = _HEADER.size + length
+            if len(self._buffer) < end:
+                break
+            frames.append(_parse(bytes(self._buffer[_HEADER.size : end])))
+            del self._buffer[:end]
+        return frames
+
+
+def _check(length: int) -> None:
+    if length > FRAME_BYTES_MAX:
+        raise WireError("frame of {} bytes, the most is {}".format(length, FRAME_BYTES_MAX))
+
+
+def _parse(body: bytes) -> Dict[str, Any]:
+    try:
+        frame = json.loads(body.decode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        raise WireError("not JSON: {}".format(error)) from None
+    if not isinstance(frame, dict):
+        raise WireError("expected an object, got {}".format(type(frame).__name__))
+    return frame
+
+
+def receive(sock: socket.socket) -> Optional[Dict[str, Any]]:
+    """The next frame of a blocking socket, or None when the peer has closed it between frames."""
+    header = _exactly(sock, _HEADER.size)
+    if header is None:
+        return None
+    (length,) = _HEADER.unpack(header)
+    _check(length)
+    body = _exactly(sock, length)
+    if body is None and length:
+        raise WireError("connection closed within a frame")
+    return _parse(body or b"")
+
+
+def _exactly(sock: socket.socket, count: int) -> Optional[bytes]:
+    chunks = bytearray()
+    while len(chunks) < count:
+        chunk = sock.recv(count - len(chunks))
+        if not chunk:
+            if chunks:
+                raise WireError("connection closed within a frame")
+            return None
+        chunks += chunk
+    return bytes(chunks)
+
+
+async def read(reader: asyncio.StreamReader) -> Optional[Dict[str, Any]]:
+    """The next frame of a stream, or None when the peer has closed it between frames."""
+    try:
+        header = await reader.readexactly(_HEADER.size)
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise WireError("connection closed within a frame") from None
+        return None
+    (length,) = _HEADER.unpack(header)
+    _check(length)
+    try:
+        return _parse(await reader.readexactly(length))
+    except asyncio.IncompleteReadError:
+        raise WireError("connection closed within a frame") from None

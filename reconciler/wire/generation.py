@@ -1,0 +1,171 @@
+"""Gateway and rank 0: the internal request, and the typed events that answer it.
+
+Many requests share a connection; frames name theirs by ``request``. Events carry token ids beside the
+text, never OpenAI's JSON: so the gateway can speak several dialects, and can continue an answer on
+another group after a failure (``Generate.resume``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Mapping, Optional, Tuple
+
+from .codec import Hello, message, vocabulary
+
+# --- gateway to rank 0 -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen. ``temperature`` 0 is greedy, and then nothing else matters."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 is off."""
+    min_p: float = 0.0
+    seed: int = 0
+    """The gateway draws one where the client gave none: with it an answer can be continued elsewhere."""
+
+
+@message("generate")
+@dataclasses.dataclass(frozen=True)
+class Generate:
+    """One answer to produce."""
+
+    request: str
+    messages: Tuple[Mapping[str, Any], ...]
+    """In the shape chat templates take: role, content (text), tool_calls, tool_call_id, name."""
+    tools: Tuple[Mapping[str, Any], ...] = ()
+    tokens_max: Optional[int] = None
+    """None: as many as the context leaves."""
+    stop: Tuple[str, ...] = ()
+    sampling: Sampling = Sampling()
+    resume: Tuple[int, ...] = ()
+    """Token ids of this answer that another group has already produced and the gateway has received.
+
+    They are taken as generated, count against ``tokens_max``, and are not reported again; text that they
+    complete only together with later tokens is.
+    """
+
+
+@message("cancel")
+@dataclasses.dataclass(frozen=True)
+class Cancel:
+    """Stop working on a request. Its answer is a ``Finished`` with reason ``cancelled``, or none at all."""
+
+    request: str
+
+
+RANK_HEARS = vocabulary(Hello, Generate, Cancel)
+
+# --- rank 0 to gateway -----------------------------------------------------------------------------
+
+
+@message("accepted")
+@dataclasses.dataclass(frozen=True)
+class Accepted:
+    """The request fits the context and is queued."""
+
+    request: str
+    prompt_tokens: Tuple[int, ...]
+
+
+@message("prefill")
+@dataclasses.dataclass(frozen=True)
+class Prefill:
+    """Prompt tokens processed so far."""
+
+    request: str
+    done: int
+    total: int
+
+
+@message("delta")
+@dataclasses.dataclass(frozen=True)
+class Delta:
+    """Tokens produced by one step. ``text`` may be empty (an unfinished character, tool markup)."""
+
+    request: str
+    tokens: Tuple[int, ...]
+    text: str = ""
+    reasoning: str = ""
+
+
+@message("tool_call")
+@dataclasses.dataclass(frozen=True)
+class ToolCall:
+    """A whole tool call; ``arguments`` is JSON text, as the model meant it."""
+
+    request: str
+    index: int
+    name: str
+    arguments: str
+
+
+@message("finished")
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """The last event of a request. ``reason``: ``stop``, ``length``, ``tool_calls`` or ``cancelled``."""
+
+    request: str
+    reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    """Includes those of ``Generate.resume``."""
+
+
+@message("failed")
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """The last event of a request that could not be answered.
+
+    ``code``: ``context_length_exceeded``, ``invalid_request`` (the template or tools do not work out),
+    ``overloaded`` (queue full), ``draining`` (this rank is being stopped; ask another) or
+    ``internal``.
+    """
+
+    request: str
+    code: str
+    text: str
+    parameter: Optional[str] = None
+
+
+GATEWAY_HEARS = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed)
+
+# --- controller to gateway: the routes file --------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """Rank 0 of one group that is proven to answer."""
+
+    replica: int
+    epoch: int
+    socket: str
+    node: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """A model that clients may name. Without backends its group is being formed: requests are held."""
+
+    model: str
+    aliases: Tuple[str, ...]
+    context: int
+    created: int
+    """Seconds since the Unix epoch."""
+    backends: Tuple[Backend, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Routes:
+    """The routes file: one JSON object, replaced atomically."""
+
+    version: int
+    sequence: int
+    listen: str
+    """``host:port`` of the Gateway's spec."""
+    hold_seconds: float
+    """How long a request may wait for a group before 503."""
+    routes: Tuple[Route, ...] = ()

@@ -1,0 +1,69 @@
+"""Rank 0 and the other ranks of its group: the control channel.
+
+A TCP connection from every other rank to rank 0 on the group's own link, opened before MLX's and kept as
+long as the group lives. It does what collectives cannot: wait without spinning, notice a dead peer at
+once, and say before a step what the step is. The ranks then do the same operations in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Tuple
+
+from .codec import message, vocabulary
+from .generation import Sampling
+
+
+@message("join")
+@dataclasses.dataclass(frozen=True)
+class Join:
+    """The first frame of a rank: who it is, proof that it belongs, and what must be equal on all ranks."""
+
+    rank: int
+    epoch: int
+    secret: str
+    mlx: str
+    mlx_lm: str
+    weights: str
+    """Digest of the model's config and the names and sizes of its weight files."""
+
+
+@message("joined")
+@dataclasses.dataclass(frozen=True)
+class Joined:
+    """Rank 0's answer once all ranks are there. ``problem`` says why the group cannot form."""
+
+    problem: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Insertion:
+    """One sequence to add to the batch. Token ids only: text stays on rank 0."""
+
+    prompt: Tuple[int, ...]
+    tokens_max: int
+    sampling: Sampling
+    position: int = 0
+    """How many tokens of the answer the prompt already ends with: the sampler's place in its stream."""
+
+
+@message("step")
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Remove, insert, then run one step of the batch generator. ``uid``s count insertions from 0."""
+
+    number: int
+    remove: Tuple[int, ...] = ()
+    insert: Tuple[Insertion, ...] = ()
+
+
+@message("leave")
+@dataclasses.dataclass(frozen=True)
+class Leave:
+    """The group ends in order: every rank exits with status 0."""
+
+    reason: str
+
+
+FOLLOWER_HEARS = vocabulary(Joined, Step, Leave)
+LEADER_HEARS = vocabulary(Join)

@@ -1,0 +1,168 @@
+"""What a rank is told at its start, and what it tells its shim while it lives.
+
+The controller composes a ``LaunchSpec``; the agent stores it in the rank's directory and starts a shim
+for it; the shim starts the rank with the path of ``config.json`` in ``RECONCILER_RANK_CONFIG`` and the
+number of the progress pipe's descriptor in ``RECONCILER_PROGRESS_FD``. The rank's standard input is a
+pipe that the shim holds and never writes to: its end means that the shim is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Mapping, Optional, Tuple
+
+from .codec import message
+
+CONFIG_VARIABLE = "RECONCILER_RANK_CONFIG"
+PROGRESS_VARIABLE = "RECONCILER_PROGRESS_FD"
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class RankId:
+    """One MLX process of one group: the name of its directory, and of everything said about it."""
+
+    deployment: str
+    replica: int
+    epoch: int
+    rank: int
+
+    def __str__(self) -> str:
+        return "{}.{}.{}.{}".format(self.deployment, self.replica, self.epoch, self.rank)
+
+    @classmethod
+    def parse(cls, text: str) -> RankId:
+        """The id written as ``deployment.replica.epoch.rank``. Raises ``ValueError``."""
+        deployment, replica, epoch, rank = text.rsplit(".", 3)
+        return cls(deployment, int(replica), int(epoch), int(rank))
+
+
+@dataclasses.dataclass(frozen=True)
+class RankConfig:
+    """Everything a rank process knows of the world: the contents of its ``config.json``."""
+
+    id: RankId
+    size: int
+    """Ranks in the group. With 1 there is neither a collective backend nor a control channel."""
+    model_path: str
+    """Absolute directory of the weights on this node."""
+    strategy: str
+    """``tensor`` or ``pipeline``; of no meaning with one rank."""
+    backend: str
+    """MLX's name of the collective backend: ``ring`` or ``jaccl``."""
+    addresses: Tuple[str, ...]
+    """``ip:port`` of each rank in order, fresh for this epoch: MLX's ring listens there."""
+    control: str
+    """``ip:port`` where rank 0 accepts the control channel of the other ranks."""
+    secret: str
+    """Proof of membership on the control channel, drawn anew for each epoch."""
+    socket: str
+    """Absolute path of the Unix socket on which rank 0 answers requests."""
+    context: int
+    """Tokens of prompt and answer together that one request may use."""
+    batch_max: int
+    """Requests decoded together; the others wait."""
+    rendezvous_seconds: float
+    """Bound on waiting for the other ranks, from the first connection attempt."""
+    trust_remote_code: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchSpec:
+    """A rank as its agent is asked to start it. ``config`` becomes the rank's ``config.json``."""
+
+    id: RankId
+    argv: Tuple[str, ...]
+    env: Mapping[str, str]
+    config: RankConfig
+    group: str
+    """Fingerprint of the wish this rank was started for (model, sharding, serving)."""
+
+
+class Phase:
+    """Where a rank is on its way; reported in this order."""
+
+    STARTING = "starting"
+    """The process exists; imports are running."""
+    RENDEZVOUS = "rendezvous"
+    LOADING = "loading"
+    WARM = "warm"
+    """The first completion is running."""
+    READY = "ready"
+    DRAINING = "draining"
+    """Finishes what it has, takes nothing new."""
+    EXITED = "exited"
+
+    ALL = (STARTING, RENDEZVOUS, LOADING, WARM, READY, DRAINING, EXITED)
+
+
+class ExitCode:
+    """Exit statuses of the rank process: why a rank ended, told apart from each other and from signals."""
+
+    OK = 0
+    UNEXPECTED = 1
+    """An exception nobody expected; its traceback is the last thing in the rank's log."""
+    CONFIG = 64
+    """The configuration cannot be read or contradicts itself."""
+    RENDEZVOUS = 65
+    """The other ranks did not come in time, or the group has the wrong size."""
+    PORT_IN_USE = 66
+    PEER_LOST = 67
+    """Another rank of the group is gone."""
+    WEIGHTS = 68
+    """The weights are missing, damaged, or of an architecture that cannot be served like this."""
+    MEMORY = 69
+    DIVERGED = 70
+    """The ranks no longer agree on what they compute."""
+    ORPHANED = 71
+    """The shim is gone: nobody would notice the end of this rank."""
+
+
+_EXIT_REASONS: Mapping[int, str] = {
+    ExitCode.OK: "Completed",
+    ExitCode.UNEXPECTED: "UnexpectedError",
+    ExitCode.CONFIG: "BadConfig",
+    ExitCode.RENDEZVOUS: "RendezvousFailed",
+    ExitCode.PORT_IN_USE: "PortInUse",
+    ExitCode.PEER_LOST: "PeerLost",
+    ExitCode.WEIGHTS: "BadWeights",
+    ExitCode.MEMORY: "OutOfMemory",
+    ExitCode.DIVERGED: "Diverged",
+    ExitCode.ORPHANED: "Orphaned",
+}
+
+
+@message("progress")
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """One line of JSON on the progress pipe, at every change of phase and at most 10 times a second.
+
+    ``steps`` grows with every decode step and prefill chunk; ``demand`` counts requests that are waiting
+    or running. A hang is ``demand > 0`` while ``steps`` stands still: CPU load is no signal, MLX spins.
+    """
+
+    phase: str
+    steps: int = 0
+    demand: int = 0
+    loaded_bytes: int = 0
+    total_bytes: int = 0
+    detail: str = ""
+    """A sentence for people: what is being done, or the error about to end the process."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exit:
+    """How a rank ended: its status, or the signal that killed it; exactly one of the two is set."""
+
+    code: Optional[int]
+    signal: Optional[int]
+    at: float
+    """Seconds since the Unix epoch, by the node's clock."""
+    detail: str = ""
+    """The last ``Progress.detail``: the reason in the rank's own words, where it had time to say it."""
+
+
+def exit_reason(ended: Exit) -> str:
+    """A CamelCase reason for conditions and events."""
+    if ended.code is None:
+        return "Killed"
+    return _EXIT_REASONS.get(ended.code, "UnexpectedError")

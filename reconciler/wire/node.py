@@ -1,0 +1,201 @@
+"""Controller and agent; agent and shim.
+
+A request frame carries ``"id": n``, its answer ``"reply": n``; a frame with neither is a push. The agent
+pushes only *that* something changed, never what: the controller looks again (``Observe``).
+
+Every request that changes something carries the controller's fencing ``token``; an agent refuses
+(``Refused(code="Fenced")``) a token lower than the highest it has seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Mapping, Optional, Tuple
+
+from .codec import Hello, Refused, message, vocabulary
+from .launch import Exit, LaunchSpec, Progress, RankId
+
+# --- controller to agent ---------------------------------------------------------------------------
+
+
+@message("observe")
+@dataclasses.dataclass(frozen=True)
+class Observe:
+    """Ask for a ``NodeReport``; ``models`` are the weights' paths whose state is wanted as well."""
+
+    models: Tuple[str, ...] = ()
+
+
+@message("start_rank")
+@dataclasses.dataclass(frozen=True)
+class StartRank:
+    """Start a shim and its rank. Done again for a rank that exists, it changes nothing."""
+
+    token: int
+    spec: LaunchSpec
+
+
+@message("stop_rank")
+@dataclasses.dataclass(frozen=True)
+class StopRank:
+    """SIGTERM now, SIGKILL to the rank after ``grace_seconds``. The end itself is pushed."""
+
+    token: int
+    id: RankId
+    grace_seconds: float
+
+
+@message("forget_rank")
+@dataclasses.dataclass(frozen=True)
+class ForgetRank:
+    """Remove the directory of a rank that has exited. Refused (``Alive``) for one that has not."""
+
+    token: int
+    id: RankId
+
+
+@message("read_log")
+@dataclasses.dataclass(frozen=True)
+class ReadLog:
+    """Ask for the last ``bytes_max`` bytes of what a rank printed, or those after ``offset``."""
+
+    id: RankId
+    bytes_max: int
+    offset: Optional[int] = None
+
+
+@message("shutdown")
+@dataclasses.dataclass(frozen=True)
+class Shutdown:
+    """End the agent; shims and ranks go on."""
+
+    token: int
+
+
+AGENT_HEARS = vocabulary(Hello, Observe, StartRank, StopRank, ForgetRank, ReadLog, Shutdown)
+
+# --- agent to controller ---------------------------------------------------------------------------
+
+
+@message("done")
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A change was made (or was there already); observations from ``sequence`` on show it."""
+
+    sequence: int
+
+
+@message("log")
+@dataclasses.dataclass(frozen=True)
+class Log:
+    """A piece of a rank's output; ``offset`` is where the next piece starts."""
+
+    text: str
+    offset: int
+
+
+@message("changed")
+@dataclasses.dataclass(frozen=True)
+class Changed:
+    """Push: something on this node is no longer as reported before ``sequence``."""
+
+    sequence: int
+
+
+@dataclasses.dataclass(frozen=True)
+class RankReport:
+    """One rank as its shim last knew it. ``phase`` is ``exited`` exactly when ``exit`` is set."""
+
+    id: RankId
+    group: str
+    """``LaunchSpec.group`` of its start."""
+    socket: str
+    pid: Optional[int]
+    """None when the process never came up."""
+    shim_pid: Optional[int]
+    phase: str
+    steps: int
+    demand: int
+    loaded_bytes: int
+    total_bytes: int
+    detail: str
+    started_at: float
+    exit: Optional[Exit] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelReport:
+    """Weights on a node, as their own files describe them."""
+
+    path: str
+    """As asked for."""
+    directory: str
+    """Absolute."""
+    present: bool
+    weights_bytes: int = 0
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The model's ``config.json``."""
+    problem: str = ""
+    """Why it cannot be used, where it is there and cannot."""
+
+
+@message("report")
+@dataclasses.dataclass(frozen=True)
+class NodeReport:
+    """A node at one moment. ``sequence`` grows with every change the agent makes or notices.
+
+    Two reports are comparable only with the same ``boot_id`` and ``agent_id``.
+    """
+
+    sequence: int
+    boot_id: str
+    agent_id: str
+    """Drawn anew at each start of the agent."""
+    system: str
+    """``uname -s``."""
+    release: str
+    machine: str
+    hostname: str
+    memory_bytes: int
+    cpus: int
+    host_id: str
+    """Equal for two nodes exactly when they share a machine, and so its memory."""
+    python: str
+    """Absolute path of the interpreter of the runtime (the one with mlx)."""
+    runtime: Mapping[str, str]
+    """Versions of ``mlx`` and ``mlx-lm`` in that runtime; empty when it has none."""
+    run_directory: str
+    """Absolute directory for the sockets of ranks; short, for macOS allows 104 bytes to a path."""
+    token: int
+    """The highest fencing token seen."""
+    ranks: Tuple[RankReport, ...] = ()
+    models: Tuple[ModelReport, ...] = ()
+
+
+CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)
+
+# --- agent and shim --------------------------------------------------------------------------------
+
+
+@message("terminate")
+@dataclasses.dataclass(frozen=True)
+class Terminate:
+    """Agent to shim: SIGTERM the rank now, SIGKILL it ``grace_seconds`` later."""
+
+    grace_seconds: float
+
+
+@message("state")
+@dataclasses.dataclass(frozen=True)
+class ShimState:
+    """Shim to agent: pushed on connection and at every change. The same object is ``state.json``."""
+
+    pid: Optional[int]
+    shim_pid: int
+    started_at: float
+    progress: Progress
+    exit: Optional[Exit] = None
+
+
+SHIM_HEARS = vocabulary(Hello, Terminate)
+AGENT_HEARS_OF_SHIM = vocabulary(Hello, Refused, ShimState)
