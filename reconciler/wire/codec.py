@@ -65,7 +65,7 @@ def from_wire(cls: Type[M], frame: Mapping[str, Any]) -> M:
     if not isinstance(frame, Mapping):
         raise WireError("{}: expected an object, got {}".format(cls.__name__, type(frame).__name__))
     values: Dict[str, Any] = {}
-    for name, hint, required in _fields(cls):
+    for name, hint, required in _fields(typing.cast(Any, cls)):
         if name in frame:
             values[name] = _typed(hint, frame[name], cls.__name__ + "." + name)
         elif required:

@@ -1,0 +1,29 @@
+"""The manifest kinds: frozen, versioned pydantic models, and their JSON Schemas."""
+
+from .base import API_VERSION, Metadata, Strict
+from .kinds import (
+    KINDS,
+    PLURALS,
+    SHORT_NAMES,
+    Gateway,
+    Manifest,
+    Model,
+    ModelDeployment,
+    Node,
+    Parallelism,
+)
+
+__all__ = [
+    "API_VERSION",
+    "KINDS",
+    "PLURALS",
+    "SHORT_NAMES",
+    "Gateway",
+    "Manifest",
+    "Metadata",
+    "Model",
+    "ModelDeployment",
+    "Node",
+    "Parallelism",
+    "Strict",
+]

@@ -1,0 +1,237 @@
+"""The kinds of manifests. What a kind cannot do yet it does not accept."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
+
+from .base import API_VERSION, Bytes, Metadata, Name, Seconds, Strict
+
+ApiVersion = Literal["reconciler/v1alpha1"]
+assert API_VERSION == "reconciler/v1alpha1"
+
+RANKS_MAX = 64
+REPLICAS_MAX = 64
+
+
+# --- Node ------------------------------------------------------------------------------------------
+
+
+class LocalAccess(Strict):
+    """This machine itself. Several nodes may be local; they share the machine's memory."""
+
+
+class NodeMemory(Strict):
+    """What of the node's memory may be used for models."""
+
+    reserve: Bytes = 0
+    """Kept free for the system and everything else that runs there."""
+
+
+class NodeSpec(Strict):
+    """A machine that ranks can run on."""
+
+    local: LocalAccess
+    """`{}`: the machine that the controller runs on."""
+    memory: NodeMemory = NodeMemory()
+    unschedulable: bool = False
+    """No new ranks are placed here; those that run go on."""
+
+
+class Node(Strict):
+    """One machine."""
+
+    api_version: ApiVersion
+    kind: Literal["Node"]
+    metadata: Metadata
+    spec: NodeSpec
+
+
+# --- Model -----------------------------------------------------------------------------------------
+
+
+class ModelSource(Strict):
+    """Where the weights are."""
+
+    path: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+    """Relative to the node's model directory, absolute, or under `~`."""
+
+
+class ModelSpec(Strict):
+    """Weights."""
+
+    source: ModelSource
+    trust_remote_code: bool = False
+    """Run Python code that comes with the weights. Only for sources that you trust fully."""
+
+
+class Model(Strict):
+    """Weights that deployments can serve."""
+
+    api_version: ApiVersion
+    kind: Literal["Model"]
+    metadata: Metadata
+    spec: ModelSpec
+
+
+# --- ModelDeployment -------------------------------------------------------------------------------
+
+
+class NodeCount(Strict):
+    """How many nodes a replica is spread over."""
+
+    min: Annotated[int, Field(ge=1, le=RANKS_MAX)]
+    max: Annotated[int, Field(ge=1, le=RANKS_MAX)]
+
+    @field_validator("max")
+    @classmethod
+    def _not_below_min(cls, value: int, info: Any) -> int:
+        if value < info.data.get("min", 1):
+            raise ValueError("max must not be below min")
+        return value
+
+
+def _short_count(value: Any) -> Any:
+    """``nodes: 4`` is short for ``nodes: {min: 4, max: 4}``."""
+    return {"min": value, "max": value} if type(value) is int else value
+
+
+Nodes = Annotated[
+    NodeCount,
+    BeforeValidator(_short_count),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": RANKS_MAX},
+                {
+                    "type": "object",
+                    "properties": {
+                        "min": {"type": "integer", "minimum": 1, "maximum": RANKS_MAX},
+                        "max": {"type": "integer", "minimum": 1, "maximum": RANKS_MAX},
+                    },
+                    "required": ["min", "max"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+
+
+class Parallelism(Strict):
+    """How one replica is split over nodes, one rank on each."""
+
+    strategy: Literal["auto", "tensor", "pipeline"] = "auto"
+    """`tensor`: every rank computes a part of each layer. `pipeline`: each has some of the layers.
+    `auto`: tensor where the model's shape allows it, else pipeline."""
+    nodes: Nodes = NodeCount(min=1, max=1)
+    """A number, or `{min, max}`: as many as there are, within these bounds."""
+
+
+class Placement(Strict):
+    """Which nodes are considered."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """Labels that a node must have."""
+
+
+class Serving(Strict):
+    """What the endpoint offers."""
+
+    context: Annotated[int, Field(ge=16, le=16_777_216)] = 4096
+    """Tokens of prompt and answer together that one request may use."""
+    max_batch: Annotated[int, Field(ge=1, le=1024)] = 16
+    """Requests decoded together; further ones wait."""
+    aliases: tuple[Annotated[str, StringConstraints(min_length=1, max_length=256)], ...] = ()
+    """Further names under which clients may ask for this deployment."""
+
+
+class ModelDeploymentSpec(Strict):
+    """What should be served."""
+
+    model: Name
+    """Name of a Model."""
+    replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
+    parallelism: Parallelism = Parallelism()
+    placement: Placement = Placement()
+    serving: Serving = Serving()
+
+
+class ModelDeployment(Strict):
+    """The wish to serve a model under the deployment's name."""
+
+    api_version: ApiVersion
+    kind: Literal["ModelDeployment"]
+    metadata: Metadata
+    spec: ModelDeploymentSpec
+
+
+# --- Gateway ---------------------------------------------------------------------------------------
+
+
+class GatewayAuth(Strict):
+    """Who may call the endpoint."""
+
+    mode: Literal["none"]
+    """`none`: whoever can open the port. That is why only loopback addresses are accepted."""
+
+
+class GatewaySpec(Strict):
+    """The endpoint that clients talk to."""
+
+    listen: str
+    """`address:port`, on loopback."""
+    auth: GatewayAuth
+    hold: Seconds = 60.0
+    """How long a request may wait for a group that is being formed before it gets 503."""
+
+    @field_validator("listen")
+    @classmethod
+    def _loopback(cls, value: str) -> str:
+        host, colon, port = value.rpartition(":")
+        try:
+            address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
+        except ValueError:
+            raise ValueError('expected "address:port" such as "127.0.0.1:8400"') from None
+        if not colon or not port.isdigit() or not 1 <= int(port) <= 65535:
+            raise ValueError('expected a port from 1 to 65535, such as "127.0.0.1:8400"')
+        if not address.is_loopback:
+            raise ValueError(
+                f"{host} is not a loopback address: without authentication the endpoint stays on this machine"
+            )
+        return value
+
+
+class Gateway(Strict):
+    """The one OpenAI-compatible endpoint of the cluster."""
+
+    api_version: ApiVersion
+    kind: Literal["Gateway"]
+    metadata: Metadata
+    spec: GatewaySpec
+
+
+Manifest = Node | Model | ModelDeployment | Gateway
+
+KINDS: dict[str, type[Manifest]] = {
+    "Node": Node,
+    "Model": Model,
+    "ModelDeployment": ModelDeployment,
+    "Gateway": Gateway,
+}
+"""Every kind by its name, in the order in which lists show them."""
+
+PLURALS: dict[str, str] = {
+    "Node": "nodes",
+    "Model": "models",
+    "ModelDeployment": "modeldeployments",
+    "Gateway": "gateways",
+}
+SHORT_NAMES: dict[str, tuple[str, ...]] = {
+    "Node": ("node", "no"),
+    "Model": ("model", "mo"),
+    "ModelDeployment": ("modeldeployment", "deployment", "deployments", "deploy", "md"),
+    "Gateway": ("gateway", "gw"),
+}

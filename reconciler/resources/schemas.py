@@ -1,0 +1,48 @@
+"""JSON Schemas of the kinds, for editors and for `schemas/`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .base import API_VERSION
+from .kinds import KINDS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema of one kind. Raises ``KeyError`` for a kind that does not exist."""
+    body = KINDS[kind].model_json_schema(by_alias=True)
+    return {"$schema": DIALECT, **body, "title": f"{kind} ({API_VERSION})"}
+
+
+def any_kind() -> dict[str, Any]:
+    """A schema that takes any kind, chosen by its ``kind`` field: the one that manifests refer to."""
+    definitions: dict[str, Any] = {}
+    branches = []
+    for kind in KINDS:
+        body = KINDS[kind].model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
+        definitions.update(body.pop("$defs", {}))
+        definitions[kind] = body
+        branches.append(
+            {
+                "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+                "then": {"$ref": f"#/$defs/{kind}"},
+            }
+        )
+    return {
+        "$schema": DIALECT,
+        "title": f"Any kind of {API_VERSION}",
+        "type": "object",
+        "properties": {"apiVersion": {"const": API_VERSION}, "kind": {"enum": list(KINDS)}},
+        "required": ["apiVersion", "kind"],
+        "allOf": branches,
+        "$defs": definitions,
+    }
+
+
+def files() -> dict[str, str]:
+    """Everything in ``schemas/``: file name to contents, byte for byte."""
+    bodies = {"manifest.json": any_kind(), **{f"{kind}.json": schema(kind) for kind in KINDS}}
+    return {name: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for name, body in bodies.items()}
