@@ -1,0 +1,121 @@
+"""What the command line is told: plain JSON from the last pass's snapshots. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.resources import KINDS, Manifest
+from reconciler.state import ObjectKey, Plan, Refusal, Step, Waiting
+from reconciler.state.report import Condition, Event, ObjectStatus
+from reconciler.status import Snapshots, Statuses
+
+
+def iso(at: float | None) -> str | None:
+    """A time as RFC 3339 with milliseconds, in UTC."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: str | None) -> dict[str, Any]:
+    """Manifests in force with their status, in the order of kinds and names."""
+    items = [
+        _object(key, manifest, snapshots, statuses.get(key))
+        for key, manifest in sorted(
+            snapshots.desired.objects().items(),
+            key=lambda entry: (list(KINDS).index(entry[0].kind), entry[0].name),
+        )
+        if kind in (None, key.kind) and name in (None, key.name)
+    ]
+    return {"revision": snapshots.desired.revision, "items": items}
+
+
+def _object(
+    key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
+) -> dict[str, Any]:
+    body = manifest.model_dump(mode="json", by_alias=True)
+    body["metadata"]["generation"] = snapshots.desired.generations.get(key, 1)
+    body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
+    return body
+
+
+def _status(status: ObjectStatus) -> dict[str, Any]:
+    extra = dict(status.extra)
+    if "groups" in extra:
+        extra["groups"] = [{**group, "since": iso(group["since"])} for group in extra["groups"]]
+    return {
+        "observedGeneration": status.generation,
+        "conditions": [_condition(condition) for condition in status.conditions],
+        **extra,
+    }
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": condition.type,
+        "status": "True" if condition.status else "False",
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": iso(condition.since),
+        "observedGeneration": condition.generation,
+    }
+
+
+def ranks(snapshots: Snapshots, name: str | None) -> dict[str, Any]:
+    """Every rank that has not ended, of one deployment or of all."""
+    items = [
+        {
+            "deployment": rank.report.id.deployment,
+            "replica": rank.report.id.replica,
+            "rank": rank.report.id.rank,
+            "node": rank.node,
+            "pid": rank.report.pid,
+            "epoch": rank.report.id.epoch,
+            "phase": rank.report.phase,
+            "detail": rank.report.detail,
+            "demand": rank.report.demand,
+            "steps": rank.report.steps,
+            "startedAt": iso(rank.report.started_at),
+        }
+        for rank in snapshots.observed.ranks()
+        if rank.alive and name in (None, rank.report.id.deployment)
+    ]
+    items.sort(key=lambda row: (row["deployment"], row["replica"], row["epoch"], row["rank"]))
+    return {"revision": snapshots.desired.revision, "items": items}
+
+
+def plan_body(plan: Plan) -> dict[str, Any]:
+    """The plan, its waiting and its refusals."""
+    return {
+        "steps": [_step(step) for step in plan.steps],
+        "waiting": [{**_reason(waiting), "until": iso(waiting.until)} for waiting in plan.waiting],
+        "refused": [_reason(refusal) for refusal in plan.refused],
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"step": type(step).__name__, "object": str(step.object), "text": str(step)}
+
+
+def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
+    return {"object": str(entry.object), "reason": entry.reason.value, "text": entry.text}
+
+
+def events(found: Iterable[tuple[int, Event]], last: int) -> dict[str, Any]:
+    """Events, oldest first, and the id to go on from."""
+    items = [
+        {
+            "id": number,
+            "time": iso(event.at),
+            "type": "Warning" if event.warning else "Normal",
+            "object": str(event.object),
+            "reason": event.reason,
+            "message": event.message,
+            "revision": event.revision,
+            "hookTime": iso(event.hook_at),
+        }
+        for number, event in found
+    ]
+    return {"items": items, "last": max([last, *(item["id"] for item in items)])}

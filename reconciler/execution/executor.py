@@ -1,0 +1,80 @@
+"""Runs steps side by side and reports what became of them. A pass never waits for a step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from reconciler.errors import ReconcilerError
+from reconciler.state import Outcome, Step, StepFailure
+from reconciler.wire.codec import WireError
+
+from .handlers import Tools, carry_out
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS_MIN = 0.5
+RETRY_SECONDS_MAX = 60.0
+
+
+class Executor:
+    """``finished`` is called with each outcome, in the loop's own thread."""
+
+    def __init__(self, tools: Tools, finished: Callable[[Outcome], None]) -> None:
+        self._tools = tools
+        self._finished = finished
+        self._tasks: dict[asyncio.Task[str], tuple[Step, float]] = {}
+        self._subjects: Counter[str] = Counter()
+        self.failures: dict[str, StepFailure] = {}
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """Subjects of the steps that run now."""
+        return frozenset(self._subjects)
+
+    def launch(self, steps: tuple[Step, ...]) -> None:
+        """Start all steps of a plan. The planner has made sure that they do not get in each other's way."""
+        for step in steps:
+            task = asyncio.create_task(carry_out(step, self._tools), name=step.key)
+            self._tasks[task] = (step, time.monotonic())
+            self._subjects[step.subject] += 1
+            task.add_done_callback(self._end)
+
+    async def close(self) -> None:
+        """Give up on what is running. Whatever a step had done by then, the next controller sees."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _end(self, task: asyncio.Task[str]) -> None:
+        step, started = self._tasks.pop(task)
+        self._subjects[step.subject] -= 1
+        self._subjects += Counter()  # drops what has come down to zero
+        if task.cancelled():
+            return
+        problem = self._problem(step, task.exception())
+        if problem:
+            self._note_failure(step, problem)
+        else:
+            self.failures.pop(step.key, None)
+        detail = "" if problem else task.result()
+        self._finished(Outcome(step, time.monotonic() - started, problem, detail))
+
+    @staticmethod
+    def _problem(step: Step, error: BaseException | None) -> str:
+        if error is None:
+            return ""
+        if isinstance(error, ReconcilerError | OSError | TimeoutError | WireError):
+            return str(error) or type(error).__name__
+        log.error("step failed unexpectedly: %s", step.key, exc_info=error)
+        return f"internal error: {error!r}"
+
+    def _note_failure(self, step: Step, problem: str) -> None:
+        before = self.failures.get(step.key)
+        attempts = before.attempts + 1 if before else 1
+        delay = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** (attempts - 1))
+        self.failures[step.key] = StepFailure(attempts, self._tools.clock() + delay, problem)

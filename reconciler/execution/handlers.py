@@ -1,0 +1,101 @@
+"""One handler a kind of step. Each has one side effect, and may be repeated after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from reconciler.state import (
+    AllocateEpoch,
+    ForgetRank,
+    GroupRecord,
+    NodeName,
+    ProveGroup,
+    ReleaseReplica,
+    ReplicaId,
+    StartAgent,
+    StartRank,
+    Step,
+    StopAgent,
+    StopRank,
+    Write,
+)
+from reconciler.transport import AgentLink
+from reconciler.wire import node
+from reconciler.wire.launch import RankId
+
+from .proof import ask_once
+
+REQUEST_SECONDS_MAX = 15.0
+STOP_REPEATED_AFTER_SECONDS = 10.0
+"""Beyond the grace: then the request to stop was lost, and is made again."""
+
+
+class Groups(Protocol):
+    """Where groups are written down (the store)."""
+
+    def allocate(self, group: GroupRecord) -> None: ...
+    def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
+    def release(self, replica: ReplicaId) -> None: ...
+
+
+class Links(Protocol):
+    """Who has the connections to agents (the collector)."""
+
+    def link(self, name: NodeName) -> tuple[AgentLink, int]: ...
+    def look(self, name: NodeName) -> None: ...
+
+
+@dataclass(slots=True)
+class Tools:
+    """What handlers act with, and where they note what they did."""
+
+    groups: Groups
+    links: Links
+    start_agent: Callable[[NodeName], Awaitable[None]]
+    clock: Callable[[], float]
+    token: int
+    writes: dict[NodeName, Write] = field(default_factory=dict)
+    stops: dict[RankId, float] = field(default_factory=dict)
+
+
+async def carry_out(step: Step, tools: Tools) -> str:
+    """Do one step. Returns a detail worth telling; raises what went wrong."""
+    match step:
+        case AllocateEpoch():
+            tools.groups.allocate(step.group)
+        case ReleaseReplica():
+            tools.groups.release(step.replica)
+        case StartRank():
+            await _change(tools, step.node, node.StartRank(tools.token, step.spec))
+        case StopRank():
+            await _stop(tools, step)
+        case ForgetRank():
+            await _change(tools, step.node, node.ForgetRank(tools.token, step.id))
+            tools.stops.pop(step.id, None)
+        case ProveGroup():
+            seconds = await ask_once(step.socket)
+            tools.groups.prove(step.replica, step.epoch, tools.clock())
+            return f"answered in {seconds:.1f} s"
+        case StartAgent():
+            await tools.start_agent(step.node)
+            tools.links.look(step.node)
+        case StopAgent():
+            link, _ = tools.links.link(step.node)
+            await link.request(node.Shutdown(tools.token), REQUEST_SECONDS_MAX)
+    return ""
+
+
+async def _stop(tools: Tools, step: StopRank) -> None:
+    await _change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
+    tools.stops[step.id] = tools.clock() + step.grace_seconds + STOP_REPEATED_AFTER_SECONDS
+
+
+async def _change(tools: Tools, name: NodeName, request: object) -> None:
+    """Ask an agent for a change, and remember how new an observation must be to show it."""
+    link, number = tools.links.link(name)
+    done = await link.request(request, REQUEST_SECONDS_MAX)
+    assert isinstance(done, node.Done)
+    tools.writes[name] = Write(number, done.sequence)
+    tools.links.look(name)

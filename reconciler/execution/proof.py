@@ -1,0 +1,50 @@
+"""One real completion through rank 0's socket: what makes a group worth routing to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.codec import Hello, WireError, decode, to_wire
+from reconciler.wire.generation import GATEWAY_HEARS, Failed, Finished, Generate, Sampling
+
+PROOF_SECONDS_MAX = 120.0
+PROOF_TOKENS = 4
+
+
+async def ask_once(socket: str) -> float:
+    """Seconds that a few greedy tokens took. Raises ``Unreachable`` or ``Refused``."""
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(PROOF_SECONDS_MAX):
+            await _converse(socket)
+    except TimeoutError:
+        raise Unreachable(f"no completion within {PROOF_SECONDS_MAX:.0f} s") from None
+    except (OSError, WireError) as error:
+        raise Unreachable(f"rank 0 broke off: {error}") from error
+    return time.monotonic() - started
+
+
+async def _converse(socket: str) -> None:
+    reader, writer = await asyncio.open_unix_connection(socket)
+    try:
+        request = Generate(
+            request="proof",
+            messages=({"role": "user", "content": "Hello"},),
+            tokens_max=PROOF_TOKENS,
+            sampling=Sampling(temperature=0.0),
+        )
+        writer.write(frames.encode(to_wire(Hello("controller", SPOKEN))))
+        writer.write(frames.encode(to_wire(request)))
+        await writer.drain()
+        while (frame := await frames.read(reader)) is not None:
+            message = decode(frame, GATEWAY_HEARS)
+            if isinstance(message, Failed):
+                raise Refused("ProofFailed", f"{message.code}: {message.text}")
+            if isinstance(message, Finished):
+                return
+        raise Unreachable("rank 0 closed the connection before its answer was complete")
+    finally:
+        writer.close()

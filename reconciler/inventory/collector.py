@@ -1,0 +1,137 @@
+"""One watcher a node: keeps a connection to its agent and the newest report.
+
+The agent pushes that something changed; the watcher then asks for the whole report. A pass of the loop
+reads what is here and never waits for a machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.errors import Unreachable
+from reconciler.state import Contact, NodeName, NodeObservation
+from reconciler.transport import AgentLink
+from reconciler.wire.node import NodeReport, Observe
+
+OBSERVE_SECONDS_MAX = 20.0
+RESYNC_SECONDS = 15.0
+"""A report is asked for so often even when nothing was pushed."""
+REDIAL_SECONDS = 1.0
+CHANGES_SECONDS = 0.02
+"""Pushes this close together are answered by one report."""
+
+Dial = Callable[[NodeName], Awaitable[AgentLink]]
+
+
+@dataclass(slots=True)
+class _Watch:
+    seen: NodeObservation
+    look: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    link: AgentLink | None = None
+
+
+class Collector:
+    """Watches the nodes it is told to watch. ``changed`` is called whenever a report is new."""
+
+    def __init__(self, dial: Dial, clock: Callable[[], float], changed: Callable[[], None]) -> None:
+        self._dial = dial
+        self._clock = clock
+        self._changed = changed
+        self._watches: dict[NodeName, _Watch] = {}
+        self._models: tuple[str, ...] = ()
+
+    def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
+        """Watch exactly these nodes, and look on each for weights at these paths."""
+        for name in sorted(names - self._watches.keys()):
+            watch = _Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
+            self._watches[name] = watch
+            watch.task = asyncio.create_task(self._follow(watch), name=f"watch {name}")
+        for name in sorted(self._watches.keys() - names):
+            task = self._watches.pop(name).task
+            if task is not None:
+                task.cancel()
+        if models != self._models:
+            self._models = models
+            for watch in self._watches.values():
+                watch.look.set()
+
+    def nodes(self) -> Mapping[NodeName, NodeObservation]:
+        """The newest observation of each node."""
+        return {name: watch.seen for name, watch in self._watches.items()}
+
+    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+        """The connection to a node's agent and its number. Raises ``Unreachable`` when there is none."""
+        watch = self._watches.get(name)
+        if watch is None or watch.link is None:
+            raise Unreachable(f"no connection to the agent of {name}")
+        return watch.link, watch.seen.link
+
+    def look(self, name: NodeName) -> None:
+        """Look at a node at once: its agent was just started, or something on it was just changed."""
+        watch = self._watches.get(name)
+        if watch is not None:
+            watch.look.set()
+
+    async def close(self) -> None:
+        """End all watchers."""
+        tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
+        self._watches.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, watch: _Watch) -> None:
+        while True:
+            try:
+                link = await self._dial(watch.seen.name)
+            except Unreachable as error:
+                self._lost(watch, str(error))
+                await self._pause(watch, REDIAL_SECONDS)
+                continue
+            try:
+                await self._listen(watch, link)
+            except Unreachable as error:
+                self._lost(watch, str(error))
+            finally:
+                watch.link = None
+                await link.close()
+
+    async def _listen(self, watch: _Watch, link: AgentLink) -> None:
+        """Ask for reports until the connection ends, which is ``Unreachable``."""
+        number = watch.seen.link + 1
+        link.on_changed = watch.look.set
+        link.on_closed = watch.look.set
+        while True:
+            watch.look.clear()
+            report = await link.request(Observe(self._models), OBSERVE_SECONDS_MAX)
+            assert isinstance(report, NodeReport)
+            watch.link = link
+            self._reached(watch, report, number)
+            await self._pause(watch, RESYNC_SECONDS)
+            await asyncio.sleep(CHANGES_SECONDS)
+
+    @staticmethod
+    async def _pause(watch: _Watch, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(watch.look.wait(), seconds)
+        except TimeoutError:
+            return
+        watch.look.clear()
+
+    def _reached(self, watch: _Watch, report: NodeReport, number: int) -> None:
+        before = watch.seen
+        since = before.since if before.contact is Contact.REACHED else self._clock()
+        watch.seen = NodeObservation(before.name, Contact.REACHED, since, number, report)
+        if watch.seen != before:
+            self._changed()
+
+    def _lost(self, watch: _Watch, problem: str) -> None:
+        before = watch.seen
+        if before.contact is Contact.AGENT_DOWN and before.problem == problem:
+            return
+        since = before.since if before.contact is Contact.AGENT_DOWN else self._clock()
+        watch.seen = replace(before, contact=Contact.AGENT_DOWN, since=since, problem=problem)
+        self._changed()

@@ -1,0 +1,5 @@
+"""Decisions. Pure: the same snapshots give the same plan; clock and randomness are arguments."""
+
+from .plan import plan
+
+__all__ = ["plan"]

@@ -1,0 +1,121 @@
+"""What a group is made of: its wish's fingerprint, its sharding, its ports, and the launch of each rank."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from reconciler.resources import Model, ModelDeployment
+from reconciler.state import GroupRecord
+from reconciler.wire import paths
+from reconciler.wire.launch import LaunchSpec, RankConfig
+from reconciler.wire.node import ModelReport, NodeReport
+
+PORT_FIRST = 21_000
+PORT_LAST = 28_999
+"""Below the ephemeral ports of Linux (from 32768) and macOS (from 49152), so that no client has one by chance."""
+
+RENDEZVOUS_SECONDS = 120.0
+"""Imports of a cold Mac take 20 to 30 s and differ between hosts; twice that, and then twice again."""
+
+Strategy = Literal["tensor", "pipeline"]
+
+
+def fingerprint(deployment: ModelDeployment, model: Model) -> str:
+    """Equal for two wishes exactly when a running group serves both alike, without a restart.
+
+    Replicas, aliases, labels and the number of nodes within bounds are no part of it.
+    """
+    spec = deployment.spec
+    wish = {
+        "model": model.spec.model_dump(by_alias=True),
+        "strategy": spec.parallelism.strategy,
+        "context": spec.serving.context,
+        "maxBatch": spec.serving.max_batch,
+    }
+    return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def first_ports(cursor: int, count: int, groups: Iterable[GroupRecord]) -> int:
+    """The first of ``count`` adjacent ports at or after ``cursor`` that no living group has."""
+    taken = {g.port + i for g in groups for i in range(len(g.members) + 1)}
+    port = cursor if PORT_FIRST <= cursor <= PORT_LAST else PORT_FIRST
+    for _ in range(PORT_LAST - PORT_FIRST):
+        if port + count - 1 > PORT_LAST:
+            port = PORT_FIRST
+        if taken.isdisjoint(range(port, port + count)):
+            return port
+        port += 1
+    raise AssertionError("more groups than ports")
+
+
+def indivisible(config: Mapping[str, Any], ranks: int) -> str:
+    """Why a model of this ``config.json`` cannot be split by tensor over so many ranks; empty if it can.
+
+    mlx-lm's ``shard`` divides heads and KV heads without a check of its own (models/qwen3.py), and splits
+    quantized matrices only at whole groups.
+    """
+    for field, words in (("num_attention_heads", "heads"), ("num_key_value_heads", "KV heads")):
+        number = config.get(field)
+        if isinstance(number, int) and number % ranks:
+            return f"its {number} {words} do not divide by {ranks}"
+    quantization = config.get("quantization")
+    size = quantization.get("group_size") if isinstance(quantization, Mapping) else None
+    for field in ("hidden_size", "intermediate_size"):
+        width = config.get(field)
+        if isinstance(size, int) and isinstance(width, int) and width % (size * ranks):
+            return (
+                f"its {field} of {width} does not divide into quantization groups of {size} on {ranks} ranks"
+            )
+    return ""
+
+
+def strategy_of(deployment: ModelDeployment, config: Mapping[str, Any], ranks: int) -> Strategy:
+    """How the group is split: ``auto`` means by tensor where the shape allows it."""
+    wanted = deployment.spec.parallelism.strategy
+    if wanted != "auto":
+        return wanted
+    return "pipeline" if indivisible(config, ranks) else "tensor"
+
+
+def secret(entropy: str, replica: object, epoch: int) -> str:
+    """A group's secret, of 256 bits."""
+    return hashlib.sha256(f"{entropy}/{replica}/{epoch}".encode()).hexdigest()
+
+
+def launch(
+    record: GroupRecord,
+    rank: int,
+    deployment: ModelDeployment,
+    model: Model,
+    reports: tuple[NodeReport, ModelReport],
+) -> LaunchSpec:
+    """How one rank of a group is started on its node, which ``reports`` describe."""
+    node, weights = reports
+    rank_id = record.rank_id(rank)
+    size = len(record.members)
+    addresses = tuple(f"127.0.0.1:{record.port + i}" for i in range(size))
+    config = RankConfig(
+        id=rank_id,
+        size=size,
+        model_path=weights.directory,
+        strategy=strategy_of(deployment, weights.config, size),
+        backend="ring",
+        addresses=addresses,
+        control=f"127.0.0.1:{record.port + size}",
+        secret=record.secret,
+        socket=paths.rank_socket(node.run_directory, rank_id),
+        context=deployment.spec.serving.context,
+        batch_max=deployment.spec.serving.max_batch,
+        rendezvous_seconds=RENDEZVOUS_SECONDS,
+        trust_remote_code=model.spec.trust_remote_code,
+    )
+    return LaunchSpec(
+        id=rank_id,
+        argv=(node.python, "-m", "reconciler.runner"),
+        env={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
+        config=config,
+        group=record.fingerprint,
+    )

@@ -1,0 +1,67 @@
+"""What to do about agents, and about what nodes keep of ranks that have ended."""
+
+from __future__ import annotations
+
+from reconciler.state import (
+    Contact,
+    ForgetRank,
+    NodeName,
+    ReplicaId,
+    StartAgent,
+    StopAgent,
+    Waiting,
+    WaitingFor,
+)
+from reconciler.state.identity import ObjectKey
+
+from .decision import NOTHING, Decision
+from .world import World
+
+EPOCHS_KEPT = 2
+"""Epochs of a replica, the current one included, whose logs stay on the nodes."""
+
+
+def decide(world: World, name: NodeName) -> Decision:
+    """Start the agent of a node that should have one, end that of one that should not."""
+    node = world.node(name)
+    wanted = name in world.desired.nodes and not world.desired.stopping
+    needed = wanted or any(name in g.members for g in world.memory.groups.values())
+    if f"node/{name}" in world.memory.in_flight:
+        return Decision(waiting=(_wait(name, WaitingFor.STEP, "its agent is being started or stopped"),))
+    if node.contact is Contact.UNKNOWN:
+        return (
+            Decision(waiting=(_wait(name, WaitingFor.AGENT, "looking for its agent"),)) if needed else NOTHING
+        )
+    if node.contact is Contact.AGENT_DOWN:
+        return Decision(steps=(StartAgent(name),)) if needed else NOTHING
+    if needed or _occupied(world, name):
+        return NOTHING
+    return Decision(steps=(StopAgent(name),))
+
+
+def _wait(name: NodeName, reason: WaitingFor, text: str) -> Waiting:
+    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}")
+
+
+def _occupied(world: World, name: NodeName) -> bool:
+    report = world.node(name).report
+    return any(rank.exit is None for rank in report.ranks) if report else False
+
+
+def forget(world: World, name: NodeName) -> Decision:
+    """Remove what is left of ranks that ended, but for the newest epochs of replicas that live."""
+    if world.desired.stopping or not world.fresh(name):
+        return NOTHING
+    gone = [rank for rank in world.observed.ranks() if rank.node == name and not rank.alive]
+    steps = tuple(
+        ForgetRank(rank.replica, name, rank.report.id)
+        for rank in gone
+        if _outdated(world, rank.replica, rank.report.id.epoch)
+        and f"rank/{rank.report.id}" not in world.memory.in_flight
+    )
+    return Decision(steps=steps)
+
+
+def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
+    record = world.memory.groups.get(replica)
+    return record is None or epoch <= record.epoch - EPOCHS_KEPT

@@ -1,0 +1,84 @@
+"""The plan of one pass: nodes first, then every replica, then what is left to tidy up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler.state import (
+    AllocateEpoch,
+    Desired,
+    Memory,
+    Observed,
+    Plan,
+    ReplicaId,
+    Step,
+    Waiting,
+    WaitingFor,
+)
+
+from . import nodes, replica
+from .decision import Decision, whole
+from .placement import Ledger
+from .world import World
+
+
+def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str) -> Plan:
+    """Every step that is safe to take now, everything that waits, everything that is refused.
+
+    ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and drawn anew for each pass.
+    """
+    world = World(desired, observed, memory, now, entropy)
+    names = sorted(desired.nodes.keys() | observed.nodes.keys())
+    decisions = [nodes.decide(world, name) for name in names]
+    decisions += _replicas(world)
+    decisions += [nodes.forget(world, name) for name in names]
+    return _held_back(whole(decisions), memory, now)
+
+
+def _replicas(world: World) -> list[Decision]:
+    """Decisions about every replica that is wanted, recorded, or has ranks somewhere."""
+    wanted = world.desired.replicas()
+    ranks = world.observed.ranks()
+    known = wanted.keys() | world.memory.groups.keys() | {rank.replica for rank in ranks if rank.alive}
+    ledger = Ledger(world)
+    decisions: list[Decision] = []
+    for name in sorted(known):
+        decision = replica.decide(_view(world, ledger, name))
+        decisions.append(decision)
+        world = _after(world, decision)
+    return decisions
+
+
+def _view(world: World, ledger: Ledger, name: ReplicaId) -> replica.View:
+    deployment = world.desired.replicas().get(name)
+    return replica.View(
+        world=world,
+        ledger=ledger,
+        replica=name,
+        deployment=deployment,
+        model=world.desired.models.get(deployment.spec.model) if deployment else None,
+        record=world.memory.groups.get(name),
+        ranks=world.ranks_of(name),
+    )
+
+
+def _after(world: World, decision: Decision) -> World:
+    """The world in which the ports of groups just decided on are taken."""
+    used = [s.group.port + len(s.group.members) + 1 for s in decision.steps if isinstance(s, AllocateEpoch)]
+    if not used:
+        return world
+    return replace(world, memory=replace(world.memory, next_port=used[-1]))
+
+
+def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
+    """A step that has just failed waits its turn instead of being tried in a tight loop."""
+    steps: list[Step] = []
+    waiting = list(plan.waiting)
+    for step in plan.steps:
+        failure = memory.failures.get(step.key)
+        if failure is None or failure.retry_at <= now:
+            steps.append(step)
+        else:
+            text = f"{step}: failed {failure.attempts} times, last: {failure.text}"
+            waiting.append(Waiting(step.object, WaitingFor.BACK_OFF, text, failure.retry_at))
+    return replace(plan, steps=tuple(steps), waiting=tuple(waiting))

@@ -1,0 +1,54 @@
+"""The snapshots of one pass, and the questions that every decision asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.state import (
+    Contact,
+    Desired,
+    Memory,
+    NodeName,
+    NodeObservation,
+    Observed,
+    ObservedRank,
+    ReplicaId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that a plan is made from."""
+
+    desired: Desired
+    observed: Observed
+    memory: Memory
+    now: float
+    """Seconds of the controller's clock."""
+    entropy: str
+    """Secret randomness of this pass, from which groups' secrets are derived."""
+
+    def node(self, name: NodeName) -> NodeObservation:
+        """What is known of a node; a node never seen is one whose contact is unknown."""
+        return self.observed.nodes.get(name) or NodeObservation(name, Contact.UNKNOWN, self.now)
+
+    def reached(self, name: NodeName) -> bool:
+        """Whether the node's agent answers now."""
+        node = self.node(name)
+        return node.contact is Contact.REACHED and node.report is not None
+
+    def fresh(self, name: NodeName) -> bool:
+        """Whether the node was seen after this controller's last change to it.
+
+        By the number of the connection and the agent's own sequence, never by clocks: a decision on an
+        older observation could undo what has just been done.
+        """
+        write = self.memory.writes.get(name)
+        node = self.node(name)
+        if write is None or node.report is None:
+            return self.reached(name)
+        return self.reached(name) and (node.link, node.report.sequence) >= (write.link, write.sequence)
+
+    def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
+        """The replica's ranks of any epoch, on any node."""
+        return self.observed.ranks_of(replica)

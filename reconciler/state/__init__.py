@@ -1,0 +1,58 @@
+"""The snapshot nouns of the loop: Desired, Observed, Memory, Plan, Outcome. Read this room first."""
+
+from .desired import Desired, Rejection
+from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .memory import GroupRecord, Memory, StepFailure, Write
+from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
+from .outcome import Outcome
+from .plan import (
+    AllocateEpoch,
+    Cause,
+    ForgetRank,
+    Plan,
+    ProveGroup,
+    Refusal,
+    RefusedBecause,
+    ReleaseReplica,
+    StartAgent,
+    StartRank,
+    Step,
+    StopAgent,
+    StopRank,
+    Waiting,
+    WaitingFor,
+)
+
+__all__ = [
+    "AllocateEpoch",
+    "Cause",
+    "Contact",
+    "DeploymentName",
+    "Desired",
+    "ForgetRank",
+    "GatewayObservation",
+    "GroupRecord",
+    "Memory",
+    "NodeName",
+    "NodeObservation",
+    "ObjectKey",
+    "Observed",
+    "ObservedRank",
+    "Outcome",
+    "Plan",
+    "ProveGroup",
+    "Refusal",
+    "RefusedBecause",
+    "Rejection",
+    "ReleaseReplica",
+    "ReplicaId",
+    "StartAgent",
+    "StartRank",
+    "Step",
+    "StepFailure",
+    "StopAgent",
+    "StopRank",
+    "Waiting",
+    "WaitingFor",
+    "Write",
+]

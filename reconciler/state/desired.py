@@ -1,0 +1,71 @@
+"""What should be: one revision of the manifests, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
+
+from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A newer revision that is not in force because its manifests are wrong."""
+
+    revision: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The manifests in force."""
+
+    revision: str
+    nodes: Mapping[NodeName, Node] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    deployments: Mapping[DeploymentName, ModelDeployment] = field(default_factory=dict)
+    gateway: Gateway | None = None
+    generations: Mapping[ObjectKey, int] = field(default_factory=dict)
+    created: Mapping[ObjectKey, float] = field(default_factory=dict)
+    """When each object was first seen, in seconds since the Unix epoch."""
+    rejection: Rejection | None = None
+    stopping: bool = False
+    """Everything is being shut down: no replica and no agent is wanted any more."""
+
+    @classmethod
+    def of(cls, revision: str, manifests: Iterable[Manifest]) -> Desired:
+        """Sort manifests by kind. Names are unique within a kind: the source has checked that."""
+        manifests = tuple(manifests)
+        gateways = [m for m in manifests if isinstance(m, Gateway)]
+        return cls(
+            revision=revision,
+            nodes={NodeName(m.metadata.name): m for m in manifests if isinstance(m, Node)},
+            models={m.metadata.name: m for m in manifests if isinstance(m, Model)},
+            deployments={
+                DeploymentName(m.metadata.name): m for m in manifests if isinstance(m, ModelDeployment)
+            },
+            gateway=gateways[0] if gateways else None,
+        )
+
+    def stopped(self) -> Desired:
+        """The same cluster with nothing running in it."""
+        return replace(self, stopping=True)
+
+    def objects(self) -> dict[ObjectKey, Manifest]:
+        """Every object by its key, in the order of kinds and names."""
+        manifests: list[Manifest] = [*self.nodes.values(), *self.models.values(), *self.deployments.values()]
+        if self.gateway is not None:
+            manifests.append(self.gateway)
+        return {ObjectKey(m.kind, m.metadata.name): m for m in manifests}
+
+    def replicas(self) -> dict[ReplicaId, ModelDeployment]:
+        """Every replica that should run."""
+        if self.stopping:
+            return {}
+        return {
+            ReplicaId(name, index): deployment
+            for name, deployment in sorted(self.deployments.items())
+            for index in range(deployment.spec.replicas)
+        }

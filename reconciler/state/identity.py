@@ -1,0 +1,35 @@
+"""Who is who. Ids are types, so that one cannot be passed for another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+
+NodeName = NewType("NodeName", str)
+DeploymentName = NewType("DeploymentName", str)
+
+
+class ObjectKey(NamedTuple):
+    """An object of the cluster, as events and conditions name it."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaId:
+    """One running copy of a deployment. Indexes count from 0."""
+
+    deployment: DeploymentName
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.deployment}/{self.index}"
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object that a replica belongs to."""
+        return ObjectKey("ModelDeployment", self.deployment)

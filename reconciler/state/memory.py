@@ -1,0 +1,76 @@
+"""What the controller knows beside manifests and machines: its store, and what it is doing right now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reconciler.wire.launch import RankId
+
+from .identity import NodeName, ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """The group that is meant to serve a replica, written to the store before any of its ranks starts."""
+
+    replica: ReplicaId
+    epoch: int
+    members: tuple[NodeName, ...]
+    """The node of each rank, in the order of ranks."""
+    port: int
+    """First of ``len(members) + 1`` ports that no earlier group has used: one a rank, then rank 0's control."""
+    secret: str = field(repr=False)
+    """Proof of membership among the ranks."""
+    fingerprint: str
+    """Of the wish it was formed for: another wish means another group."""
+    created_at: float
+    proven_at: float | None = None
+    """When it first gave a real completion; None until then."""
+    failures: int = 0
+    """Groups of this replica in a row that ended without a long healthy life."""
+
+    def rank_id(self, rank: int) -> RankId:
+        """The id of one of its ranks."""
+        return RankId(self.replica.deployment, self.replica.index, self.epoch, rank)
+
+    @property
+    def rank_ids(self) -> tuple[RankId, ...]:
+        """The ids of its ranks in order."""
+        return tuple(self.rank_id(rank) for rank in range(len(self.members)))
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The last change that this controller made on a node: observations must not be older."""
+
+    link: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """A step that failed, and when it may be tried again."""
+
+    attempts: int
+    retry_at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The store's content and the controller's own doings, at the moment of one pass."""
+
+    token: int
+    """Fencing token of this controller: it grows with every start."""
+    next_port: int
+    groups: Mapping[ReplicaId, GroupRecord] = field(default_factory=dict)
+    last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
+    """The highest epoch that the store has ever given to a replica."""
+    in_flight: frozenset[str] = frozenset()
+    """Subjects of the steps that are being executed (``Step.subject``)."""
+    writes: Mapping[NodeName, Write] = field(default_factory=dict)
+    failures: Mapping[str, StepFailure] = field(default_factory=dict)
+    """By ``Step.key``."""
+    stops: Mapping[RankId, float] = field(default_factory=dict)
+    """Ranks that were asked to stop, and when that request is void and may be made again."""

@@ -1,0 +1,100 @@
+"""What was seen. It is always old and may be partial: every reader has to bear that in mind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from reconciler.wire.launch import Phase, exit_reason
+from reconciler.wire.node import ModelReport, NodeReport, RankReport
+
+from .identity import DeploymentName, NodeName, ReplicaId
+
+
+class Contact(Enum):
+    """How the controller and a node's agent stand."""
+
+    UNKNOWN = "unknown"
+    """Not tried yet since the controller started."""
+    REACHED = "reached"
+    AGENT_DOWN = "down"
+    """The machine is there and no agent answers on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObservation:
+    """A node as last seen. ``report`` stays after contact is lost: it is what was true then."""
+
+    name: NodeName
+    contact: Contact
+    since: float
+    """When ``contact`` became what it is, in seconds of the controller's clock."""
+    link: int = 0
+    """Counts connections to this node; with the report's sequence it orders what was seen."""
+    report: NodeReport | None = None
+    problem: str = ""
+    """Why there is no contact, for people."""
+
+    def model(self, path: str) -> ModelReport | None:
+        """What the node says of the weights at ``path``; None when it was not asked yet."""
+        models = self.report.models if self.report else ()
+        return next((m for m in models if m.path == path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRank:
+    """One rank as its node last reported it."""
+
+    node: NodeName
+    report: RankReport
+
+    @property
+    def replica(self) -> ReplicaId:
+        """The replica whose rank this is."""
+        return ReplicaId(DeploymentName(self.report.id.deployment), self.report.id.replica)
+
+    @property
+    def alive(self) -> bool:
+        """Whether there may still be a process."""
+        return self.report.phase != Phase.EXITED
+
+    @property
+    def ending(self) -> str:
+        """How the rank ended, in a clause for people."""
+        report = self.report
+        who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}"
+        who += f", pid {report.pid})" if report.pid else ")"
+        if report.exit is None:
+            return f"{who} ended"
+        if report.exit.signal is not None:
+            return f"{who} was killed by signal {report.exit.signal}"
+        why = f": {report.exit.detail}" if report.exit.detail else ""
+        return f"{who} exited with {report.exit.code} ({exit_reason(report.exit)}){why}"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayObservation:
+    """The gateway process, by its own file."""
+
+    pid: int
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything seen, at the moment of one pass."""
+
+    nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
+    gateway: GatewayObservation | None = None
+
+    def ranks(self) -> Iterator[ObservedRank]:
+        """All ranks on all nodes, in the order of node and id."""
+        for name, node in sorted(self.nodes.items()):
+            if node.report is not None:
+                for report in sorted(node.report.ranks, key=lambda r: r.id):
+                    yield ObservedRank(name, report)
+
+    def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
+        """The ranks of one replica, of any epoch."""
+        return tuple(rank for rank in self.ranks() if rank.replica == replica)

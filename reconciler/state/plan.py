@@ -1,0 +1,257 @@
+"""The plan: steps with nothing left to decide, and the reasons for everything that is not done now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from reconciler.wire.launch import LaunchSpec, RankId
+
+from .identity import NodeName, ObjectKey, ReplicaId
+from .memory import GroupRecord
+
+
+class Cause(Enum):
+    """Why a group is formed."""
+
+    NEW_REPLICA = "NewReplica"
+    SPEC_CHANGED = "SpecChanged"
+    RANK_EXITED = "RankExited"
+    RANK_MISSING = "RankMissing"
+
+
+class _OfReplica:
+    """What steps about a replica share. Steps of one subject never run beside a new decision about it."""
+
+    __slots__ = ()
+    replica: ReplicaId
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"replica/{self.replica}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return self.replica.key
+
+
+class _OfNode:
+    """What steps about a node share."""
+
+    __slots__ = ()
+    node: NodeName
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"node/{self.node}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return ObjectKey("Node", self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateEpoch(_OfReplica):
+    """Write a new group to the store. From here on every rank of an older epoch is a leftover."""
+
+    replica: ReplicaId
+    group: GroupRecord
+    cause: Cause
+    detail: str
+    """What led to it, for people."""
+
+    @property
+    def key(self) -> str:
+        """Identity of the attempt, for back-off."""
+        return f"allocate/{self.replica}"
+
+    def __str__(self) -> str:
+        nodes = ", ".join(self.group.members)
+        return (
+            f"form {self.replica} as epoch {self.group.epoch} on {nodes} ({self.cause.value}: {self.detail})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartRank(_OfReplica):
+    """Start one rank of the current epoch."""
+
+    replica: ReplicaId
+    node: NodeName
+    spec: LaunchSpec
+
+    @property
+    def key(self) -> str:
+        return f"start/{self.spec.id}"
+
+    def __str__(self) -> str:
+        return f"start rank {self.spec.id.rank} of {self.replica} on {self.node}, epoch {self.spec.id.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopRank(_OfReplica):
+    """Ask a rank to end, and kill it when it has not after ``grace_seconds``."""
+
+    replica: ReplicaId
+    node: NodeName
+    id: RankId
+    grace_seconds: float
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return f"stop/{self.id}"
+
+    def __str__(self) -> str:
+        return f"stop rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch} ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRank(_OfReplica):
+    """Remove what a node keeps of a rank that ended some epochs ago."""
+
+    replica: ReplicaId
+    node: NodeName
+    id: RankId
+
+    @property
+    def subject(self) -> str:
+        """Beside everything else about the replica: a rank that ended concerns nobody."""
+        return f"rank/{self.id}"
+
+    @property
+    def key(self) -> str:
+        return f"forget/{self.id}"
+
+    def __str__(self) -> str:
+        return (
+            f"remove the files of rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProveGroup(_OfReplica):
+    """Have rank 0 answer one real request; only then is the group routed to."""
+
+    replica: ReplicaId
+    epoch: int
+    node: NodeName
+    socket: str
+
+    @property
+    def key(self) -> str:
+        return f"prove/{self.replica}/{self.epoch}"
+
+    def __str__(self) -> str:
+        return f"ask {self.replica}, epoch {self.epoch}, for a first completion"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseReplica(_OfReplica):
+    """Take a replica that is no longer wanted, and has no rank left, out of the store."""
+
+    replica: ReplicaId
+
+    @property
+    def key(self) -> str:
+        return f"release/{self.replica}"
+
+    def __str__(self) -> str:
+        return f"release {self.replica}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartAgent(_OfNode):
+    """Start the agent of a node."""
+
+    node: NodeName
+
+    @property
+    def key(self) -> str:
+        return f"start-agent/{self.node}"
+
+    def __str__(self) -> str:
+        return f"start the agent of {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopAgent(_OfNode):
+    """End the agent of a node that is no longer wanted and has no rank left."""
+
+    node: NodeName
+
+    @property
+    def key(self) -> str:
+        return f"stop-agent/{self.node}"
+
+    def __str__(self) -> str:
+        return f"stop the agent of {self.node}"
+
+
+Step = (
+    AllocateEpoch | StartRank | StopRank | ForgetRank | ProveGroup | ReleaseReplica | StartAgent | StopAgent
+)
+
+
+class WaitingFor(Enum):
+    """Why something is not done now, and will be."""
+
+    STEP = "StepInFlight"
+    AGENT = "AgentNotReached"
+    OBSERVATION = "StaleObservation"
+    STOPPING = "RanksStopping"
+    RANKS = "RanksNotReady"
+    BACK_OFF = "BackOff"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something that is wanted and must wait."""
+
+    object: ObjectKey
+    reason: WaitingFor
+    text: str
+    until: float | None = None
+    """When to look again, where that is known, in seconds of the controller's clock."""
+    replica: ReplicaId | None = None
+
+
+class RefusedBecause(Enum):
+    """Why something cannot be done until somebody changes something."""
+
+    MODEL_UNKNOWN = "ModelNotFound"
+    NO_NODES = "NotEnoughNodes"
+    NO_RUNTIME = "RuntimeMissing"
+    WEIGHTS_MISSING = "WeightsMissing"
+    WEIGHTS_UNUSABLE = "WeightsUnusable"
+    NOT_DIVISIBLE = "NotDivisible"
+    NO_MEMORY = "NotEnoughMemory"
+    RANK_REFUSES = "RankRefuses"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Something that is wanted and cannot be had as things are."""
+
+    object: ObjectKey
+    reason: RefusedBecause
+    text: str
+    replica: ReplicaId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, what waits, and what is refused."""
+
+    steps: tuple[Step, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    refused: tuple[Refusal, ...] = field(default=())
+
+    @property
+    def settled(self) -> bool:
+        """Nothing to do and nothing to wait for."""
+        return not self.steps and not self.waiting

@@ -1,0 +1,294 @@
+"""Conditions, routes and events, derived from snapshots. Nobody else says what an object's state is.
+
+Pure: the previous statuses and the time are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.resources import ModelDeployment
+from reconciler.state import (
+    AllocateEpoch,
+    Contact,
+    DeploymentName,
+    Desired,
+    ForgetRank,
+    GroupRecord,
+    Memory,
+    Observed,
+    ObservedRank,
+    Outcome,
+    Plan,
+    ProveGroup,
+    ReleaseReplica,
+    ReplicaId,
+    StartAgent,
+    StartRank,
+    Step,
+    StopAgent,
+    StopRank,
+)
+from reconciler.state.identity import ObjectKey
+from reconciler.state.report import Condition, Event, ObjectStatus
+from reconciler.wire.generation import Backend, Route
+from reconciler.wire.launch import Phase
+
+Statuses = Mapping[ObjectKey, ObjectStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """What a status is derived from."""
+
+    desired: Desired
+    observed: Observed
+    memory: Memory
+    plan: Plan
+    now: float
+
+
+# --- groups ----------------------------------------------------------------------------------------
+
+
+def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
+    """Rank 0 of a group that may be routed to: proven, every rank ready as last seen; else None.
+
+    An agent that is down for a moment does not unroute its ranks: they go on without it.
+    """
+    ranks = {r.report.id: r for r in observed.ranks_of(record.replica)}
+    members = [ranks.get(rank_id) for rank_id in record.rank_ids]
+    ready = all(r is not None and r.report.phase == Phase.READY for r in members)
+    return members[0] if ready and record.proven_at is not None else None
+
+
+def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route, ...]:
+    """A route for every deployment, with the groups that may be used now."""
+    if desired.stopping:
+        return ()
+    return tuple(
+        Route(
+            model=name,
+            aliases=deployment.spec.serving.aliases,
+            context=deployment.spec.serving.context,
+            created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
+            backends=_backends(name, deployment, observed, memory),
+        )
+        for name, deployment in sorted(desired.deployments.items())
+        if deployment.spec.replicas
+    )
+
+
+def _backends(
+    name: DeploymentName, deployment: ModelDeployment, observed: Observed, memory: Memory
+) -> tuple[Backend, ...]:
+    found = []
+    for index in range(deployment.spec.replicas):
+        record = memory.groups.get(ReplicaId(name, index))
+        first = serving(record, observed) if record else None
+        if record and first:
+            found.append(Backend(index, record.epoch, first.report.socket, first.node))
+    return tuple(found)
+
+
+# --- conditions ------------------------------------------------------------------------------------
+
+
+def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
+    """The status of every object in force."""
+    return {key: _status(key, snapshots, previous.get(key)) for key in snapshots.desired.objects()}
+
+
+def _status(key: ObjectKey, snapshots: Snapshots, before: ObjectStatus | None) -> ObjectStatus:
+    ready, reason, message, extra = _READINESS[key.kind](key.name, snapshots)
+    generation = snapshots.desired.generations.get(key, 1)
+    plan = snapshots.plan
+    refusal = next((r for r in plan.refused if r.object == key), None)
+    waiting = next((w for w in plan.waiting if w.object == key), None)
+    step = next((s for s in plan.steps if s.object == key and not isinstance(s, ForgetRank)), None)
+    active = str(step) if step else waiting.text if waiting else ""
+    stalled = refusal.text if refusal else ""
+    conditions = (
+        (
+            "Ready",
+            ready,
+            reason if not refusal or ready else refusal.reason.value,
+            message if ready else stalled or message,
+        ),
+        (
+            "Reconciling",
+            bool(active),
+            waiting.reason.value if waiting else "Acting" if step else "Settled",
+            active,
+        ),
+        ("Stalled", bool(stalled), refusal.reason.value if refusal else "NotStalled", stalled),
+    )
+    return ObjectStatus(
+        conditions=tuple(
+            Condition(kind, value, why, text, _since(before, kind, value, snapshots.now), generation)
+            for kind, value, why, text in conditions
+        ),
+        generation=generation,
+        extra=extra,
+    )
+
+
+def _since(before: ObjectStatus | None, kind: str, value: bool, now: float) -> float:
+    condition = before.condition(kind) if before else None
+    return condition.since if condition and condition.status == value else now
+
+
+Readiness = tuple[bool, str, str, dict[str, Any]]
+
+
+def _node(name: str, snapshots: Snapshots) -> Readiness:
+    node = next((n for key, n in snapshots.observed.nodes.items() if key == name), None)
+    if node is None or node.report is None:
+        text = node.problem if node and node.problem else "no answer from its agent yet"
+        return False, "AgentNotReached", text, {"agent": "unknown", "ranks": 0}
+    report = node.report
+    reached = node.contact is Contact.REACHED
+    extra = {
+        "agent": node.contact.value,
+        "ranks": sum(rank.exit is None for rank in report.ranks),
+        "memoryBytes": report.memory_bytes,
+        "cpus": report.cpus,
+        "system": f"{report.system} {report.release} {report.machine}",
+        "runtime": dict(report.runtime),
+    }
+    if not reached:
+        return False, "AgentDown", node.problem or "its agent does not answer", extra
+    return True, "AgentReached", "its agent answers", extra
+
+
+def _model(name: str, snapshots: Snapshots) -> Readiness:
+    path = snapshots.desired.models[name].spec.source.path
+    found = {}
+    size = 0
+    for node, seen in sorted(snapshots.observed.nodes.items()):
+        report = seen.model(path)
+        if node in snapshots.desired.nodes and report is not None:
+            found[node] = report.problem or ("present" if report.present else "missing")
+            size = max(size, report.weights_bytes)
+    extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
+    if not found:
+        return False, "NotLookedFor", "no node has been asked for it yet", extra
+    lacking = [node for node, state in found.items() if state != "present"]
+    if lacking:
+        return False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
+    return True, "WeightsPresent", f"present on {', '.join(found)}", extra
+
+
+def _deployment(name: str, snapshots: Snapshots) -> Readiness:
+    deployment = snapshots.desired.deployments[DeploymentName(name)]
+    wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
+    groups = []
+    for replica, record in sorted(snapshots.memory.groups.items()):
+        if replica.deployment == name:
+            groups.append(_group(record, snapshots.observed))
+    count = sum(group["ready"] and group["replica"] < wanted for group in groups)
+    extra = {"replicas": wanted, "readyReplicas": count, "groups": groups}
+    text = f"{count} of {wanted} replicas serve"
+    if count < wanted:
+        return False, "ReplicasNotReady", text, extra
+    return True, "ReplicasReady", text, extra
+
+
+def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
+    current = {r.report.id: r.report.phase for r in observed.ranks_of(record.replica)}
+    phases = [current.get(rank_id, Phase.STARTING) for rank_id in record.rank_ids]
+    least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
+    return {
+        "replica": record.replica.index,
+        "epoch": record.epoch,
+        "phase": least,
+        "nodes": list(record.members),
+        "ready": serving(record, observed) is not None,
+        "since": record.proven_at or record.created_at,
+    }
+
+
+def _gateway(name: str, snapshots: Snapshots) -> Readiness:
+    gateway = snapshots.observed.gateway
+    if gateway is None:
+        return False, "GatewayDown", "the gateway process does not run", {"endpoint": None, "pid": None}
+    return True, "Listening", gateway.endpoint, {"endpoint": gateway.endpoint, "pid": gateway.pid}
+
+
+_READINESS = {"Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway}
+
+
+# --- events ----------------------------------------------------------------------------------------
+
+
+def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
+    """An event for every object whose ``Ready`` or ``Stalled`` is no longer what it was."""
+    return [event for key, status in after.items() for event in _changes(key, before.get(key), status, now)]
+
+
+def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:
+    for kind in ("Stalled", "Ready"):
+        old, new = before.condition(kind) if before else None, after.condition(kind)
+        was = old.status if old else False
+        if new is None or (
+            new.status == was
+            and not (kind == "Stalled" and new.status and old and old.message != new.message)
+        ):
+            continue
+        bad = new.status == (kind == "Stalled")
+        name = kind if new.status else f"Not{kind}"
+        yield Event(now, key, bad, name, new.message or new.reason)
+
+
+def endings(observed: Observed, now: float) -> list[Event]:
+    """An event for every rank that has ended; its key makes it be told once."""
+    return [
+        Event(
+            at=now,
+            object=rank.replica.key,
+            warning=not _orderly(rank),
+            reason="RankExited",
+            message=rank.ending,
+            key=f"exit/{rank.report.id}",
+        )
+        for rank in observed.ranks()
+        if not rank.alive
+    ]
+
+
+def _orderly(rank: ObservedRank) -> bool:
+    return rank.report.exit is not None and rank.report.exit.code == 0
+
+
+def told(outcome: Outcome, now: float) -> Event | None:
+    """The event of an executed step; None for those that are nobody's concern."""
+    step = outcome.step
+    if outcome.problem:
+        return Event(now, step.object, True, f"{type(step).__name__}Failed", f"{step}: {outcome.problem}")
+    reason = _done(step)
+    if reason is None:
+        return None
+    text = f"{step}{': ' + outcome.detail if outcome.detail else ''}"
+    return Event(now, step.object, False, reason, text)
+
+
+def _done(step: Step) -> str | None:
+    match step:
+        case AllocateEpoch():
+            return "EpochAllocated"
+        case StartRank():
+            return "RankStarted"
+        case StopRank():
+            return "RankStopping"
+        case ProveGroup():
+            return "GroupProven"
+        case ReleaseReplica():
+            return "ReplicaReleased"
+        case StartAgent():
+            return "AgentStarted"
+        case StopAgent():
+            return "AgentStopped"
+        case ForgetRank():
+            return None

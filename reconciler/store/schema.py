@@ -1,0 +1,51 @@
+"""The store's tables, and how an older store becomes a newer one: forward only, with a copy kept."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from reconciler.errors import Invalid
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+    CREATE TABLE epochs (
+        deployment TEXT NOT NULL, replica INTEGER NOT NULL, last INTEGER NOT NULL,
+        PRIMARY KEY (deployment, replica)
+    ) STRICT;
+    CREATE TABLE groups (
+        deployment TEXT NOT NULL, replica INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        members TEXT NOT NULL, port INTEGER NOT NULL, secret TEXT NOT NULL, fingerprint TEXT NOT NULL,
+        created_at REAL NOT NULL, proven_at REAL, failures INTEGER NOT NULL,
+        PRIMARY KEY (deployment, replica)
+    ) STRICT;
+    CREATE TABLE objects (
+        kind TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, generation INTEGER NOT NULL,
+        created_at REAL NOT NULL, PRIMARY KEY (kind, name)
+    ) STRICT;
+    CREATE TABLE statuses (
+        kind TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, name)
+    ) STRICT;
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+        warning INTEGER NOT NULL, reason TEXT NOT NULL, message TEXT NOT NULL, key TEXT UNIQUE,
+        revision TEXT NOT NULL, hook_at REAL
+    ) STRICT;
+    """,
+)
+"""One script a version, the first makes version 1. Scripts that were released are never edited."""
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the store to the newest version. Raises ``Invalid`` when it is newer than this program."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
+        raise Invalid(
+            f"{path}: written by a newer reconciler (store version {version}, this one knows {len(MIGRATIONS)});"
+            " install that version again, or restore a backup"
+        )
+    if 0 < version < len(MIGRATIONS):
+        db.execute("VACUUM INTO ?", (str(path.with_suffix(f".v{version}.db")),))
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")

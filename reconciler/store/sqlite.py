@@ -1,0 +1,261 @@
+"""The store in SQLite: WAL, synchronous=FULL, one writer.
+
+An epoch must be on disk before the first rank of it starts: every method is one transaction, and has
+returned only when it is durable. Calls take well under 10 ms and are made from the controller's loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import Conflict, Invalid
+from reconciler.resources import Manifest
+from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
+from reconciler.state.identity import ObjectKey
+from reconciler.state.report import Condition, Event, ObjectStatus
+
+from .schema import migrate
+
+EVENTS_KEPT = 10_000
+PORT_SPREAD = 4_000
+"""A new store starts somewhere in the lower half of the ports, so that two clusters on a host rarely meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are wanted."""
+
+    after: int = 0
+    limit: int = 1000
+    kind: str | None = None
+    name: str | None = None
+
+
+class Store:
+    """The open store. One per controller, which holds the home's lock."""
+
+    def __init__(self, path: Path) -> None:
+        """Open, create or migrate. Raises ``Invalid`` for a store of a newer version or a damaged one."""
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            path.chmod(0o600)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            migrate(self._db, path)
+        except sqlite3.DatabaseError as error:
+            raise Invalid(f"{path}: cannot be used as the store: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    # --- counters ------------------------------------------------------------------------------
+
+    def next_token(self) -> int:
+        """A fencing token higher than every one before: this controller's."""
+        return self._bump("token", 1, default=0)
+
+    def _bump(self, name: str, by: int, default: int) -> int:
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            value = self._counter(name, default) + by
+            self._set_counter(name, value)
+        return value
+
+    def _counter(self, name: str, default: int) -> int:
+        row = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+        return int(row[0]) if row else default
+
+    def _set_counter(self, name: str, value: int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
+
+    def next_port(self, first: int) -> int:
+        """The first port that no group was ever given; ``first`` is the lowest that may be."""
+        port = self._counter("next_port", 0)
+        return port or self._bump("next_port", first + secrets.randbelow(PORT_SPREAD), default=0)
+
+    # --- epochs and groups ---------------------------------------------------------------------
+
+    def allocate(self, group: GroupRecord) -> None:
+        """Write a group. Raises ``Conflict`` unless its epoch is higher than every one before."""
+        replica = group.replica
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            row = self._db.execute(
+                "SELECT last FROM epochs WHERE deployment = ? AND replica = ?",
+                (replica.deployment, replica.index),
+            ).fetchone()
+            if row and row[0] >= group.epoch:
+                raise Conflict(f"{replica}: epoch {group.epoch} is not above {row[0]}")
+            self._db.execute(
+                "INSERT OR REPLACE INTO epochs (deployment, replica, last) VALUES (?, ?, ?)",
+                (replica.deployment, replica.index, group.epoch),
+            )
+            self._db.execute(
+                "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
+                " fingerprint, created_at, proven_at, failures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
+                    group.secret, group.fingerprint, group.created_at, group.proven_at, group.failures,
+                ),
+            )  # fmt: skip
+            self._set_counter("next_port", group.port + len(group.members) + 1)
+
+    def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
+        """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""
+        cursor = self._db.execute(
+            "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
+            (at, replica.deployment, replica.index, epoch),
+        )
+        if cursor.rowcount != 1:
+            raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
+
+    def release(self, replica: ReplicaId) -> None:
+        """Remove a replica's group. Its last epoch stays, for epochs only grow."""
+        self._db.execute(
+            "DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
+        )
+
+    def groups(self) -> dict[ReplicaId, GroupRecord]:
+        """Every group in the store."""
+        rows = self._db.execute(
+            "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at, proven_at,"
+            " failures FROM groups"
+        )
+        records = [
+            GroupRecord(
+                replica=ReplicaId(DeploymentName(row[0]), row[1]),
+                epoch=row[2],
+                members=tuple(NodeName(name) for name in json.loads(row[3])),
+                port=row[4],
+                secret=row[5],
+                fingerprint=row[6],
+                created_at=row[7],
+                proven_at=row[8],
+                failures=row[9],
+            )
+            for row in rows
+        ]
+        return {record.replica: record for record in records}
+
+    def last_epochs(self) -> dict[ReplicaId, int]:
+        """The highest epoch ever given to each replica."""
+        rows = self._db.execute("SELECT deployment, replica, last FROM epochs")
+        return {ReplicaId(DeploymentName(row[0]), row[1]): row[2] for row in rows}
+
+    # --- objects -------------------------------------------------------------------------------
+
+    def generations(
+        self, objects: Mapping[ObjectKey, Manifest]
+    ) -> tuple[dict[ObjectKey, int], dict[ObjectKey, float]]:
+        """Generation and first sight of each object; a changed spec has its generation raised."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            known = {
+                ObjectKey(row[0], row[1]): (row[2], row[3], row[4])
+                for row in self._db.execute("SELECT kind, name, digest, generation, created_at FROM objects")
+            }
+            for key, manifest in objects.items():
+                digest = _digest(manifest)
+                before = known.get(key)
+                if before is not None and before[0] == digest:
+                    continue
+                known[key] = (digest, before[1] + 1 if before else 1, before[2] if before else time.time())
+                self._db.execute(
+                    "INSERT OR REPLACE INTO objects (kind, name, digest, generation, created_at)"
+                    " VALUES (?, ?, ?, ?, ?)",
+                    (*key, *known[key]),
+                )
+            for key in known.keys() - objects.keys():
+                self._db.execute("DELETE FROM objects WHERE kind = ? AND name = ?", key)
+                self._db.execute("DELETE FROM statuses WHERE kind = ? AND name = ?", key)
+        return {k: known[k][1] for k in objects}, {k: known[k][2] for k in objects}
+
+    def statuses(self) -> dict[ObjectKey, ObjectStatus]:
+        """The statuses as last written."""
+        rows = self._db.execute("SELECT kind, name, body FROM statuses")
+        return {ObjectKey(row[0], row[1]): _status(json.loads(row[2])) for row in rows}
+
+    def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus]) -> None:
+        """Write statuses that have changed."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(
+                "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
+                [(*key, json.dumps(asdict(status))) for key, status in statuses.items()],
+            )
+
+    # --- events --------------------------------------------------------------------------------
+
+    def add_events(self, events: Iterable[Event]) -> int:
+        """Append events, but for facts told already. Returns how many were new."""
+        events = tuple(events)
+        if not events:
+            return 0
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            before = self._db.total_changes
+            self._db.executemany(
+                "INSERT OR IGNORE INTO events (at, kind, name, warning, reason, message, key, revision, hook_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (e.at, *e.object, e.warning, e.reason, e.message, e.key or None, e.revision, e.hook_at)
+                    for e in events
+                ],
+            )
+            added = self._db.total_changes - before
+            if added:
+                self._db.execute(
+                    "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_KEPT,)
+                )
+        return added
+
+    def told(self) -> set[str]:
+        """The keys of all keyed events still kept."""
+        return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
+
+    def events(self, wanted: EventFilter) -> list[tuple[int, Event]]:
+        """Events by id, oldest first; the newest ones where the limit cuts a listing from the start."""
+        rows = self._db.execute(
+            "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"
+            " FROM events WHERE id > :after AND (:kind IS NULL OR kind = :kind)"
+            " AND (:name IS NULL OR name = :name) ORDER BY id DESC LIMIT :limit) ORDER BY id",
+            asdict(wanted),
+        )
+        return [
+            (
+                row[0],
+                Event(
+                    row[1],
+                    ObjectKey(row[2], row[3]),
+                    bool(row[4]),
+                    row[5],
+                    row[6],
+                    row[7] or "",
+                    row[8],
+                    row[9],
+                ),
+            )
+            for row in rows
+        ]
+
+    def last_event(self) -> int:
+        """The id of the newest event; 0 when there is none."""
+        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
+
+
+def _digest(manifest: Manifest) -> str:
+    return hashlib.sha256(manifest.model_dump_json(by_alias=True, include={"spec"}).encode()).hexdigest()
+
+
+def _status(body: dict[str, Any]) -> ObjectStatus:
+    conditions = tuple(Condition(**condition) for condition in body["conditions"])
+    return ObjectStatus(conditions, body["generation"], body["extra"])

@@ -1,0 +1,217 @@
+"""Worlds for the pure rooms: manifests in short, and a cluster that does at once what a plan says.
+
+``World`` holds what the store and the machines would; ``settle`` plans and carries out until there is
+nothing left to do. It has no clock of its own: tests move ``now``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reconciler.planning import plan
+from reconciler.planning.group import PORT_FIRST
+from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
+from reconciler.state import (
+    AllocateEpoch,
+    Contact,
+    DeploymentName,
+    Desired,
+    ForgetRank,
+    GroupRecord,
+    Memory,
+    NodeName,
+    NodeObservation,
+    Observed,
+    Plan,
+    ProveGroup,
+    ReleaseReplica,
+    ReplicaId,
+    StartAgent,
+    StartRank,
+    Step,
+    StopAgent,
+    StopRank,
+    Write,
+)
+from reconciler.wire.launch import Exit, Phase, RankId
+from reconciler.wire.node import ModelReport, NodeReport, RankReport
+
+TINY: dict[str, Any] = {
+    "model_type": "qwen3",
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "hidden_size": 192,
+    "intermediate_size": 384,
+    "num_hidden_layers": 4,
+    "torch_dtype": "float32",
+}
+
+
+def manifest(kind: type[Any], name: str, labels: dict[str, str] | None = None, **spec: Any) -> Any:
+    """A manifest of a kind, from its spec's YAML names."""
+    metadata = {"name": name, "labels": labels or {}}
+    body = {"apiVersion": "reconciler/v1alpha1", "kind": kind.__name__, "metadata": metadata, "spec": spec}
+    return kind.model_validate(body, strict=False)
+
+
+def node(name: str, **spec: Any) -> Node:
+    labels = spec.pop("labels", None)
+    return manifest(Node, name, labels, local={}, **spec)  # type: ignore[no-any-return]
+
+
+def model(name: str = "tiny", path: str = "tiny") -> Model:
+    return manifest(Model, name, source={"path": path})  # type: ignore[no-any-return]
+
+
+def deployment(name: str = "tiny", nodes: Any = 2, **spec: Any) -> ModelDeployment:
+    parallelism = {"strategy": spec.pop("strategy", "tensor"), "nodes": nodes}
+    spec = {"model": "tiny", "parallelism": parallelism, **spec}
+    return manifest(ModelDeployment, name, **spec)  # type: ignore[no-any-return]
+
+
+def gateway() -> Gateway:
+    return manifest(Gateway, "main", listen="127.0.0.1:8400", auth={"mode": "none"})  # type: ignore[no-any-return]
+
+
+@dataclass
+class World:
+    """A cluster of nodes that obey."""
+
+    manifests: list[Manifest]
+    now: float = 1000.0
+    stopping: bool = False
+    memory_bytes: int = 64 * 2**30
+    weights: dict[str, tuple[int, dict[str, Any]]] = field(
+        default_factory=lambda: {"tiny": (6_500_000, TINY)}
+    )
+    hosts: dict[str, str] = field(default_factory=dict)
+    down: set[str] = field(default_factory=set)
+    ranks: dict[RankId, tuple[NodeName, RankReport]] = field(default_factory=dict)
+    groups: dict[ReplicaId, GroupRecord] = field(default_factory=dict)
+    last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
+    next_port: int = PORT_FIRST
+    sequence: int = 1
+    writes: dict[NodeName, Write] = field(default_factory=dict)
+    stops: dict[RankId, float] = field(default_factory=dict)
+    history: list[Step] = field(default_factory=list)
+    agents: set[NodeName] = field(default_factory=set)
+
+    def desired(self) -> Desired:
+        desired = Desired.of("r1", self.manifests)
+        return desired.stopped() if self.stopping else desired
+
+    def observed(self) -> Observed:
+        names = set(self.desired().nodes) | {place for place, _ in self.ranks.values()} | self.agents
+        return Observed({name: self._node(name) for name in sorted(names)})
+
+    def _node(self, name: NodeName) -> NodeObservation:
+        if name not in self.agents:
+            return NodeObservation(name, Contact.AGENT_DOWN, 0.0, 0, None, "no agent")
+        report = NodeReport(
+            sequence=self.sequence,
+            boot_id="boot",
+            agent_id="agent",
+            system="Linux",
+            release="6.1",
+            machine="x86_64",
+            hostname=name,
+            memory_bytes=self.memory_bytes,
+            cpus=2,
+            host_id=self.hosts.get(name, name),
+            python="/usr/bin/python3",
+            runtime={"mlx": "0.32.4", "mlx-lm": "0.32.2"},
+            run_directory="/run/r",
+            token=1,
+            ranks=tuple(report for place, report in self.ranks.values() if place == name),
+            models=tuple(
+                ModelReport(path, f"/models/{path}", True, size, config)
+                for path, (size, config) in self.weights.items()
+            ),
+        )
+        contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
+        return NodeObservation(name, contact, 0.0, 1, report)
+
+    def memory(self) -> Memory:
+        return Memory(
+            token=1,
+            next_port=self.next_port,
+            groups=dict(self.groups),
+            last_epochs=dict(self.last_epochs),
+            writes=dict(self.writes),
+            stops=dict(self.stops),
+        )
+
+    def plan(self) -> Plan:
+        return plan(self.desired(), self.observed(), self.memory(), self.now, "entropy")
+
+    def settle(self, passes: int = 30) -> Plan:
+        """Plan and obey until nothing changes any more; the last plan."""
+        for _ in range(passes):
+            decided = self.plan()
+            if not decided.steps:
+                return decided
+            for step in decided.steps:
+                self.obey(step)
+        raise AssertionError(f"still acting after {passes} passes: {[str(s) for s in decided.steps]}")
+
+    def obey(self, step: Step) -> None:
+        """Do a step at once and wholly; the observation that follows shows it."""
+        self.history.append(step)
+        self.sequence += 1
+        match step:
+            case AllocateEpoch():
+                assert step.group.epoch > self.last_epochs.get(step.replica, 0)
+                self.groups[step.replica] = step.group
+                self.last_epochs[step.replica] = step.group.epoch
+                self.next_port = step.group.port + len(step.group.members) + 1
+            case StartRank():
+                self._start(step)
+            case StopRank():
+                self.end_rank(step.id, code=0)
+            case ForgetRank():
+                del self.ranks[step.id]
+            case ProveGroup():
+                self.groups[step.replica] = replace(self.groups[step.replica], proven_at=self.now)
+            case ReleaseReplica():
+                del self.groups[step.replica]
+            case StartAgent():
+                self.agents.add(step.node)
+                self.down.discard(step.node)
+            case StopAgent():
+                self.agents.discard(step.node)
+
+    def _start(self, step: StartRank) -> None:
+        rank_id = step.spec.id
+        others = [
+            i for i, (_, r) in self.ranks.items() if r.phase != Phase.EXITED and _replica(i) == step.replica
+        ]
+        assert all(i.epoch == rank_id.epoch for i in others), "a rank of an old epoch is alive"
+        report = RankReport(
+            id=rank_id, group=step.spec.group, socket=step.spec.config.socket, pid=100 + len(self.ranks),
+            shim_pid=1, phase=Phase.READY, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
+            started_at=self.now,
+        )  # fmt: skip
+        self.ranks[rank_id] = (step.node, report)
+
+    def end_rank(self, rank_id: RankId, code: int | None = None, signal: int | None = None) -> None:
+        """A rank ends, for whatever reason."""
+        place, report = self.ranks[rank_id]
+        ended = Exit(code, signal, self.now)
+        self.ranks[rank_id] = (place, replace(report, phase=Phase.EXITED, exit=ended))
+
+    def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:
+        return ReplicaId(DeploymentName(name), index)
+
+    def alive(self) -> list[RankId]:
+        return sorted(i for i, (_, r) in self.ranks.items() if r.phase != Phase.EXITED)
+
+
+def _replica(rank_id: RankId) -> ReplicaId:
+    return ReplicaId(DeploymentName(rank_id.deployment), rank_id.replica)
+
+
+def two_nodes(**spec: Any) -> World:
+    """The quickstart's cluster."""
+    return World([node("node-a"), node("node-b"), model(), deployment(**spec)])
