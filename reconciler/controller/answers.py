@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -103,7 +103,7 @@ def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
     return {"object": str(entry.object), "reason": entry.reason.value, "text": entry.text}
 
 
-def events(found: Iterable[tuple[int, Event]], last: int) -> dict[str, Any]:
+def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
     """Events, oldest first, and the id to go on from."""
     items = [
         {
@@ -118,4 +118,4 @@ def events(found: Iterable[tuple[int, Event]], last: int) -> dict[str, Any]:
         }
         for number, event in found
     ]
-    return {"items": items, "last": max([last, *(item["id"] for item in items)])}
+    return {"items": items, "last": max([last, *(number for number, _ in found)])}

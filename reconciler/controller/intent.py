@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reconciler.errors import Conflict, Invalid, Unreachable
-from reconciler.source import Source
+from reconciler.source.sources import Source
 from reconciler.state import Desired, Rejection
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Event

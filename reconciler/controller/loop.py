@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from reconciler.state import Contact, Outcome, Plan
 
-from .reconcile import Parts, reconcile
+from .reconcile import Parts, decide, reconcile
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,10 @@ class Loop:
         self._read_source = True
         self._source_at = hook_at if hook_at is not None else self._source_at
         self.trigger()
+
+    def foresee(self) -> Plan:
+        """What the next pass would do, without doing it."""
+        return decide(self._parts).plan
 
     def finished(self, outcome: Outcome) -> None:
         """A step has ended."""

@@ -38,16 +38,23 @@ class Parts:
 
 def reconcile(parts: Parts) -> Plan:
     """Look, decide, act, tell. Nothing in here waits for a machine."""
-    desired = parts.intent.desired.stopped() if parts.stopping else parts.intent.desired
-    memory = remember(parts)
-    parts.collector.watch(*_watched(desired, memory, parts.collector))
-    observed = Observed(parts.collector.nodes(), parts.gateway())
-    now = parts.clock()
-    decided = plan(desired, observed, memory, now, parts.entropy())
-    parts.executor.launch(decided.steps)
-    parts.last = Snapshots(desired, observed, memory, decided, now)
+    parts.collector.watch(*_watched(_desired(parts), remember(parts), parts.collector))
+    parts.last = decide(parts)
+    parts.executor.launch(parts.last.plan.steps)
     parts.publisher.publish(parts.last)
-    return decided
+    return parts.last.plan
+
+
+def decide(parts: Parts) -> Snapshots:
+    """What is wanted, what is seen, and what follows from both. Changes nothing."""
+    desired, memory, now = _desired(parts), remember(parts), parts.clock()
+    observed = Observed(parts.collector.nodes(), parts.gateway())
+    decided = plan(desired, observed, memory, now, parts.entropy())
+    return Snapshots(desired, observed, memory, decided, now)
+
+
+def _desired(parts: Parts) -> Desired:
+    return parts.intent.desired.stopped() if parts.stopping else parts.intent.desired
 
 
 def remember(parts: Parts) -> Memory:

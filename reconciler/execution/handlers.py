@@ -21,7 +21,7 @@ from reconciler.state import (
     StopRank,
     Write,
 )
-from reconciler.transport import AgentLink
+from reconciler.transport.link import AgentLink
 from reconciler.wire import node
 from reconciler.wire.launch import RankId
 
@@ -83,7 +83,7 @@ async def carry_out(step: Step, tools: Tools) -> str:
             tools.links.look(step.node)
         case StopAgent():
             link, _ = tools.links.link(step.node)
-            await link.request(node.Shutdown(tools.token), REQUEST_SECONDS_MAX)
+            await link.request(node.Shutdown(tools.token), timeout=REQUEST_SECONDS_MAX)
     return ""
 
 
@@ -95,7 +95,7 @@ async def _stop(tools: Tools, step: StopRank) -> None:
 async def _change(tools: Tools, name: NodeName, request: object) -> None:
     """Ask an agent for a change, and remember how new an observation must be to show it."""
     link, number = tools.links.link(name)
-    done = await link.request(request, REQUEST_SECONDS_MAX)
+    done = await link.request(request, timeout=REQUEST_SECONDS_MAX)
     assert isinstance(done, node.Done)
     tools.writes[name] = Write(number, done.sequence)
     tools.links.look(name)

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Refused, Unreachable
 from reconciler.state import Contact, NodeName, NodeObservation
-from reconciler.transport import AgentLink
+from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe
 
 OBSERVE_SECONDS_MAX = 20.0
@@ -23,6 +23,13 @@ CHANGES_SECONDS = 0.02
 """Pushes this close together are answered by one report."""
 
 Dial = Callable[[NodeName], Awaitable[AgentLink]]
+
+
+async def _relay(link: AgentLink, look: asyncio.Event) -> None:
+    """Have the watcher look after every push, and at the end of the connection."""
+    async for _ in link.changes():
+        look.set()
+    look.set()
 
 
 @dataclass(slots=True)
@@ -93,7 +100,7 @@ class Collector:
                 continue
             try:
                 await self._listen(watch, link)
-            except Unreachable as error:
+            except (Refused, Unreachable) as error:
                 self._lost(watch, str(error))
             finally:
                 watch.link = None
@@ -102,16 +109,18 @@ class Collector:
     async def _listen(self, watch: _Watch, link: AgentLink) -> None:
         """Ask for reports until the connection ends, which is ``Unreachable``."""
         number = watch.seen.link + 1
-        link.on_changed = watch.look.set
-        link.on_closed = watch.look.set
-        while True:
-            watch.look.clear()
-            report = await link.request(Observe(self._models), OBSERVE_SECONDS_MAX)
-            assert isinstance(report, NodeReport)
-            watch.link = link
-            self._reached(watch, report, number)
-            await self._pause(watch, RESYNC_SECONDS)
-            await asyncio.sleep(CHANGES_SECONDS)
+        listener = asyncio.create_task(_relay(link, watch.look), name=f"changes on {watch.seen.name}")
+        try:
+            while True:
+                watch.look.clear()
+                report = await link.request(Observe(self._models), timeout=OBSERVE_SECONDS_MAX)
+                assert isinstance(report, NodeReport)
+                watch.link = link
+                self._reached(watch, report, number)
+                await self._pause(watch, RESYNC_SECONDS)
+                await asyncio.sleep(CHANGES_SECONDS)
+        finally:
+            listener.cancel()
 
     @staticmethod
     async def _pause(watch: _Watch, seconds: float) -> None:

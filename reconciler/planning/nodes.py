@@ -25,7 +25,8 @@ def decide(world: World, name: NodeName) -> Decision:
     """Start the agent of a node that should have one, end that of one that should not."""
     node = world.node(name)
     wanted = name in world.desired.nodes and not world.desired.stopping
-    needed = wanted or any(name in g.members for g in world.memory.groups.values())
+    tied = _occupied(world, name) or any(name in g.members for g in world.memory.groups.values())
+    needed = wanted or tied
     if f"node/{name}" in world.memory.in_flight:
         return Decision(waiting=(_wait(name, WaitingFor.STEP, "its agent is being started or stopped"),))
     if node.contact is Contact.UNKNOWN:
@@ -34,7 +35,7 @@ def decide(world: World, name: NodeName) -> Decision:
         )
     if node.contact is Contact.AGENT_DOWN:
         return Decision(steps=(StartAgent(name),)) if needed else NOTHING
-    if needed or _occupied(world, name):
+    if needed:
         return NOTHING
     return Decision(steps=(StopAgent(name),))
 

@@ -1,6 +1,6 @@
 """The manifest kinds: frozen, versioned pydantic models, and their JSON Schemas."""
 
-from .base import API_VERSION, Metadata, Strict
+from .base import API_VERSION, NAME_PATTERN, NAME_RULE, Metadata, Strict
 from .kinds import (
     KINDS,
     PLURALS,
@@ -16,6 +16,8 @@ from .kinds import (
 __all__ = [
     "API_VERSION",
     "KINDS",
+    "NAME_PATTERN",
+    "NAME_RULE",
     "PLURALS",
     "SHORT_NAMES",
     "Gateway",

@@ -10,13 +10,15 @@ from pydantic.alias_generators import to_camel
 
 API_VERSION = "reconciler/v1alpha1"
 
-_BYTES = re.compile(r"^(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$")
+_BYTES = re.compile(r"^([0-9]{1,16}(?:\.[0-9]{1,12})?)[ ]*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$")
 _BYTE_UNITS = {
     None: 1, "B": 1,
     "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 }  # fmt: skip
-_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(ms|s|m|h)$")
+BYTES_MAX = 1024 * 2**40
+SECONDS_MAX = 366 * 24 * 3600
+_DURATION = re.compile(r"^([0-9]{1,12}(?:\.[0-9]{1,12})?)(ms|s|m|h)$")
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -33,17 +35,27 @@ class Strict(BaseModel):
 
 
 def _parse_bytes(value: Any) -> Any:
-    match = _BYTES.match(value) if isinstance(value, str) else None
+    match = _BYTES.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('expected a size such as "24GiB" or "512MiB"')
-    return round(float(match[1]) * _BYTE_UNITS[match[2]])
+    size = round(float(match[1]) * _BYTE_UNITS[match[2]])
+    if size > BYTES_MAX:
+        raise ValueError(f"expected a size of at most {_write_bytes(BYTES_MAX)}")
+    return size
 
 
 def _parse_seconds(value: Any) -> Any:
-    match = _DURATION.match(value) if isinstance(value, str) else None
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('expected a duration such as "30s", "5m" or "1h"')
-    return float(match[1]) * _DURATION_UNITS[match[2]]
+    seconds = round(float(match[1]) * _DURATION_UNITS[match[2]], 6)
+    if seconds > SECONDS_MAX:
+        raise ValueError(f"expected a duration of at most {SECONDS_MAX // 3600}h")
+    return seconds
+
+
+def _write_seconds(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") + "s"
 
 
 def _write_bytes(value: int) -> str:
@@ -62,12 +74,16 @@ Bytes = Annotated[
 Seconds = Annotated[
     float,
     BeforeValidator(_parse_seconds),
-    PlainSerializer(lambda value: f"{value:g}s", return_type=str),
+    PlainSerializer(_write_seconds, return_type=str),
     WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["30s"]}),
 ]
 """A duration in seconds, written with a unit."""
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+NAME_RULE = 'lower-case letters, digits, "-" and ".", with a letter or digit at both ends'
+"""``NAME_PATTERN`` in words, for messages."""
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=63)]
 """Lower-case letters, digits, ``-`` and ``.``; at most 63 characters, as DNS labels are."""
 
 Label = Annotated[str, Field(max_length=63)]

@@ -95,7 +95,11 @@ class NodeCount(Strict):
 
 def _short_count(value: Any) -> Any:
     """``nodes: 4`` is short for ``nodes: {min: 4, max: 4}``."""
-    return {"min": value, "max": value} if type(value) is int else value
+    if type(value) is int:
+        return {"min": value, "max": value}
+    if not isinstance(value, dict | NodeCount):
+        raise ValueError("expected a whole number, or a mapping with min and max")
+    return value
 
 
 Nodes = Annotated[

@@ -13,6 +13,7 @@ module          conversation
 ``generation``  gateway and rank 0
 ``group``       rank 0 and the other ranks of its group
 ``admin``       command line and controller
+``paths``       where the sockets of a node are
 ==============  =====================================================
 """
 

@@ -1,6 +1,6 @@
 """Command line and controller, over ``controller.sock`` (mode 0600: whoever can open it is an administrator).
 
-Requests and answers are paired as in ``node``: ``"id": n`` and ``"reply": n``. What is read comes as
+Requests and answers are paired as in ``node``: ``"call": n`` and ``"reply": n``. What is read comes as
 plain JSON in ``Answer.body``: it is what ``-o json`` prints.
 """
 

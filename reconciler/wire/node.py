@@ -1,6 +1,6 @@
 """Controller and agent; agent and shim.
 
-A request frame carries ``"id": n``, its answer ``"reply": n``; a frame with neither is a push. The agent
+A request frame carries ``"call": n``, its answer ``"reply": n``; a frame with neither is a push. The agent
 pushes only *that* something changed, never what: the controller looks again (``Observe``).
 
 Every request that changes something carries the controller's fencing ``token``; an agent refuses

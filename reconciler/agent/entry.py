@@ -1,0 +1,174 @@
+"""The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import logging
+import logging.handlers
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Callable, List, Optional
+
+from reconciler.wire.paths import agent_socket
+
+from . import shim
+from .server import Agent, Settings
+
+EXIT_USAGE = 64
+EXIT_SECOND = 75
+"""Another agent serves this node (``EX_TEMPFAIL`` in sysexits.h)."""
+LOG_BYTES_MAX = 4 * 1024 * 1024
+_BACKLOG = 16
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Run, and return the exit status."""
+    asked = _parser().parse_args(arguments)
+    os.umask(0o077)
+    if asked.command == "shim":
+        listener = socket.socket(fileno=asked.listener)
+        listener.set_inheritable(False)
+        shim.run(Path(asked.rank_directory), listener)
+        return 0
+    return _serve(asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agent")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="be the agent of a node")
+    serve.add_argument("--node", required=True)
+    serve.add_argument("--directory", required=True, help="what is kept: ranks, logs, the fencing token")
+    serve.add_argument("--models", required=True, help="where relative paths of models start")
+    serve.add_argument("--run-directory", required=True, help="short directory for sockets")
+    serve.add_argument("--python", required=True, help="interpreter of the ranks")
+    serve.add_argument(
+        "--detach", action="store_true", help="return once the agent serves, leaving it behind"
+    )
+    parent = commands.add_parser("shim", help="be the parent of a rank; for the agent alone")
+    parent.add_argument("--rank-directory", required=True)
+    parent.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
+    return parser
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    settings = Settings(
+        node=asked.node,
+        directory=_absolute(asked.directory),
+        models=_absolute(asked.models),
+        run_directory=_absolute(asked.run_directory),
+        python=str(_absolute(asked.python)),
+        shim_command=(sys.executable, "-I", str(_absolute(sys.argv[0])), "shim"),
+    )
+    try:
+        path = Path(agent_socket(str(settings.run_directory), settings.node))
+        for needed in (settings.directory, settings.run_directory):
+            needed.mkdir(0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        return _complain(str(error), EXIT_USAGE)
+    on_ready: Callable[[], None] = _detach() if asked.detach else _nothing
+    lock = os.open(settings.directory / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _complain("another agent serves {}: process {}".format(settings.directory, _holder(lock)), EXIT_SECOND)
+    os.truncate(lock, 0)
+    os.write(lock, b"%d\n" % os.getpid())
+    if _answers(path):
+        return _complain("another agent serves node {} at {}".format(settings.node, path), EXIT_SECOND)
+    _log_to(settings.directory / "agent.log")
+    os.chdir("/")
+    return _run(settings, path, on_ready)
+
+
+def _run(settings: Settings, path: Path, on_ready: Callable[[], None]) -> int:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        agent = Agent(loop, settings)
+        with _listen(path) as listener:
+            loop.run_until_complete(agent.run(listener, on_ready))
+    except (OSError, ValueError) as error:
+        logging.getLogger("agent").exception("the agent ends")
+        return _complain(str(error), 1)
+    finally:
+        loop.close()
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    return 0
+
+
+def _holder(lock: int) -> str:
+    """The pid that the agent with the lock has written into its file."""
+    return os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+
+
+def _absolute(path: str) -> Path:
+    """Without following symbolic links: an interpreter of a virtual environment is one."""
+    return Path(path).expanduser().absolute()
+
+
+def _nothing() -> None:
+    """In the foreground nobody waits to be told that the agent serves."""
+
+
+def _complain(text: str, status: int) -> int:
+    sys.stderr.write("agent: {}\n".format(text))
+    return status
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(1)
+        return caller.connect_ex(str(path)) == 0
+
+
+def _listen(path: Path) -> socket.socket:
+    """A socket at ``path`` (mode 0600), in place of one that a dead agent has left there."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def _log_to(path: Path) -> None:
+    handler = logging.handlers.RotatingFileHandler(
+        path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8"
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _detach() -> Callable[[], None]:
+    """Go on in a new process and session; the old one ends when the result is called, or fails as the new one.
+
+    Until then the new process keeps the standard error of the old: what goes wrong is said to the starter.
+    """
+    ready, told = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(told)
+        if os.read(ready, 1):
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1)
+    os.close(ready)
+    os.setsid()
+
+    def on_ready() -> None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+        os.write(told, b"1")
+        os.close(told)
+
+    return on_ready

@@ -1,0 +1,57 @@
+"""Files that are whole or absent, whenever the power goes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Mapping
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file (mode 0600) so that a reader, and the next boot, see all of the old or of the new."""
+    unfinished = path.with_name(path.name + ".new")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    unfinished.replace(path)
+    sync_directory(path.parent)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """``write_atomically`` with a JSON object."""
+    write_atomically(path, json.dumps(value, separators=(",", ":")).encode() + b"\n")
+
+
+def read_json(path: Path, bytes_max: int) -> Any:
+    """The JSON in a file. Raises ``OSError``, or ``ValueError`` when it is too long or no JSON.
+
+    NaN and Infinity, which some models' ``config.json`` hold and JSON does not know, become null.
+    """
+    with path.open("rb") as stream:
+        content = stream.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise ValueError("{} has more than {} bytes".format(path.name, bytes_max))
+    return json.loads(content.decode("utf-8"), parse_constant=lambda name: None)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames within a directory last."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def tail(path: Path, bytes_max: int) -> str:
+    """The end of a text file; empty when there is none."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - bytes_max))
+            return stream.read(bytes_max).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""

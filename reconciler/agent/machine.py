@@ -1,0 +1,68 @@
+"""Facts of the machine that do not change while it runs. Tools are called by their absolute path."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Sequence
+
+_SECONDS = 10
+_PLATFORM_UUID = re.compile(r'"IOPlatformUUID" = "([0-9A-Fa-f-]+)"')
+
+
+@functools.lru_cache(maxsize=None)
+def boot_id() -> str:
+    """Different after every start of the machine."""
+    if os.uname().sysname == "Darwin":
+        return _output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"])
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+def memory_bytes() -> int:
+    """Physical memory."""
+    if os.uname().sysname == "Darwin":
+        return int(_output(["/usr/sbin/sysctl", "-n", "hw.memsize"]))
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def host_id() -> str:
+    """Equal for two agents exactly when they share a machine; a digest, for the source may identify it."""
+    return hashlib.sha256(_host_name().encode()).hexdigest()[:32]
+
+
+def _host_name() -> str:
+    if os.uname().sysname == "Darwin":
+        shown = _output(["/usr/sbin/ioreg", "-rd1", "-c", "IOPlatformExpertDevice"])
+        match = _PLATFORM_UUID.search(shown)
+        if match:
+            return "platform " + match.group(1).upper()
+    try:
+        content = Path("/etc/machine-id").read_text("ascii").strip()
+    except FileNotFoundError:
+        content = ""
+    if re.match(r"[0-9a-f]{32}\Z", content):
+        return "machine " + content
+    address = uuid.getnode()
+    drawn_at_random = address >> 40 & 1  # RFC 4122, 4.5: the multicast bit marks an address that is none
+    return "host {} {:012x}".format(os.uname().nodename, 0 if drawn_at_random else address)
+
+
+def _output(command: Sequence[str]) -> str:
+    return (
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"LC_ALL": "C"},
+            timeout=_SECONDS,
+            check=True,
+        )
+        .stdout.decode("utf-8", "replace")
+        .strip()
+    )

@@ -1,0 +1,264 @@
+"""The ranks of a node: starting them, finding them again, and noticing how each ends.
+
+A rank is known by its directory. Its shim is known by a socket; the end of that connection, and nothing
+else, says that the shim is gone, and then ``state.json`` tells how the rank ended. Where it does not, the
+shim died without a word: the rank is killed, and reported once it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from reconciler.wire.codec import WireError
+from reconciler.wire.launch import Exit, LaunchSpec, Phase, Progress, RankId
+from reconciler.wire.node import AGENT_HEARS_OF_SHIM, RankReport, ShimState, Terminate
+from reconciler.wire.paths import shim_socket
+
+from . import directory, machine
+from .directory import RankDirectory
+from .files import tail
+from .peer import Peer
+from .process import birth, signal_group
+
+GONE_CHECK_SECONDS = 0.1
+"""How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
+_CONNECT_SECONDS = 5.0
+_BACKLOG = 8
+_NEVER_STARTED = 1
+_WORDS_BYTES = 400
+_log = logging.getLogger("agent")
+
+
+class Rank:
+    """One rank as far as this agent knows. Without ``peer`` its shim is gone."""
+
+    def __init__(self, id: RankId, at: RankDirectory, group: str, socket_path: str) -> None:
+        self.id = id
+        self.directory = at
+        self.group = group
+        self.socket = socket_path
+        self.peer: Optional[Peer] = None
+        self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
+
+    def report(self) -> RankReport:
+        """The rank as controllers are told of it."""
+        state, progress = self.state, self.state.progress
+        return RankReport(
+            id=self.id,
+            group=self.group,
+            socket=self.socket,
+            pid=state.pid,
+            shim_pid=state.shim_pid or None,
+            phase=Phase.EXITED if state.exit is not None else progress.phase,
+            steps=progress.steps,
+            demand=progress.demand,
+            loaded_bytes=progress.loaded_bytes,
+            total_bytes=progress.total_bytes,
+            detail=progress.detail,
+            started_at=state.started_at,
+            exit=state.exit,
+        )
+
+
+class Ranks:
+    """All ranks of the node. ``on_change`` is told of each change, and whether it is urgent."""
+
+    def __init__(
+        self,
+        path: Path,
+        run_directory: Path,
+        shim_command: Sequence[str],
+        on_change: Callable[[bool], None],
+    ) -> None:
+        self._path = path
+        self._run_directory = run_directory
+        self._shim_command = tuple(shim_command)
+        self._on_change = on_change
+        self._ranks: Dict[RankId, Rank] = {}
+        self._shims: List[subprocess.Popen[bytes]] = []
+        self._connecting: List[asyncio.Future[None]] = []
+
+    def adopt(self) -> None:
+        """Find the ranks that are there, and take up the connection to their shims."""
+        self._path.mkdir(0o700, exist_ok=True)
+        for id in directory.scan(self._path):
+            at = RankDirectory(self._path / str(id))
+            group, socket_path = _wish(at)
+            rank = self._ranks[id] = Rank(id, at, group, socket_path)
+            rank.state = at.state() or rank.state
+            self._watch(rank)
+
+    def reports(self) -> Tuple[RankReport, ...]:
+        """Every rank that has a directory, in the order of their ids."""
+        return tuple(self._ranks[id].report() for id in sorted(self._ranks))
+
+    def get(self, id: RankId) -> Optional[Rank]:
+        """The rank of that id, if there is one."""
+        return self._ranks.get(id)
+
+    def start(self, spec: LaunchSpec) -> bool:
+        """Start a shim and its rank; False when the rank is there already. Raises ``OSError``, ``ValueError``.
+
+        Dying before the shim is started leaves a directory without one, which the next agent reports as a
+        rank that never started: nobody starts a rank twice.
+        """
+        if spec.id in self._ranks:
+            return False
+        socket_path = self._shim_socket(spec.id)
+        at = directory.create(self._path, spec)
+        rank = self._ranks[spec.id] = Rank(spec.id, at, spec.group, spec.config.socket)
+        rank.state = dataclasses.replace(rank.state, started_at=time.time())
+        try:
+            self._start_shim(at, socket_path)
+        finally:
+            self._watch(rank)
+            self._on_change(True)
+        return True
+
+    def _start_shim(self, at: RankDirectory, socket_path: Path) -> None:
+        with socket.socket(socket.AF_UNIX) as listener:
+            with contextlib.suppress(FileNotFoundError):
+                socket_path.unlink()
+            listener.bind(str(socket_path))
+            socket_path.chmod(0o600)
+            listener.listen(_BACKLOG)
+            command = [
+                *self._shim_command,
+                "--rank-directory",
+                str(at.path),
+                "--listener",
+                str(listener.fileno()),
+            ]
+            with at.file("shim.log").open("ab") as errors:
+                shim = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=(listener.fileno(),),
+                    start_new_session=True,
+                )
+        self._shims.append(shim)
+
+    def reap(self) -> None:
+        """Let go of shims that have ended; what became of their ranks is told by their connections."""
+        self._shims = [shim for shim in self._shims if shim.poll() is None]
+
+    def stop(self, id: RankId, grace_seconds: float) -> None:
+        """Ask the shim to end its rank. A rank that is gone, or is being killed, needs nothing."""
+        rank = self._ranks.get(id)
+        if rank is not None and rank.peer is not None:
+            rank.peer.send(Terminate(grace_seconds))
+
+    def forget(self, id: RankId) -> None:
+        """Remove what is left of a rank that has exited. Raises ``OSError``."""
+        rank = self._ranks.pop(id, None)
+        if rank is None:
+            return
+        if rank.peer is not None:
+            rank.peer.abort()
+        directory.remove(self._path, id)
+        leftovers = [self._shim_socket(id)]
+        if Path(rank.socket).parent == self._run_directory:
+            leftovers.append(Path(rank.socket))
+        for path in leftovers:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+        self._on_change(True)
+
+    # --- shims ---
+
+    def _shim_socket(self, id: RankId) -> Path:
+        return Path(shim_socket(str(self._run_directory), id))
+
+    def _watch(self, rank: Rank) -> None:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(_CONNECT_SECONDS)
+        try:
+            connection.connect(str(self._shim_socket(rank.id)))
+        except OSError:
+            connection.close()
+            self._without_shim(rank)
+            return
+        connection.setblocking(False)
+        rank.peer = Peer(
+            "agent",
+            AGENT_HEARS_OF_SHIM,
+            lambda peer, message, request: self._hear(rank, message),
+            lambda peer: None,
+            lambda peer: self._lost(rank),
+        )
+        self._connecting = [task for task in self._connecting if not task.done()]
+        self._connecting.append(asyncio.ensure_future(_connect(rank.peer, connection)))
+
+    def _hear(self, rank: Rank, message: Any) -> None:
+        if isinstance(message, ShimState):
+            before, rank.state = rank.state, message
+            urgent = (before.progress.phase, before.pid, before.exit) != (
+                message.progress.phase,
+                message.pid,
+                message.exit,
+            )
+            self._on_change(urgent)
+
+    def _lost(self, rank: Rank) -> None:
+        rank.peer = None
+        if rank.state.exit is None and rank.id in self._ranks:
+            self._without_shim(rank)
+
+    def _without_shim(self, rank: Rank) -> None:
+        """The shim is gone: find out how the rank ended, and see to it that it has."""
+        rank.state = rank.directory.state() or rank.state
+        if rank.state.exit is not None:
+            self._on_change(True)
+            return
+        process = rank.directory.process()
+        if process is None:
+            self._end(rank, _NEVER_STARTED, None, "never started: " + _shim_words(rank.directory))
+        elif birth(process[0], machine.boot_id()) == process[1]:
+            _log.warning("%s: its shim died, killing process %d", rank.id, process[0])
+            signal_group(process[0], signal.SIGKILL)
+            asyncio.get_event_loop().call_later(GONE_CHECK_SECONDS, self._without_shim, rank)
+        elif not process[1].startswith(machine.boot_id()):
+            self._end(rank, None, signal.SIGKILL, "the machine was restarted")
+        else:
+            self._end(rank, None, signal.SIGKILL, "the shim died; " + _shim_words(rank.directory))
+
+    def _end(self, rank: Rank, code: Optional[int], number: Optional[int], detail: str) -> None:
+        ended = Exit(code, number, time.time(), detail)
+        progress = dataclasses.replace(rank.state.progress, phase=Phase.EXITED, demand=0)
+        rank.state = dataclasses.replace(rank.state, progress=progress, exit=ended)
+        try:
+            rank.directory.write_state(rank.state)
+        except OSError as error:
+            _log.warning("%s: state.json cannot be written: %s", rank.id, error)
+        self._on_change(True)
+
+
+async def _connect(peer: Peer, connection: socket.socket) -> None:
+    await asyncio.get_event_loop().create_unix_connection(lambda: peer, sock=connection)
+
+
+def _shim_words(at: RankDirectory) -> str:
+    """The last that a shim said on its standard error."""
+    words = tail(at.file("shim.log"), _WORDS_BYTES).strip().splitlines()
+    return words[-1].strip() if words else "it left no word"
+
+
+def _wish(at: RankDirectory) -> Tuple[str, str]:
+    """Group and socket of a rank; empty, and so matching no wish, where its spec cannot be read."""
+    try:
+        spec = at.spec()
+    except (OSError, ValueError, WireError) as error:
+        _log.error("%s: spec.json cannot be read: %s", at.path, error)
+        return "", ""
+    return spec.group, spec.config.socket

@@ -1,0 +1,247 @@
+"""The shim: parent of one rank, and nothing else.
+
+It outlives its agent, so that the exit status of a rank is never lost, and it is small, so that nothing in
+it is likely to fail. What it knows it writes to ``state.json``; to agents it says the same over its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, List, Optional, Set
+
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.launch import Exit, Phase, Progress
+from reconciler.wire.node import SHIM_HEARS, ShimState, Terminate
+
+from . import child, machine
+from .directory import RankDirectory
+from .peer import Peer
+from .process import birth, signal_group, signal_process
+from .rank_log import RankLog, last_line
+
+PUSH_SECONDS = 0.2
+"""Steps and demand are told to agents at most this often; phases and the end at once."""
+LINE_BYTES_MAX = 64 * 1024
+OWN_GRACE_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL of the rank when it is the shim that is asked to end by a signal."""
+FAREWELL_SECONDS = 5.0
+"""The longest that the shim waits for a slow agent to take the last message: the same is on disk."""
+_READ_BYTES = 64 * 1024
+_LAST_READS = 64
+"""More than a pipe holds: what has left the rank's group may go on writing for ever."""
+_log = logging.getLogger("agent")
+
+
+class Lines:
+    """Bytes in, whole lines out; a line that is too long is dropped as a whole."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._overlong = False
+
+    def feed(self, chunk: bytes) -> List[bytes]:
+        """The lines that ``chunk`` completes."""
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        if whole and self._overlong:
+            whole, self._overlong = whole[1:], False
+        if len(self._rest) > LINE_BYTES_MAX:
+            self._rest, self._overlong = b"", True
+        return whole
+
+
+class Shim:
+    """One rank, from its start to its end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, directory: RankDirectory) -> None:
+        self._loop = loop
+        self._directory = directory
+        self._rank_log = RankLog(directory.path)
+        self._lines = Lines()
+        self._peers: Set[Peer] = set()
+        self._child: Optional[child.Child] = None
+        self._push: Optional[asyncio.TimerHandle] = None
+        self._kill: Optional[asyncio.TimerHandle] = None
+        self._ended = asyncio.Event()
+        self._alone = asyncio.Event()
+        self._state = ShimState(None, os.getpid(), time.time(), Progress(Phase.STARTING))
+
+    async def run(self, listener: socket.socket) -> None:
+        """Start the rank, and return once it has ended and agents know."""
+        server = await self._loop.create_unix_server(self._accept, sock=listener)
+        self._loop.add_signal_handler(signal.SIGTERM, self._terminate, OWN_GRACE_SECONDS)
+        self._loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        self._directory.write_state(self._state)
+        self._start()
+        await self._ended.wait()
+        server.close()
+        for peer in self._peers:
+            peer.close()
+        if self._peers:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._alone.wait(), FAREWELL_SECONDS)
+
+    # --- the rank's process ---
+
+    def _start(self) -> None:
+        spec = self._directory.spec()
+        env = child.environment(os.environ, spec.env)
+        self._child = child.start(spec.argv, env, self._directory.path, self._at_gate)
+        for descriptor, read in ((self._child.output, self._output), (self._child.progress, self._progress)):
+            os.set_blocking(descriptor, False)
+            self._loop.add_reader(descriptor, read)
+        self._change(dataclasses.replace(self._state, pid=self._child.pid))
+        self._reap()
+
+    def _at_gate(self, pid: int) -> None:
+        born = birth(pid, machine.boot_id())
+        self._directory.write_process(pid, born or "")
+
+    def _output(self) -> bool:
+        assert self._child is not None
+        chunk = _read(self._child.output)
+        if chunk:
+            self._append(chunk)
+        elif chunk == b"":
+            self._loop.remove_reader(self._child.output)
+        return bool(chunk)
+
+    def _progress(self) -> bool:
+        assert self._child is not None
+        chunk = _read(self._child.progress)
+        for line in self._lines.feed(chunk or b""):
+            self._hear_progress(line)
+        if chunk == b"":
+            self._loop.remove_reader(self._child.progress)
+        return bool(chunk)
+
+    def _append(self, chunk: bytes) -> None:
+        try:
+            self._rank_log.write(chunk)
+        except OSError as error:
+            _log.warning("output of the rank is lost: %s", error)
+
+    def _hear_progress(self, line: bytes) -> None:
+        try:
+            progress = from_wire(Progress, json.loads(line))
+            if progress.phase not in Phase.ALL or progress.phase == Phase.EXITED:
+                raise ValueError("{!r} is no phase of a living rank".format(progress.phase))
+        except (ValueError, RecursionError, WireError) as error:
+            self._append("[shim] not understood on the progress pipe: {:.200}\n".format(str(error)).encode())
+            return
+        told = self._state.progress
+        self._state = dataclasses.replace(self._state, progress=progress)
+        if progress.phase != told.phase:
+            self._change(self._state)
+        elif progress != told and self._push is None:
+            self._push = self._loop.call_later(PUSH_SECONDS, self._push_state)
+
+    def _reap(self) -> None:
+        if self._child is None or self._state.exit is not None:
+            return
+        pid, status = os.waitpid(self._child.pid, os.WNOHANG)
+        if pid == 0:
+            return
+        signal_group(pid, signal.SIGKILL)
+        for read in (self._progress, self._output):
+            for _ in range(_LAST_READS):
+                if not read():
+                    break
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        number = os.WTERMSIG(status) if code is None else None
+        last = self._state.progress
+        detail = self._child.problem or last.detail or last_line(self._directory.path)
+        ended = Exit(code, number, time.time(), detail)
+        if self._kill is not None:
+            self._kill.cancel()
+        self._change(
+            dataclasses.replace(
+                self._state, exit=ended, progress=dataclasses.replace(last, phase=Phase.EXITED, demand=0)
+            )
+        )
+        self._ended.set()
+
+    def _terminate(self, grace_seconds: float) -> None:
+        """SIGTERM now (and SIGCONT, for a stopped process takes none), SIGKILL to all when time is up.
+
+        Asked again it only ever comes sooner.
+        """
+        if self._child is None or self._state.exit is not None:
+            return
+        due = self._loop.time() + max(0.0, grace_seconds)
+        if self._kill is None:
+            signal_process(self._child.pid, signal.SIGTERM)
+            signal_process(self._child.pid, signal.SIGCONT)
+        elif due >= self._kill.when():
+            return
+        else:
+            self._kill.cancel()
+        self._kill = self._loop.call_at(due, signal_group, self._child.pid, signal.SIGKILL)
+
+    # --- what is told ---
+
+    def _change(self, state: ShimState) -> None:
+        """A change that must not be lost: on disk first, then to the agents."""
+        self._state = state
+        try:
+            self._directory.write_state(state)
+        except OSError as error:
+            _log.warning("state.json cannot be written: %s", error)
+        self._push_state()
+
+    def _push_state(self) -> None:
+        if self._push is not None:
+            self._push.cancel()
+            self._push = None
+        for peer in tuple(self._peers):
+            if not peer.congested or self._state.exit is not None:
+                peer.send(self._state)
+
+    def _accept(self) -> Peer:
+        peer = Peer("shim", SHIM_HEARS, self._hear, self._welcome, self._leave)
+        peer.on_drained = lambda drained: drained.send(self._state)
+        return peer
+
+    def _welcome(self, peer: Peer) -> None:
+        self._peers.add(peer)
+        peer.send(self._state)
+
+    def _leave(self, peer: Peer) -> None:
+        self._peers.discard(peer)
+        if not self._peers:
+            self._alone.set()
+
+    def _hear(self, peer: Peer, message: Any, request: Optional[int]) -> None:
+        if isinstance(message, Terminate):
+            self._terminate(message.grace_seconds)
+
+
+def _read(descriptor: int) -> Optional[bytes]:
+    """What a pipe holds now: None for nothing yet, empty for its end."""
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def run(rank_directory: Path, listener: socket.socket) -> None:
+    """Be the shim of the rank in ``rank_directory``; returns when the rank has ended."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    path = Path(listener.getsockname())
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory)).run(listener))
+    finally:
+        loop.close()
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()

@@ -1,0 +1,127 @@
+"""Facts of a model's files: what they say about themselves, and whether they are all there.
+
+Everything is looked at anew each time except the contents of files, which are parsed again only when
+their size or time of change differs.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Tuple
+
+from reconciler.wire.node import ModelReport
+
+from .files import read_json
+
+CONFIG_BYTES_MAX = 1024 * 1024
+INDEX_BYTES_MAX = 64 * 1024 * 1024
+HEADER_BYTES_MAX = 100 * 1024 * 1024
+"""The bound of the safetensors format itself."""
+_CACHED_MAX = 4096
+_INDEX = "model.safetensors.index.json"
+
+
+class Weights:
+    """Reports on models below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._cache: Dict[Path, Tuple[Tuple[int, int], Any]] = {}
+
+    def report(self, path: str) -> ModelReport:
+        """The state of the model at ``path``: relative to the node's models, absolute, or below ``~``."""
+        directory = self._place(path)
+        if not directory.is_dir():
+            return ModelReport(path, str(directory), present=False)
+        config: Mapping[str, Any] = {}
+        size = 0
+        try:
+            config = self._cached(directory / "config.json", _config)
+            names = self._names(directory)
+            size = sum((directory / name).stat().st_size for name in names)
+            for name in names:
+                self._check_whole(directory / name)
+            problem = ""
+        except FileNotFoundError as error:
+            problem = "{} is missing".format(Path(error.filename).name)
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        return ModelReport(path, str(directory), True, size, config, problem)
+
+    def _place(self, path: str) -> Path:
+        try:
+            return self._directory / Path(path).expanduser()
+        except RuntimeError:  # ``~name`` where there is no such user: then it is a name like any other
+            return self._directory / path
+
+    def _names(self, directory: Path) -> List[str]:
+        index = directory / _INDEX
+        if index.exists():
+            return self._cached(index, _shards)  # type: ignore[no-any-return]
+        names = sorted(path.name for path in directory.glob("*.safetensors"))
+        if not names:
+            raise ValueError("no *.safetensors files in {}".format(directory))
+        return names
+
+    def _check_whole(self, path: Path) -> None:
+        expected = self._cached(path, _expected_size)
+        size = path.stat().st_size
+        if size < expected:
+            raise ValueError("{} is cut short: {} of {} bytes".format(path.name, size, expected))
+
+    def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
+        status = path.stat()
+        mark = (status.st_mtime_ns, status.st_size)
+        known = self._cache.get(path)
+        if known is not None and known[0] == mark:
+            return known[1]
+        if len(self._cache) >= _CACHED_MAX:
+            self._cache.clear()
+        value = read(path)
+        self._cache[path] = (mark, value)
+        return value
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    return _object(path, CONFIG_BYTES_MAX)
+
+
+def _shards(path: Path) -> List[str]:
+    files = _object(path, INDEX_BYTES_MAX).get("weight_map")
+    if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+        raise ValueError("{}: expected weight_map to name a file for each tensor".format(_INDEX))
+    return sorted(set(files.values()))
+
+
+def _object(path: Path, bytes_max: int) -> Mapping[str, Any]:
+    try:
+        value = read_json(path, bytes_max)
+    except ValueError as error:
+        raise ValueError("{}: {}".format(path.name, error)) from None
+    if not isinstance(value, dict):
+        raise ValueError("{}: expected a JSON object".format(path.name))
+    return value
+
+
+def _expected_size(path: Path) -> int:
+    """The size that a safetensors file gives itself: 8 bytes, a header of that length, then the tensors.
+
+    Source: the format's description in the README of huggingface/safetensors.
+    """
+    name = path.name
+    with path.open("rb") as stream:
+        start = stream.read(8)
+        length = int(struct.unpack("<Q", start)[0]) if len(start) == 8 else 0
+        if not 2 <= length <= HEADER_BYTES_MAX:
+            raise ValueError("{} is no safetensors file".format(name))
+        header = stream.read(length)
+    if len(header) < length:
+        return 8 + length
+    try:
+        tensors = json.loads(header)
+        ends = [int(entry["data_offsets"][1]) for key, entry in tensors.items() if key != "__metadata__"]
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError):
+        raise ValueError("{} is no safetensors file: its header cannot be read".format(name)) from None
+    return 8 + length + max(ends, default=0)

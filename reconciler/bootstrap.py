@@ -1,0 +1,235 @@
+"""The composition root: reads environment and clock, and builds each process once.
+
+The only module that knows every room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.controller.admin import Admin
+from reconciler.controller.intent import Intent
+from reconciler.controller.loop import Loop
+from reconciler.controller.publish import Publisher
+from reconciler.controller.reconcile import Parts
+from reconciler.errors import Conflict, Invalid, ReconcilerError
+from reconciler.execution import Executor, Tools
+from reconciler.gateway import server as gateway
+from reconciler.inventory import Collector, observe_gateway
+from reconciler.source import hooks
+from reconciler.source.git import ClusterRepo
+from reconciler.source.sources import DirectorySource, GitSource, Source
+from reconciler.state import NodeName, Outcome
+from reconciler.store import Store
+from reconciler.transport.bundle import write_bundle
+from reconciler.transport.link import AgentLink
+from reconciler.transport.local import LocalNode
+
+log = logging.getLogger("reconciler")
+
+PARENT_VARIABLE = "RECONCILER_PARENT_FD"
+"""Number of a pipe's descriptor whose end means that the supervising process is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where everything of one cluster is kept: ``$RECONCILER_HOME``."""
+
+    root: Path
+
+    @property
+    def repo(self) -> Path:
+        return self.root / "cluster.git"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "controller.sock"
+
+    @property
+    def routes(self) -> Path:
+        return self.root / "routes.json"
+
+    @property
+    def gateway(self) -> Path:
+        return self.root / "gateway.json"
+
+    @property
+    def store(self) -> Path:
+        return self.root / "store.db"
+
+    @property
+    def models(self) -> Path:
+        """The model directory of all local nodes: they are one machine."""
+        return self.root / "models"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    def node(self, name: NodeName) -> Path:
+        """What the agent of a local node keeps."""
+        return self.root / "nodes" / name
+
+    def create(self) -> None:
+        """Make the folders that are missing, for nobody but their owner."""
+        for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """One controller at a time. Raises ``Conflict`` naming the process that has it."""
+        with (self.root / "controller.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise Conflict(f"{self.root} is in use by another controller (pid {holder})") from None
+            file.seek(0)
+            file.truncate()
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+
+def run_controller(home: Path, watch: Path | None) -> int:
+    """Run the controller until it is stopped; its exit status. ``watch``: a folder instead of the repo."""
+    _log_to_stderr()
+    _end_with_parent()
+    place = Home(home.absolute())
+    try:
+        place.create()
+        with place.lock():
+            asyncio.run(_control(place, watch))
+    except ReconcilerError as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+async def _control(home: Home, watch: Path | None) -> None:
+    source = await _source(home, watch)
+    store = Store(home.store)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(store.close)
+        loop, parts = _build(home, source, store)
+        stack.push_async_callback(parts.collector.close)
+        stack.push_async_callback(parts.executor.close)
+        admin = Admin(parts, loop, source.describe())
+        server = await admin.listen(home.socket)
+        stack.callback(home.socket.unlink, missing_ok=True)
+        stack.callback(server.close)
+        _end_on_signals(loop.end)
+        await stack.enter_async_context(_following(source, loop))
+        log.info("controller of %s runs, pid %d", home.root, os.getpid())
+        await loop.run()
+
+
+def _build(home: Home, source: Source, store: Store) -> tuple[Loop, Parts]:
+    bundle = write_bundle(home.root / "agents")
+
+    def local(name: NodeName) -> LocalNode:
+        return LocalNode(
+            name=name,
+            directory=home.node(name),
+            models=home.models,
+            run_directory=home.run,
+            runtime_python=Path(sys.executable),
+            agent_python=Path(sys.executable),
+            bundle=bundle,
+        )
+
+    async def dial(name: NodeName) -> AgentLink:
+        return await local(name).dial()
+
+    async def start_agent(name: NodeName) -> None:
+        await local(name).start_agent()
+
+    collector = Collector(dial, time.time, lambda: loop.trigger())
+    tools = Tools(store, collector, start_agent, time.time, store.next_token())
+
+    def finished(outcome: Outcome) -> None:
+        loop.finished(outcome)
+
+    parts = Parts(
+        intent=Intent(source, store, time.time),
+        collector=collector,
+        executor=Executor(tools, finished),
+        tools=tools,
+        store=store,
+        publisher=Publisher(store, home.routes),
+        gateway=lambda: observe_gateway(home.gateway),
+        clock=time.time,
+        entropy=lambda: secrets.token_hex(32),
+    )
+    loop = Loop(parts)
+    return loop, parts
+
+
+async def _source(home: Home, watch: Path | None) -> Source:
+    if watch is not None:
+        if not watch.is_dir():
+            raise Invalid(f"{watch}: not a folder; --watch takes the folder that holds the manifests")
+        return DirectorySource(watch)
+    return GitSource(ClusterRepo.create(home.repo, hooks.command()))
+
+
+@contextlib.asynccontextmanager
+async def _following(source: Source, loop: Loop) -> AsyncIterator[None]:
+    """Have the loop look whenever the source says that it is worth it."""
+
+    async def follow() -> None:
+        async for _ in source.changes():
+            loop.look_at_source()
+
+    task = asyncio.create_task(follow(), name="follow the source")
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _end_on_signals(end: Callable[[], None]) -> None:
+    """End in order on SIGTERM and SIGINT."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+
+
+def run_gateway(home: Path, any_port: bool) -> int:
+    """Run the gateway until it is stopped; its exit status. ``any_port``: the next free one if it is taken."""
+    _log_to_stderr()
+    _end_with_parent()
+    return gateway.run_gateway(home.absolute(), any_port)
+
+
+def _end_with_parent() -> None:
+    """End like on SIGTERM when the supervising process is gone, however it went."""
+    descriptor = os.environ.pop(PARENT_VARIABLE, None)
+    if descriptor is None:
+        return
+
+    def wait() -> None:
+        while os.read(int(descriptor), 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="wait for the end of the parent", daemon=True).start()
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )

@@ -1,0 +1,86 @@
+"""What a client is told when there is no answer, before a dialect gives it its shape."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from reconciler.errors import ReconcilerError
+
+
+@dataclasses.dataclass(eq=False)
+class Fault(ReconcilerError):
+    """An error for the client: ``status`` and ``kind`` are OpenAI's, other dialects translate them."""
+
+    status: int
+    kind: str
+    code: str | None
+    text: str
+    param: str | None = None
+    """The field of the request that is wrong, such as ``messages[0].role``."""
+    retry_after: int | None = None
+    """Seconds."""
+    retry: bool | None = None
+    """Whether asking again can help, where the status alone would say it wrongly."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ClientGone(ReconcilerError):
+    """The client has closed its connection: nobody waits for this answer."""
+
+
+def invalid(text: str, param: str | None, code: str | None = None) -> Fault:
+    """The request is wrong, and stays so."""
+    return Fault(400, "invalid_request_error", code, text, param)
+
+
+def unsupported(what: str, param: str) -> Fault:
+    """The request is right, and this version cannot do it."""
+    return invalid(f"{what} is not supported yet", param, "unsupported_parameter")
+
+
+def too_large(limit_bytes: int) -> Fault:
+    return Fault(
+        413,
+        "invalid_request_error",
+        "request_too_large",
+        f"the request is too large: at most {limit_bytes} bytes are accepted",
+    )
+
+
+def model_not_found(model: str) -> Fault:
+    return Fault(
+        404,
+        "invalid_request_error",
+        "model_not_found",
+        f"the model {model[:200]!r} does not exist; GET /v1/models lists those that do",
+        "model",
+    )
+
+
+def model_loading(model: str, retry_after: int) -> Fault:
+    """A deployment exists, and no group of it answered in time."""
+    return Fault(
+        503,
+        "server_error",
+        "model_loading",
+        f"no group serves the model {model!r} at the moment; it is being formed, try again",
+        retry_after=retry_after,
+        retry=True,
+    )
+
+
+def overloaded(text: str) -> Fault:
+    return Fault(503, "server_error", "overloaded", text, retry_after=2, retry=True)
+
+
+def shutting_down() -> Fault:
+    return Fault(
+        503, "server_error", "shutting_down", "the gateway is being stopped", retry_after=2, retry=True
+    )
+
+
+def internal(text: str) -> Fault:
+    """Not the client's fault; asking again would most likely end the same way."""
+    return Fault(500, "server_error", "internal_error", text, retry=False)

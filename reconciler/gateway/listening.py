@@ -1,0 +1,76 @@
+"""The address clients connect to: loopback, and the next free port where that is wanted."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+
+from reconciler.errors import Conflict, Invalid
+
+PORTS_TRIED = 50
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """Address and port of ``127.0.0.1:8400``, ``localhost:8400`` or ``[::1]:8400``.
+
+    Raises ``Invalid`` for anything else: nobody is asked who they are, so nobody else may connect.
+    """
+    host, _, port = listen.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+        number = int(port)
+    except ValueError:
+        raise Invalid(
+            f'cannot listen on {listen!r}: expected "address:port" such as "127.0.0.1:8400"; '
+            "correct `listen` in the Gateway's spec"
+        ) from None
+    if not loopback:
+        raise Invalid(
+            f"refusing to listen on {listen}: the endpoint has no authentication yet, so that only loopback "
+            'addresses are safe; set `listen` in the Gateway\'s spec to "127.0.0.1:8400"'
+        )
+    if not 1 <= number <= 65535:
+        raise Invalid(f"cannot listen on {listen!r}: expected a port from 1 to 65535")
+    return host, number
+
+
+def bind(listen: str, any_port: bool) -> socket.socket:
+    """A listening socket; with ``any_port`` on the first free one of 50 ports from the wanted one on.
+
+    Raises ``Invalid`` for a wrong address and ``Conflict`` when it is taken.
+    """
+    host, port = parse_listen(listen)
+    last = min(port + PORTS_TRIED - 1, 65535) if any_port else port
+    for candidate in range(port, last + 1):
+        try:
+            return _bound(host, candidate)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                continue
+            raise Invalid(f"cannot listen on {listen}: {error.strerror or error}") from None
+    tried = f"{listen} is" if last == port else f"all ports from {listen} to {last} are"
+    raise Conflict(
+        f"cannot listen: {tried} taken by another process; stop that process, or choose another port for "
+        "`listen` in the Gateway's spec"
+    )
+
+
+def address_of(sock: socket.socket) -> str:
+    """``127.0.0.1:8400``, as a URL has it."""
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(2048)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock

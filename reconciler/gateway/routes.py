@@ -1,0 +1,75 @@
+"""The routes file: what the controller wants served, replaced atomically, read again when it changes."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import orjson
+
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.generation import Route, Routes
+
+log = logging.getLogger(__name__)
+
+
+def parse_routes(text: bytes) -> Routes:
+    """The routes in a file's bytes. Raises ``WireError`` saying what does not fit."""
+    try:
+        frame = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WireError(f"not JSON: {error}") from None
+    routes = from_wire(Routes, frame)
+    if routes.version not in SPOKEN:
+        raise WireError(f"version {routes.version}, this gateway reads {SPOKEN}")
+    return routes
+
+
+class RoutesFile:
+    """The last good contents of the routes file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._signature: tuple[int, int, int] | None = None
+        self._by_name: dict[str, Route] = {}
+        self.current: Routes | None = None
+
+    def refresh(self) -> bool:
+        """Read the file if it is another one than last time. True when there are new routes.
+
+        A broken or missing file changes nothing: the last good one stays in force.
+        """
+        try:
+            stat = self._path.stat()
+            signature = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if signature == self._signature:
+                return False
+            text = self._path.read_bytes()
+        except OSError:
+            return False
+        self._signature = signature
+        try:
+            routes = parse_routes(text)
+        except WireError as error:
+            log.warning("the routes file %s is broken, the last good one stays: %s", self._path, error)
+            return False
+        self.current = routes
+        self._by_name = _names(routes)
+        return True
+
+    def find(self, name: str) -> Route | None:
+        """The route of a model's name or alias."""
+        return self._by_name.get(name)
+
+    def names(self) -> dict[str, Route]:
+        """Every name that clients may use, in the order of the file, names before aliases."""
+        return self._by_name
+
+
+def _names(routes: Routes) -> dict[str, Route]:
+    names = {route.model: route for route in routes.routes}
+    for route in routes.routes:
+        for alias in route.aliases:
+            names.setdefault(alias, route)
+    return names

@@ -1,0 +1,215 @@
+"""The gateway's process: waits for routes, listens where they say, moves when they say so, stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+
+from reconciler.errors import Conflict, Invalid
+
+from .app import Sources, build_app
+from .listening import address_of, bind
+from .pool import Pool
+from .routes import RoutesFile
+from .timing import Timing
+
+log = logging.getLogger(__name__)
+
+EXIT_CANNOT_LISTEN = 2
+_ROUTES_POLL_SECONDS = 0.1
+_REMIND_SECONDS = 30.0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def run_gateway(home: Path, any_port: bool) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit status: 0, or 2 when it cannot listen.
+
+    Reads ``home/routes.json`` and writes ``home/gateway.json``.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        try:
+            runner.run(_serve_until_signalled(home, any_port))
+        except (Invalid, Conflict) as error:
+            sys.stderr.write(f"gateway: {error}\n")
+            return EXIT_CANNOT_LISTEN
+    return 0
+
+
+async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing, sources: Sources) -> None:
+    """Serve until ``stop`` is set, then let running requests end for ``timing.shutdown`` seconds.
+
+    Raises ``Invalid`` or ``Conflict`` when the first address cannot be listened on; a later one that
+    cannot leaves the gateway where it is.
+    """
+    file = RoutesFile(home / "routes.json")
+    if not await _wait_for_routes(file, home, stop):
+        return
+    pool = Pool(file, timing)
+    watching = asyncio.create_task(pool.watch())
+    try:
+        await _Gateway(home, any_port, pool, sources).run(stop)
+    finally:
+        pool.close()
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+class _Gateway:
+    """Keeps one listener where the routes want it, and ``gateway.json`` true."""
+
+    def __init__(self, home: Path, any_port: bool, pool: Pool, sources: Sources) -> None:
+        self._home = home
+        self._any_port = any_port
+        self._pool = pool
+        self._sources = sources
+        self._app = build_app(pool, sources)
+        self._started_at = sources.now()
+        self._wanted = ""
+        self._listener: _Listener | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        pool.replaced = self._changed.set
+
+    async def run(self, stop: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        self._move()
+        try:
+            while not stopping.done():
+                changing = asyncio.create_task(self._changed.wait())
+                await asyncio.wait([changing, stopping], return_when=asyncio.FIRST_COMPLETED)
+                changing.cancel()
+                if self._changed.is_set():
+                    self._changed.clear()
+                    self._follow()
+        finally:
+            stopping.cancel()
+            await self._end()
+
+    def _follow(self) -> None:
+        try:
+            self._move()
+        except (Invalid, Conflict) as error:
+            log.error("still listening on the old address: %s", error)
+            self._write_state()
+
+    def _move(self) -> None:
+        """Listen where the routes say; the old listener ends once its last request has."""
+        assert self._pool.file.current is not None
+        listen = self._pool.file.current.listen
+        if listen != self._wanted:
+            self._wanted = listen
+            sock = bind(listen, self._any_port)
+            old, self._listener = self._listener, _Listener(self._app, sock, self._pool.timing)
+            log.info("listening on %s", self._listener.address)
+            if old is not None:
+                task = old.leave()
+                self._leaving.add(task)
+                task.add_done_callback(self._leaving.discard)
+        self._write_state()
+
+    def _write_state(self) -> None:
+        assert self._pool.file.current is not None
+        assert self._listener is not None
+        state = {
+            "version": 1,
+            "pid": os.getpid(),
+            "listen": self._listener.address,
+            "endpoint": f"http://{self._listener.address}/v1",
+            "started_at": self._started_at,
+            "sequence": self._pool.file.current.sequence,
+        }
+        target = self._home / "gateway.json"
+        draft = target.with_suffix(f".{os.getpid()}.tmp")
+        draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
+        draft.replace(target)
+
+    async def _end(self) -> None:
+        """Take nothing new, wait for what runs, then fail what is left: nothing is cut silently."""
+        tasks = set(self._leaving)
+        if self._listener is not None:
+            tasks.add(self._listener.leave())
+        if not tasks:
+            return
+        _, running = await asyncio.wait(tasks, timeout=self._pool.timing.shutdown)
+        self._pool.close()
+        if running:
+            await asyncio.wait(running)
+
+
+class _Listener:
+    """One listening socket with uvicorn behind it."""
+
+    def __init__(self, app: Starlette, sock: socket.socket, timing: Timing) -> None:
+        self.address = address_of(sock)
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=int(timing.shutdown) + 5,
+        )
+        self._server = _Server(config)
+        self._task = asyncio.create_task(self._serve(sock))
+
+    def leave(self) -> asyncio.Task[None]:
+        """Stop to listen; the returned task ends with the last connection."""
+        self._server.should_exit = True
+        return self._task
+
+    async def _serve(self, sock: socket.socket) -> None:
+        with contextlib.closing(sock):
+            await self._server.serve(sockets=[sock])
+
+
+class _Server(uvicorn.Server):
+    """Signals belong to the process, which may have two of these while it moves."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve_until_signalled(home: Path, any_port: bool) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    sources = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
+    await serve(home, any_port, stop, Timing(), sources)
+
+
+async def _wait_for_routes(file: RoutesFile, home: Path, stop: asyncio.Event) -> bool:
+    """Until there are routes, or ``stop``: the controller may be long in coming. True with routes."""
+    loop = asyncio.get_running_loop()
+    remind_at = loop.time() + _REMIND_SECONDS
+    while not file.refresh() and not stop.is_set():
+        if loop.time() >= remind_at:
+            log.info("waiting for %s, which the controller writes", home / "routes.json")
+            remind_at += _REMIND_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ROUTES_POLL_SECONDS):
+                await stop.wait()
+    return not stop.is_set()

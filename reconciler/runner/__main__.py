@@ -1,0 +1,23 @@
+"""Entry point of a rank: reads the environment, and turns the way the rank ends into an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from reconciler.wire.launch import CONFIG_VARIABLE, PROGRESS_VARIABLE
+
+from .rank import live
+
+
+def main() -> int:
+    """Live as the rank that the environment describes; returns the exit status."""
+    # Weights and tokenizers come from this machine's disk alone: a rank never asks a hub.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    progress = os.environ.get(PROGRESS_VARIABLE, "")
+    return live(os.environ.get(CONFIG_VARIABLE, ""), int(progress) if progress.isdecimal() else None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

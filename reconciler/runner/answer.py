@@ -1,0 +1,132 @@
+"""The tokens of one answer as text, reasoning, tool calls and the reason to finish."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.wire.generation import Delta, Finished, Generate, ToolCall
+
+from .adapter import FOREIGN_ERRORS, Tokenizer, stop_scanner
+
+Event = Delta | ToolCall | Finished
+
+
+@dataclasses.dataclass
+class _Pending:
+    """What the next events will say."""
+
+    tokens: list[int] = dataclasses.field(default_factory=list)
+    text: str = ""
+    reasoning: str = ""
+    calls: list[ToolCall] = dataclasses.field(default_factory=list)
+
+
+class Answer:
+    """Takes tokens, gives events. End tokens have neither text nor a place in ``Delta.tokens``.
+
+    So the tokens of all deltas, one after the other, are what ``Generate.resume`` takes to continue. Text
+    is held back while it may turn out to be markup or one of the request's stop strings.
+    """
+
+    def __init__(self, wish: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
+        """Continues after ``wish.resume``, whose events somebody else has already sent."""
+        self.stopped = False
+        """The answer is over: by an end token or one of the request's stop strings."""
+        self.request = wish.request
+        self._wish = wish
+        self._tokenizer = tokenizer
+        self._prompt_tokens = len(prompt)
+        self._tokens = 0
+        self._calls = 0
+        self._detokenizer = tokenizer.detokenizer()
+        self._stop = stop_scanner(wish.stop)
+        self._markup = tokenizer.markup(prompt)
+        self._tool: str | None = None
+        self._reasoning = False
+        self._pending = _Pending()
+        for token in wish.resume:
+            if not self.stopped:
+                self.take(token)
+        self._pending = _Pending()
+
+    def take(self, token: int) -> None:
+        """The next token of the answer."""
+        if token in self._tokenizer.end_ids:
+            self.stopped = True
+            return
+        self._tokens += 1
+        self._pending.tokens.append(token)
+        self._read(self._detokenizer.text(token))
+
+    def events(self) -> list[Event]:
+        """What there is to tell since the last call."""
+        told, self._pending = self._pending, _Pending()
+        events: list[Event] = []
+        if told.tokens or told.text or told.reasoning:
+            events.append(Delta(self._wish.request, tuple(told.tokens), told.text, told.reasoning))
+        return events + told.calls
+
+    def finish(self, reason: str) -> list[Event]:
+        """The last events. ``reason`` is ``stop``, ``length`` or ``cancelled``."""
+        if not self._stop.over:
+            self._read(self._detokenizer.rest())
+        if not self._stop.over:
+            self._split(self._stop.rest())
+        self._place(self._markup.rest())
+        self._close_tool("")
+        if reason == "stop" and self._calls:
+            reason = "tool_calls"
+        last = Finished(self._wish.request, reason, self._prompt_tokens, self._tokens)
+        return [*self.events(), last]
+
+    def _read(self, text: str) -> None:
+        self._split("".join(part for _, part in self._stop.segments(text)))
+        self.stopped = self.stopped or self._stop.over
+
+    def _split(self, text: str) -> None:
+        for state, part in self._markup.segments(text):
+            if state == "tool" and self._tool is None:
+                self._tool = ""
+            elif state != "tool" and self._tool is not None:
+                self._close_tool(self._tokenizer.tool_end)
+            self._place(part, reasoning=state == "reasoning")
+        self._reasoning = state == "reasoning"
+
+    def _place(self, text: str, reasoning: bool | None = None) -> None:
+        if self._tool is not None:
+            self._tool += text
+        elif self._reasoning if reasoning is None else reasoning:
+            self._pending.reasoning += text
+        else:
+            self._pending.text += text
+
+    def _close_tool(self, end: str) -> None:
+        """Turn collected markup into tool calls, or back into text when it is none or none was asked for."""
+        markup, self._tool = self._tool, None
+        if markup is None:
+            return
+        calls = self._parsed(markup) if self._wish.tools else []
+        if not calls:
+            self._pending.text += self._tokenizer.tool_start + markup + end
+        for name, arguments in calls:
+            self._pending.calls.append(ToolCall(self._wish.request, self._calls, name, arguments))
+            self._calls += 1
+
+    def _parsed(self, markup: str) -> list[tuple[str, str]]:
+        try:
+            return [_call(call) for call in self._tokenizer.parse_tool_calls(markup, self._wish.tools)]
+        except FOREIGN_ERRORS:
+            return []  # the model wrote something else than a call: it is text then
+
+
+def _call(call: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and arguments, as JSON text. Raises ``ValueError`` or ``LookupError`` for what is no call."""
+    name, arguments = call["name"], call.get("arguments", {})
+    if not isinstance(name, str) or not name:
+        raise ValueError("a tool call needs a name")
+    if isinstance(arguments, str):
+        arguments = json.loads(arguments)
+    return name, json.dumps(arguments, ensure_ascii=False, allow_nan=False)

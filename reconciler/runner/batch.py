@@ -1,0 +1,74 @@
+"""One step of the batch, done alike on every rank of the group."""
+
+from __future__ import annotations
+
+from reconciler.wire.group import Step
+from reconciler.wire.launch import ExitCode
+
+from .adapter import Generator, Read, Token, ending_of
+from .ending import RankEnd
+from .progress import ProgressPipe
+from .sampling import Samplers
+
+
+class Batch:
+    """What a rank decodes now. The same steps give the same tokens on every rank."""
+
+    def __init__(self, generator: Generator, samplers: Samplers, progress: ProgressPipe) -> None:
+        self._generator = generator
+        self._samplers = samplers
+        self._progress = progress
+        self._steps = 0
+        self._inserted = 0
+        self._live: set[int] = set()
+
+    @property
+    def live(self) -> int:
+        """Sequences inserted and neither ended nor removed."""
+        return len(self._live)
+
+    @property
+    def next_step(self) -> int:
+        """The number that the next ``Step`` must have."""
+        return self._steps
+
+    @property
+    def next_uid(self) -> int:
+        """The uid of the next insertion."""
+        return self._inserted
+
+    def run(self, step: Step) -> tuple[list[Read], list[Token]]:
+        """Do a step. Raises ``RankEnd``: ``DIVERGED``, ``PEER_LOST`` or ``MEMORY``."""
+        self._check(step)
+        try:
+            read, tokens = self._do(step)
+        except RuntimeError as error:
+            known = ending_of(error)
+            if known is None:
+                raise
+            raise known from error
+        except MemoryError:
+            raise RankEnd(ExitCode.MEMORY, "this node has too little memory for the batch") from None
+        self._steps += 1
+        self._live.difference_update(token.uid for token in tokens if token.ended)
+        self._progress.step()
+        return read, tokens
+
+    def _check(self, step: Step) -> None:
+        if step.number != self._steps or not self._live.issuperset(step.remove):
+            raise RankEnd(
+                ExitCode.DIVERGED,
+                f"this rank is at step {self._steps} with sequences {sorted(self._live)}, rank 0 asked for "
+                f"step {step.number} without sequences {list(step.remove)}",
+            )
+
+    def _do(self, step: Step) -> tuple[list[Read], list[Token]]:
+        if step.remove:
+            self._generator.remove(step.remove)
+            self._live.difference_update(step.remove)
+        for insertion in step.insert:
+            sampler = self._samplers.sampler(insertion.sampling, insertion.position)
+            uid = self._generator.insert(insertion.prompt, insertion.tokens_max, sampler)
+            self._live.add(uid)
+            self._inserted = uid + 1
+        return self._generator.step()

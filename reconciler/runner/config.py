@@ -1,0 +1,62 @@
+"""Reads and checks the ``config.json`` that the agent wrote for this rank."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, RankConfig
+
+from .ending import RankEnd
+
+
+def read_config(path: str) -> RankConfig:
+    """The rank's configuration. Raises ``RankEnd(CONFIG)`` with what is wrong with it."""
+    if not path:
+        raise _bad(f"{CONFIG_VARIABLE} is not set: it names the rank's config.json")
+    try:
+        config = from_wire(RankConfig, json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, WireError) as error:
+        raise _bad(f"cannot read {path}: {error}") from None
+    for holds, problem in _checks(config):
+        if not holds:
+            raise _bad(f"{path}: {problem}")
+    return config
+
+
+def _checks(config: RankConfig) -> list[tuple[bool, str]]:
+    size = config.size
+    alone = size == 1
+    return [
+        (size >= 1, f"size is {size}, the least is 1"),
+        (0 <= config.id.rank < size, f"rank {config.id.rank} is not one of a group of {size}"),
+        (alone or len(config.addresses) == size, f"{len(config.addresses)} addresses for {size} ranks"),
+        (alone or all(map(_is_address, config.addresses)), "addresses are not all ip:port"),
+        (alone or _is_address(config.control), f"control is {config.control!r}, expected ip:port"),
+        (alone or bool(config.secret), "secret is empty"),
+        (alone or config.backend == "ring", f"backend {config.backend!r} is not supported, expected 'ring'"),
+        (
+            alone or config.strategy in ("tensor", "pipeline"),
+            f"strategy is {config.strategy!r}, expected 'tensor' or 'pipeline'",
+        ),
+        (config.context >= 2, f"context is {config.context}, the least is 2"),
+        (config.batch_max >= 1, f"batch_max is {config.batch_max}, the least is 1"),
+        (config.rendezvous_seconds > 0, "rendezvous_seconds is not above 0"),
+        (config.id.rank != 0 or bool(config.socket), "socket is empty"),
+    ]
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) < 65536
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """``ip:port`` as a pair; the text has passed ``read_config``."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def _bad(sentence: str) -> RankEnd:
+    return RankEnd(ExitCode.CONFIG, sentence)

@@ -1,0 +1,37 @@
+"""The loop of every rank but rank 0: sleep until rank 0 says the next step, then do it."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from typing import Any
+
+from reconciler.wire.codec import WireError, decode
+from reconciler.wire.group import FOLLOWER_HEARS, Leave, Step
+from reconciler.wire.launch import ExitCode, Phase
+
+from .batch import Batch
+from .ending import RankEnd
+from .progress import ProgressPipe
+
+
+def follow_steps(orders: SimpleQueue[dict[str, Any]], batch: Batch, progress: ProgressPipe) -> str:
+    """Do as rank 0 says until it says ``Leave``; returns the reason it gave. Raises ``RankEnd``."""
+    while True:
+        order = _decoded(orders.get())
+        if isinstance(order, Leave):
+            return order.reason
+        progress.demand(batch.live + len(order.insert))
+        batch.run(order)
+        progress.demand(batch.live)
+        if progress.phase == Phase.WARM and not batch.live:
+            progress.enter(Phase.READY)  # the first completion is over
+
+
+def _decoded(frame: dict[str, Any]) -> Step | Leave:
+    try:
+        order = decode(frame, FOLLOWER_HEARS)
+    except WireError as error:
+        raise RankEnd(ExitCode.DIVERGED, f"rank 0 sent what is no order: {error}") from None
+    if not isinstance(order, (Step, Leave)):
+        raise RankEnd(ExitCode.DIVERGED, f"rank 0 sent {type(order).__name__} instead of a step")
+    return order

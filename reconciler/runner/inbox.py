@@ -1,0 +1,100 @@
+"""Requests on their way from the socket to the leader's loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+from reconciler.wire.generation import Sampling
+
+from .answer import Answer
+from .progress import ProgressPipe
+
+
+@dataclasses.dataclass(eq=False)
+class Ticket:
+    """One request from its acceptance to its last event."""
+
+    connection: Any
+    """Whom its events are for; of no meaning to the loop."""
+    prompt: tuple[int, ...]
+    """The prompt and, after it, the part of the answer that exists already."""
+    tokens_max: int
+    """Tokens that may still come."""
+    position: int
+    sampling: Sampling
+    answer: Answer
+    uid: int | None = None
+    """Its sequence in the batch, once it is there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders:
+    """What has come in since the loop last looked."""
+
+    tickets: tuple[Ticket, ...]
+    cancelled: tuple[Ticket, ...]
+    draining: bool
+
+
+class Inbox:
+    """Between the thread of the socket and the loop, which sleeps on it when there is nothing to do.
+
+    Every request that is ``open`` waits or runs: their number is the demand reported to the shim.
+    """
+
+    def __init__(self, open_max: int, progress: ProgressPipe) -> None:
+        self._open_max = open_max
+        self._progress = progress
+        self._condition = threading.Condition()
+        self._open = 0
+        self._tickets: list[Ticket] = []
+        self._cancelled: list[Ticket] = []
+        self._draining = False
+
+    def open(self) -> str:
+        """Count one request more, before any work on it; returns why not, as a ``Failed.code``, or ""."""
+        with self._condition:
+            if self._draining:
+                return "draining"
+            if self._open >= self._open_max:
+                return "overloaded"
+            self._open += 1
+            self._progress.demand(self._open)
+        return ""
+
+    def close(self, count: int = 1) -> None:
+        """So many open requests have come to their end."""
+        with self._condition:
+            self._open -= count
+            self._progress.demand(self._open)
+            self._condition.notify()
+
+    def put(self, ticket: Ticket) -> None:
+        """Hand over a request that was opened."""
+        with self._condition:
+            self._tickets.append(ticket)
+            self._condition.notify()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Nobody wants the rest of this answer; done again or too late, it changes nothing."""
+        with self._condition:
+            self._cancelled.append(ticket)
+            self._condition.notify()
+
+    def drain(self) -> None:
+        """Open nothing new; the loop ends once all that is open has ended."""
+        with self._condition:
+            self._draining = True
+            self._condition.notify()
+
+    def take(self, sleep: bool) -> Orders:
+        """What has come in; with ``sleep`` not before there is something, or draining is over."""
+        with self._condition:
+            while sleep and not (self._tickets or self._cancelled or (self._draining and not self._open)):
+                self._condition.wait()
+            orders = Orders(tuple(self._tickets), tuple(self._cancelled), self._draining and not self._open)
+            self._tickets.clear()
+            self._cancelled.clear()
+        return orders

@@ -1,0 +1,88 @@
+"""The progress pipe: one line of JSON per ``Progress``, written without ever waiting for the reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import threading
+import time
+
+from reconciler.wire.codec import to_wire
+from reconciler.wire.launch import Phase, Progress
+
+INTERVAL_SECONDS = 0.1
+"""At most this often while working; changes of phase come at once."""
+DETAIL_CHARACTERS_MAX = 800
+"""Keeps a line below ``PIPE_BUF`` (4,096 bytes on Linux, 512 at least): it is written whole or not at all."""
+
+
+class ProgressPipe:
+    """What the shim knows of this rank. Safe to call from every thread; a thread of its own writes.
+
+    Without a descriptor (a rank started by hand) nothing is written.
+    """
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._now = Progress(phase=Phase.STARTING)
+        self._changed = threading.Event()
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
+            os.set_blocking(descriptor, False)
+            threading.Thread(target=self._write_changes, name="progress", daemon=True).start()
+
+    @property
+    def phase(self) -> str:
+        return self._now.phase
+
+    def enter(self, phase: str, detail: str = "") -> None:
+        """Report a new phase now."""
+        self._set(phase=phase, detail=detail[:DETAIL_CHARACTERS_MAX])
+        self._write()
+
+    def say(self, detail: str) -> None:
+        """Report a sentence for people now, in the same phase."""
+        self._set(detail=detail[:DETAIL_CHARACTERS_MAX])
+        self._write()
+
+    def step(self) -> None:
+        """One more decode step or prefill chunk is done."""
+        with self._lock:
+            self._now = dataclasses.replace(self._now, steps=self._now.steps + 1)
+        self._changed.set()
+
+    def demand(self, count: int) -> None:
+        """So many requests are waiting or running."""
+        self._set(demand=count)
+
+    def loaded(self, done: int, total: int) -> None:
+        """So many bytes of this rank's weights are in memory."""
+        self._set(loaded_bytes=done, total_bytes=total)
+
+    def _set(self, **changes: object) -> None:
+        with self._lock:
+            now = dataclasses.replace(self._now, **changes)  # type: ignore[arg-type]
+            if now == self._now:
+                return
+            self._now = now
+        self._changed.set()
+
+    def _write_changes(self) -> None:
+        while self._changed.wait():
+            self._write()
+            time.sleep(INTERVAL_SECONDS)
+
+    def _write(self) -> None:
+        if self._descriptor is None:
+            return
+        with self._lock:
+            self._changed.clear()
+            line = json.dumps(to_wire(self._now), separators=(",", ":")) + "\n"
+            try:
+                os.write(self._descriptor, line.encode())
+            except BlockingIOError:
+                self._changed.set()  # a full pipe: the writing thread tries again after the interval
+            except OSError:
+                pass  # the shim is gone: the watch ends this rank

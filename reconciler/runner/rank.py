@@ -1,0 +1,168 @@
+"""The life of a rank, phase by phase."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from reconciler.wire.group import Join, Leave
+from reconciler.wire.launch import ExitCode, Phase, RankConfig
+
+from . import channel
+from .config import read_config
+from .ending import RankEnd
+from .progress import ProgressPipe
+from .watch import Watch
+from .weights import ModelFiles, inspect
+
+if TYPE_CHECKING:
+    from .adapter import Loaded
+
+EXIT_SECONDS = 20.0
+"""Bound on the interpreter's orderly exit, in which MLX frees what it holds of the network."""
+WARM_TOKENS = 4
+WARM_TEXT = "Hello"
+LOADED_EVERY_SECONDS = 0.5
+
+log = logging.getLogger("reconciler.runner")
+
+
+def live(config_path: str, progress_descriptor: int | None) -> int:
+    """From the configuration to the exit status. The reason is the last ``Progress.detail``."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
+    progress = ProgressPipe(progress_descriptor)
+    watch = Watch(progress)
+    try:
+        progress.enter(Phase.STARTING)
+        watch.shim(sys.stdin.fileno())
+        watch.start()
+        ending = _serve(read_config(config_path), progress, watch)
+    except RankEnd as end:
+        ending = watch.ending or end
+    except BaseException as error:
+        progress.say(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        watch.stand_down()
+        faulthandler.dump_traceback_later(EXIT_SECONDS, exit=True)
+    progress.say(ending.sentence)
+    log.info("rank ends: %s", ending.sentence)
+    return ending.code
+
+
+def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
+    files = inspect(config.model_path)
+    # Takes a second or more, so it comes after the checks that need none of it.
+    from . import adapter
+
+    progress.enter(Phase.RENDEZVOUS)
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    peers, group = _form(config, files, watch, orders)
+    with _loading(progress, files, config):
+        loaded = adapter.load_shard(files, group, config.strategy, config.trust_remote_code)
+    progress.enter(Phase.WARM)
+    if config.id.rank == 0:
+        return _lead(config, loaded, group, peers, progress, watch)
+    return _follow(config, loaded, group, orders, progress, watch)
+
+
+def _form(
+    config: RankConfig, files: ModelFiles, watch: Watch, orders: SimpleQueue[dict[str, Any]]
+) -> tuple[dict[int, socket.socket], Any]:
+    """The control channel and then MLX's group; nothing of both for a rank alone."""
+    if config.size == 1:
+        return {}, None
+    from .adapter import versions
+    from .ring import init_ring
+
+    mlx, mlx_lm = versions()
+    mine = Join(config.id.rank, config.id.epoch, config.secret, mlx, mlx_lm, files.digest)
+    peers = channel.lead(config, mine) if config.id.rank == 0 else {0: channel.follow(config, mine)}
+    for rank, connection in peers.items():
+        watch.peer(rank, connection, orders.put)
+    return peers, init_ring(config, list(peers.values()), sys.stdin.fileno())
+
+
+@contextlib.contextmanager
+def _loading(progress: ProgressPipe, files: ModelFiles, config: RankConfig) -> Iterator[None]:
+    """Report how much of this rank's share is in memory while it is being loaded."""
+    from .adapter import loaded_bytes
+
+    share = files.bytes // config.size
+    done = threading.Event()
+
+    def report() -> None:
+        while not done.wait(LOADED_EVERY_SECONDS):
+            progress.loaded(min(share, loaded_bytes()), share)
+
+    progress.enter(Phase.LOADING)
+    progress.loaded(0, share)
+    threading.Thread(target=report, name="loading", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+    progress.loaded(share, share)
+
+
+def _lead(
+    config: RankConfig,
+    loaded: Loaded,
+    group: Any,
+    peers: dict[int, socket.socket],
+    progress: ProgressPipe,
+    watch: Watch,
+) -> RankEnd:
+    from .inbox import Inbox
+    from .leader import Leader
+    from .server import Server
+
+    inbox = Inbox(4 * config.batch_max + 256, progress)
+    batch = _batch(config, loaded, group, progress)
+    leader = Leader(batch, config.batch_max, inbox, lambda step: channel.broadcast(peers, step))
+    leader.warm(loaded.tokenizer.plain(WARM_TEXT) or [0], WARM_TOKENS)
+    server = Server(config.socket, config.context, loaded, inbox)
+    server.start()
+
+    def drain() -> None:
+        progress.enter(Phase.DRAINING)
+        inbox.drain()
+
+    progress.enter(Phase.READY)
+    watch.ready(drain)
+    leader.serve(server.post)
+    server.stop()
+    watch.stand_down()
+    channel.broadcast(peers, Leave("rank 0 was asked to stop"))
+    return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
+
+
+def _follow(
+    config: RankConfig,
+    loaded: Loaded,
+    group: Any,
+    orders: SimpleQueue[dict[str, Any]],
+    progress: ProgressPipe,
+    watch: Watch,
+) -> RankEnd:
+    from .follower import follow_steps
+
+    watch.ready(lambda: None)
+    reason = follow_steps(orders, _batch(config, loaded, group, progress), progress)
+    watch.stand_down()
+    return RankEnd(ExitCode.OK, f"left the group: {reason}")
+
+
+def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPipe) -> Any:
+    from .adapter import Generator
+    from .batch import Batch
+    from .sampling import Agreement, Samplers
+
+    return Batch(Generator(loaded, config.batch_max), Samplers(Agreement(group)), progress)

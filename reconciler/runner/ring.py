@@ -1,0 +1,116 @@
+"""MLX's collectives over TCP: the strict start of a group on the ``ring`` backend."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from reconciler.wire.launch import ExitCode, RankConfig
+
+from .ending import RankEnd
+
+WAIT_MICROSECONDS = 1000
+"""How long a socket of the group sleeps in the kernel before MLX's thread looks again."""
+
+
+def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> Any:
+    """The group, an ``mx.distributed.Group`` of exactly ``config.size`` ranks.
+
+    ``init`` holds the interpreter's lock while it waits for its neighbours, without a bound of its own.
+    So signals end that wait: the kernel's own when ``peers`` or ``shim`` end, an alarm after
+    ``rendezvous_seconds``. Raises ``RankEnd`` with ``PORT_IN_USE`` or ``RENDEZVOUS``.
+    """
+    before = _sockets()
+    try:
+        with (
+            _environment(config),
+            _interrupted([c.fileno() for c in peers] + [shim], config.rendezvous_seconds),
+        ):
+            group = mx.distributed.init(strict=True, backend="ring")
+    except RuntimeError as error:
+        taken = (
+            "bind socket" in str(error)
+            and "(error: 49)" not in str(error)
+            and "(error: 99)" not in str(error)
+        )
+        code = ExitCode.PORT_IN_USE if taken else ExitCode.RENDEZVOUS
+        raise RankEnd(code, f"MLX could not form the ring: {error}") from None
+    if group.size() != config.size:
+        raise RankEnd(
+            ExitCode.RENDEZVOUS, f"MLX formed a group of {group.size()} ranks, expected {config.size}"
+        )
+    if sys.platform == "linux":
+        for descriptor in _sockets() - before:
+            _let_it_sleep(descriptor)
+    return group
+
+
+def _let_it_sleep(descriptor: int) -> None:
+    """Let MLX's thread wait in the kernel instead of asking a non-blocking socket for ever.
+
+    MLX's ring polls its sockets as fast as it can; where ranks share cores that starves the computation.
+    A blocking socket with a time-out gives the same results (``EAGAIN`` when there is nothing).
+    """
+    connection = socket.socket(fileno=os.dup(descriptor))
+    with connection:
+        wait = struct.pack("ll", 0, WAIT_MICROSECONDS)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+    os.set_blocking(descriptor, True)
+
+
+def _sockets() -> set[int]:
+    found = set()
+    for entry in Path("/dev/fd").iterdir():
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is gone by now
+            if stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
+                found.add(int(entry.name))
+    return found
+
+
+@contextlib.contextmanager
+def _environment(config: RankConfig) -> Iterator[None]:
+    """MLX takes the ring's addresses from a file that its environment names."""
+    descriptor, path = tempfile.mkstemp(prefix="ring-", suffix=".json")
+    try:
+        os.write(descriptor, json.dumps([[address] for address in config.addresses]).encode())
+        os.close(descriptor)
+        os.environ["MLX_HOSTFILE"] = path
+        os.environ["MLX_RANK"] = str(config.id.rank)
+        yield
+    finally:
+        os.environ.pop("MLX_HOSTFILE", None)
+        os.environ.pop("MLX_RANK", None)
+        Path(path).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _interrupted(descriptors: Sequence[int], seconds: float) -> Iterator[None]:
+    """Signals that Python handles make a blocking ``accept`` fail (``EINTR``), and so end the wait."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGIO, signal.SIGALRM)}
+    flags = {descriptor: fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in descriptors}
+    try:
+        for descriptor, flag in flags.items():
+            fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flag | os.O_ASYNC)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for descriptor, flag in flags.items():
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flag)
+        for number, handler in before.items():
+            signal.signal(number, handler)

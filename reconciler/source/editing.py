@@ -1,0 +1,204 @@
+"""Changes to a set of manifests as changes to their files, which stay as people wrote them. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import yaml
+
+from reconciler.resources import Manifest
+
+from .documents import Document, load, parse
+from .pieces import Piece, join, split
+
+Action = Literal["created", "configured", "unchanged", "deleted"]
+
+_MODELINE = re.compile(r"^# yaml-language-server:[^\n]*\n?", re.MULTILINE)
+_PORTABLE = re.compile(r"# yaml-language-server: *\$schema=(https?://|/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What happens to one object."""
+
+    kind: str
+    name: str
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Files to write, None for those to remove, and what that means for each object."""
+
+    changes: Mapping[str, bytes | None]
+    results: tuple[Result, ...]
+
+    def applied_to(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """``files`` as they are after this."""
+        changed = {**files, **self.changes}
+        return {name: content for name, content in changed.items() if content is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDiff:
+    """How one object differs. ``text`` is a unified diff of the YAML of both sides."""
+
+    kind: str
+    name: str
+    action: Action
+    text: str
+
+
+class _Files:
+    """The files of an edit as pieces; each is taken apart when it is first touched."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+        self._pieces: dict[str, list[Piece]] = {}
+
+    def pieces(self, file: str) -> list[Piece]:
+        if file not in self._pieces:
+            self._pieces[file] = split(self._files.get(file, b"").decode("utf-8-sig"))
+        return self._pieces[file]
+
+    def has(self, file: str) -> bool:
+        return file in self._files or file in self._pieces
+
+    def changes(self) -> dict[str, bytes | None]:
+        texts = {file: join(pieces) for file, pieces in self._pieces.items()}
+        return {
+            file: text.encode() if any(piece.body.strip() for piece in self._pieces[file]) else None
+            for file, text in texts.items()
+        }
+
+
+def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document, ...]) -> Edit:
+    """Bring ``incoming`` into the files: an object that exists is replaced where it stands, a new one is added.
+
+    Objects are compared as objects: one that means the same keeps its text. A new object goes to the file of
+    the name that it came from. Raises ``InvalidManifests`` where the files, before or after, are not valid.
+    """
+    present = {document.key: document for document in load(current_files)}
+    files, results = _Files(current_files), []
+    for document in incoming:
+        existing = present.get(document.key)
+        action: Action = "created" if existing is None else "configured"
+        if existing is None:
+            _append(files.pieces(_target(document)), document)
+        elif existing.manifest == document.manifest:
+            action = "unchanged"
+        else:
+            pieces = files.pieces(existing.file)
+            pieces[existing.index] = _replaced(pieces[existing.index], document.text)
+        results.append(Result(*document.key, action))
+    edit = Edit(files.changes(), tuple(results))
+    load(edit.applied_to(current_files))
+    return edit
+
+
+def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
+    """Remove objects, each a kind and a name; those that are not there have no result.
+
+    A file without documents is removed. Raises ``InvalidManifests`` where the files are not valid.
+    """
+    present = {document.key: document for document in load(current_files)}
+    files, results = _Files(current_files), []
+    gone: dict[str, set[int]] = {}
+    for key in dict.fromkeys(keys):
+        if (existing := present.get(key)) is not None:
+            gone.setdefault(existing.file, set()).add(existing.index)
+            results.append(Result(*key, "deleted"))
+    for file, indexes in gone.items():
+        pieces = files.pieces(file)
+        modeline = "".join(_MODELINE.findall(pieces[0].body)[:1])
+        kept = [piece for index, piece in enumerate(pieces) if index not in indexes]
+        if any(parse(file, piece).root is not None for piece in kept):
+            head = kept[0].body
+            pieces[:] = [Piece("", head if _MODELINE.match(head) else modeline + head, 1, 1), *kept[1:]]
+        else:
+            pieces[:] = [Piece("", "", 1, 1)]
+    return Edit(files.changes(), tuple(results))
+
+
+def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple[ObjectDiff, ...]:
+    """What ``apply`` of ``incoming`` would change, one entry for each object that is new or differs."""
+    present = {document.key: document.manifest for document in current}
+    found = []
+    for document in incoming:
+        existing = present.get(document.key)
+        if existing != document.manifest:
+            action: Action = "created" if existing is None else "configured"
+            text = _unified(document.key, existing, document.manifest)
+            found.append(ObjectDiff(*document.key, action, text))
+    return tuple(found)
+
+
+def normalised(manifest: Manifest) -> str:
+    """A manifest as YAML with every default written out, so that equal objects have equal text."""
+    plain = manifest.model_dump(mode="json", by_alias=True)
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _unified(key: tuple[str, str], before: Manifest | None, after: Manifest) -> str:
+    path = "/".join(key)
+    old = normalised(before).splitlines(keepends=True) if before is not None else []
+    new = normalised(after).splitlines(keepends=True)
+    return "".join(difflib.unified_diff(old, new, f"current/{path}", f"incoming/{path}"))
+
+
+# --- text ------------------------------------------------------------------------------------------
+
+
+def _target(document: Document) -> str:
+    """The file for a new object: the one it came from, where that is a path within the repository."""
+    path = posixpath.normpath(document.file)
+    if not path.endswith((".yaml", ".yml")):
+        return f"{document.key[0].lower()}-{document.key[1]}.yaml"
+    if path.startswith(("/", "../")) or any(part.startswith(".") for part in path.split("/")):
+        return posixpath.basename(path).lstrip(".")
+    return path
+
+
+def _append(pieces: list[Piece], document: Document) -> None:
+    body = _ended(_without_modeline(document.text))
+    if len(pieces) == 1 and not pieces[0].body.strip():
+        pieces[0] = Piece(pieces[0].marker, body, 1, 1)
+        return
+    last = pieces[-1]
+    pieces[-1] = Piece(last.marker, _ended(last.body), last.line, last.column)
+    pieces.append(Piece("---\n", body, 1, 1))
+
+
+def _replaced(piece: Piece, text: str) -> Piece:
+    """A piece with another document in it. Comments around the old one stay where the new one has none."""
+    marker = piece.marker if piece.marker.endswith("\n") or not piece.marker else piece.marker + "\n"
+    before, _, after = _parts(piece.body)
+    new_before, content, new_after = _parts(text)
+    modeline = "".join(_MODELINE.findall(before)[:1])
+    own = _without_modeline(new_before)
+    head = modeline + own if own.strip() else before
+    tail = new_after if new_after.strip() else after
+    return Piece(marker, _ended(head + _ended(content) + tail), piece.line, piece.column)
+
+
+def _parts(body: str) -> tuple[str, str, str]:
+    """What stands before a document's content, the content, and what stands after it; whole lines."""
+    tree = parse("", Piece("", body, 1, 1))
+    lines = body.splitlines(keepends=True)
+    first, last = max(tree.first_line - 1, 0), tree.last_line
+    return "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
+
+
+def _without_modeline(text: str) -> str:
+    """``text`` without the line that names its schema to editors, where that would be a wrong path here."""
+    return _MODELINE.sub(lambda match: match[0] if _PORTABLE.match(match[0]) else "", text, count=1)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"

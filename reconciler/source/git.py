@@ -1,0 +1,321 @@
+"""The cluster repo: a bare git repository whose branch ``main`` is the desired state.
+
+Everything goes through the real ``git``, found on PATH, with a time-out on every call, no prompts, plain
+English, and no configuration but the repository's own: a user's global hooks, signing or URL rewriting must
+not change what the reconciler does. Only authors' names come from the user's configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refused, Unreachable
+
+from . import hooks
+from .pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
+
+BRANCH = "main"
+REF = f"refs/heads/{BRANCH}"
+TIMEOUT_SECONDS = 30.0
+PUSH_TIMEOUT_SECONDS = 120.0
+TOTAL_BYTES_MAX = 64 * 1024 * 1024
+PUSH_BYTES_MAX = 256 * 1024 * 1024
+
+_SETTINGS = {
+    "core.hooksPath": "hooks",  # explicit, for a global hooksPath would win over the default
+    "core.logAllRefUpdates": "true",
+    "gc.auto": "6700",
+    "receive.fsckObjects": "true",
+    "receive.maxInputSize": str(PUSH_BYTES_MAX),
+}
+_SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who a commit is by."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One entry of the log. ``at`` is the author's date in seconds since the epoch."""
+
+    revision: str
+    author: str
+    at: int
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRepo:
+    """The bare repository at ``path``. Calls block, each for at most its time-out.
+
+    All of them raise ``Invalid`` where git is missing or says that its input is wrong, and ``Unreachable``
+    where it does not answer in time.
+    """
+
+    path: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside the caller's own: within a hook those that show git the pushed objects."""
+
+    @classmethod
+    def create(cls, path: Path, hook_command: Sequence[str]) -> ClusterRepo:
+        """The repository at ``path``, made where there is none; settings and hooks are brought up to date.
+
+        ``hook_command`` validates a push: ``hooks.command()``.
+        """
+        repo = cls(path)
+        if not (path / "HEAD").exists():
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise Invalid(f"{path} is there, but is no git repository: move it away")
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(path)))
+        present = dict(
+            entry.partition("\n")[::2] for entry in repo._git("config", "--local", "--list", "-z").split("\0")
+        )
+        for name, value in _SETTINGS.items():
+            if present.get(name.lower()) != value:
+                repo._git("config", "--local", name, value)
+        hooks.install(path / "hooks", hook_command)
+        return repo
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def head(self) -> str | None:
+        """The commit that ``main`` is at, or None before the first."""
+        arguments = ("rev-parse", "--verify", "--quiet", f"{REF}^{{commit}}")
+        answer = run_git(self._located(arguments), environment=self.environment, codes=(0, 1))
+        return answer.decode().strip() or None
+
+    def read(self, revision: str) -> dict[str, bytes]:
+        """The YAML files of a commit, path to contents; links, submodules and hidden names are left out.
+
+        Raises ``InvalidManifests`` where files are too large or too many to be read.
+        """
+        blobs = _yaml_blobs(self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision)))
+        problems = tuple(too_large(path, size) for path, (_, size) in blobs.items() if size > FILE_BYTES_MAX)
+        if len(blobs) > DOCUMENTS_MAX or sum(size for _, size in blobs.values()) > TOTAL_BYTES_MAX:
+            text = f"more than {DOCUMENTS_MAX} files or {TOTAL_BYTES_MAX} bytes of YAML"
+            problems += (Problem(next(iter(blobs)), 1, 1, "", text),)
+        if problems:
+            raise InvalidManifests(problems)
+        names = "".join(f"{sha}\n" for sha, _ in blobs.values()).encode()
+        contents = self._bytes("cat-file", "--batch", stdin=names) if blobs else b""
+        return dict(zip(blobs, _batch(contents), strict=True))
+
+    def log(self, limit: int = 20, path: str | None = None) -> tuple[Commit, ...]:
+        """The newest commits of ``main`` first; of one file with ``path``."""
+        if self.head() is None:
+            return ()
+        only = ("--", path) if path is not None else ()
+        text = self._git("log", "-z", f"-n{limit}", "--format=%H%x1f%an%x1f%at%x1f%s", REF, *only)
+        commits = []
+        for entry in filter(None, text.split("\0")):
+            revision, author, at, subject = entry.split("\x1f", 3)
+            commits.append(Commit(revision, author, int(at), subject))
+        return tuple(commits)
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether ``newer`` was made on top of ``older``."""
+        arguments = self._located(("merge-base", "--is-ancestor", _checked(older), _checked(newer)))
+        process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
+        if process.returncode > 1:
+            raise Invalid(f"git merge-base: {_said(process.stderr)}")
+        return process.returncode == 0
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def commit(
+        self, base: str | None, changes: Mapping[str, bytes | None], message: str, author: Author
+    ) -> str:
+        """Make a commit on ``base`` and land it on ``main`` by a push, through the same hooks as anybody's.
+
+        A value of None removes the file. Returns the new revision, or ``base`` where nothing changes. Raises
+        ``Conflict`` when ``main`` is no longer at ``base``, and ``Refused`` with the hook's words.
+        """
+        tree = self._write_tree(base, changes)
+        if base is not None and tree == self._git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
+            return base
+        parents = ("-p", base) if base is not None else ()
+        identity = {
+            f"GIT_{role}_{part}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for part, value in (("NAME", author.name), ("EMAIL", author.email))
+        }
+        made = self._bytes("commit-tree", *parents, tree, stdin=message.encode(), environment=identity)
+        revision = made.decode().strip()
+        self._land(base, revision)
+        return revision
+
+    def _write_tree(self, base: str | None, changes: Mapping[str, bytes | None]) -> str:
+        with tempfile.TemporaryDirectory(prefix="reconciler-index-") as folder:
+            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+            self._bytes("read-tree", _checked(base) if base is not None else "--empty", environment=index)
+            entries = b""
+            for path, content in changes.items():
+                if content is None:
+                    entries += b"0 " + b"0" * 40 + b"\t" + os.fsencode(path) + b"\0"
+                else:
+                    sha = self._bytes("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
+                    entries += b"100644 " + sha + b"\t" + os.fsencode(path) + b"\0"
+            self._bytes("update-index", "-z", "--index-info", stdin=entries, environment=index)
+            return self._bytes("write-tree", environment=index).decode().strip()
+
+    def _land(self, base: str | None, revision: str) -> None:
+        arguments = (
+            "push",
+            "--porcelain",
+            "--no-follow-tags",
+            str(self.path.absolute()),
+            f"{revision}:{REF}",
+        )
+        process = _process(self._located(arguments), b"", self.environment, PUSH_TIMEOUT_SECONDS)
+        head = self.head()
+        if process.returncode == 0 or head == revision:
+            return
+        if head != base:
+            raise Conflict("somebody else has changed the cluster repo meanwhile: look again, then try again")
+        raise Refused("Rejected", hook_words(process.stderr.decode("utf-8", "replace")))
+
+    # --- git ---------------------------------------------------------------------------------------
+
+    def _located(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        return (f"--git-dir={self.path}", *arguments)
+
+    def _bytes(
+        self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> bytes:
+        return run_git(
+            self._located(arguments), stdin=stdin, environment={**self.environment, **(environment or {})}
+        )
+
+    def _git(self, *arguments: str) -> str:
+        return self._bytes(*arguments).decode("utf-8", "replace")
+
+
+def author_of(folder: Path) -> Author:
+    """The author that git would name for a commit made in ``folder``, by the user's own configuration.
+
+    Where git has none: the account's name, at this host.
+    """
+    process = _process(("-C", str(folder), "var", "GIT_AUTHOR_IDENT"), b"", None, TIMEOUT_SECONDS)
+    match = re.match(r"(.+) <([^<>]*)> \d+ [-+]\d{4}$", process.stdout.decode("utf-8", "replace").strip())
+    if process.returncode == 0 and match:
+        return Author(match[1], match[2])
+    user = getpass.getuser()
+    return Author(user, f"{user}@{socket.gethostname()}")
+
+
+def hook_words(stderr: str) -> str:
+    """What a hook on the other side printed, without git's ``remote: `` before every line."""
+    lines = [
+        line.removeprefix("remote:").strip(" ") for line in stderr.splitlines() if line.startswith("remote:")
+    ]
+    return "\n".join(line for line in lines if line) or stderr.strip() or "git push failed"
+
+
+def run_git(
+    arguments: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    codes: tuple[int, ...] = (0,),
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> bytes:
+    """Run git and return what it prints. Raises ``Invalid`` for an exit status that is not in ``codes``."""
+    process = _process(arguments, stdin, environment or {}, timeout_seconds)
+    if process.returncode not in codes:
+        raise Invalid(f"git {_command(arguments)}: {_said(process.stderr)}")
+    return process.stdout
+
+
+def _process(
+    arguments: Sequence[str], stdin: bytes, environment: Mapping[str, str] | None, timeout_seconds: float
+) -> subprocess.CompletedProcess[bytes]:
+    """One git process with its own process group, which ends with the time-out.
+
+    ``environment`` None leaves the user's own configuration in force.
+    """
+    command = ["git", "--no-pager", *arguments]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(environment),
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise Invalid("git is not installed, or not on PATH") from None
+    with process:
+        try:
+            out, err = process.communicate(stdin, timeout_seconds)
+        except subprocess.TimeoutExpired:
+            raise Unreachable(f"git {_command(arguments)} took more than {timeout_seconds:g} s") from None
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended
+                    os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if extra is None or not name.startswith("GIT_")}
+    fixed = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    if extra is None:
+        return {**kept, **fixed}
+    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    return {**kept, **fixed, **own, **extra}
+
+
+def _command(arguments: Sequence[str]) -> str:
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
+
+
+def _said(stderr: bytes) -> str:
+    return stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ") or "failed"
+
+
+def _checked(revision: str) -> str:
+    """A full object name: anything else could be taken for an option or an expression."""
+    if not _SHA.fullmatch(revision):
+        raise Invalid(f"expected a full commit id of 40 characters, got {revision[:60]!r}")
+    return revision
+
+
+def _yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
+    """Path to object name and size, from ``ls-tree -r -z -l``."""
+    blobs = {}
+    for entry in filter(None, listing.split(b"\0")):
+        description, _, raw = entry.partition(b"\t")
+        mode, _, sha, size = description.split()
+        path = raw.decode("utf-8", "surrogateescape")
+        visible = not any(part.startswith(".") for part in path.split("/"))
+        if mode in (b"100644", b"100755") and path.endswith((".yaml", ".yml")) and visible:
+            blobs[path] = (sha.decode(), int(size))
+    return dict(sorted(blobs.items()))
+
+
+def _batch(output: bytes) -> list[bytes]:
+    """The contents in the output of ``cat-file --batch``: a line with the size, the bytes, a line break."""
+    contents, at = [], 0
+    while at < len(output):
+        end_of_line = output.index(b"\n", at)
+        size = int(output[at:end_of_line].rsplit(b" ", 1)[1])
+        contents.append(output[end_of_line + 1 : end_of_line + 1 + size])
+        at = end_of_line + 1 + size + 1
+    return contents

@@ -1,0 +1,78 @@
+"""What git runs before it takes a push: ``python -m reconciler.source.hook pre-receive``.
+
+Git gives the moved branches on standard input as ``old new ref`` lines, and shows the pusher what is printed.
+Branches other than ``main`` are taken as they are: they have no effect. What is pushed stands in quarantine
+until this has agreed; the variables that git has set for that must reach every git command here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from reconciler.errors import InvalidManifests, ReconcilerError
+
+from .documents import load
+from .git import BRANCH, REF, ClusterRepo
+
+PROBLEMS_SHOWN_MAX = 100
+
+
+def main() -> int:
+    """The exit status: 0 lets the push in, 1 keeps it out."""
+    if sys.argv[1:] != ["pre-receive"]:
+        sys.stderr.write("usage: python -m reconciler.source.hook pre-receive\n")
+        return 2
+    objection = pre_receive(sys.stdin, Path.cwd(), os.environ)
+    if objection:
+        sys.stderr.write(objection)
+    return 1 if objection else 0
+
+
+def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, str]) -> str:
+    """Why the push is not taken, in lines for the pusher; empty when it is. ``folder`` is the repository."""
+    quarantine = {name: value for name, value in environment.items() if name in _OBJECT_VARIABLES}
+    repo = ClusterRepo(folder, quarantine)
+    for line in lines:
+        old, new, ref = line.rstrip("\n").split(" ", 2)
+        if ref == REF:
+            try:
+                objection = _objection(repo, old, new)
+            except ReconcilerError as error:
+                objection = str(error)
+            if objection:
+                return f"reconciler: {objection}\nreconciler: {BRANCH} stays as it was\n"
+    return ""
+
+
+_OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
+
+
+def _objection(repo: ClusterRepo, old: str, new: str) -> str:
+    if not new.strip("0"):
+        return f"{BRANCH} cannot be deleted: it is what the cluster should be"
+    if old.strip("0") and not repo.is_ancestor(old, new):
+        return (
+            f"this push would drop commits from {BRANCH}; its history is kept. "
+            f"Pull and merge first, or go back with git revert"
+        )
+    try:
+        load(repo.read(new))
+    except InvalidManifests as error:
+        return _listed(error)
+    return ""
+
+
+def _listed(error: InvalidManifests) -> str:
+    shown = [f"  {problem}" for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
+    hidden = len(error.problems) - len(shown)
+    if hidden:
+        shown.append(f"  and {hidden} more")
+    count = len(error.problems)
+    return "\n".join([f"{count} problem{'' if count == 1 else 's'} in the manifests:", *shown])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

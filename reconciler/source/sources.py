@@ -1,0 +1,172 @@
+"""Where the controller's loop reads the desired state: the cluster repo, or for trying things a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import watchfiles
+
+from reconciler.errors import Invalid, InvalidManifests, Unreachable
+
+from .documents import Document, load
+from .files import read_directory
+from .git import ClusterRepo
+
+EMPTY = "empty"
+"""The revision of a cluster repo before its first commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The desired state at one moment."""
+
+    id: str
+    """A commit, or ``dir-`` and a part of the hash of a folder's files, or ``empty``."""
+    documents: tuple[Document, ...]
+
+
+class Source(Protocol):
+    """What the loop needs of a source. Calls do not overlap."""
+
+    async def read(self) -> Revision:
+        """The state now; cheap when nothing has changed.
+
+        Raises ``InvalidManifests`` for what cannot be understood, ``Invalid`` and ``Unreachable`` for what
+        cannot be read at all.
+        """
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yield whenever it is worth reading again; never for the sake of the first read."""
+
+    def describe(self) -> str:
+        """What and where it is, for people."""
+
+
+class _Loaded:
+    """The newest documents, or what was wrong with them, so that an unchanged state is not parsed again."""
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+        self._outcome: Revision | InvalidManifests | None = None
+
+    def revision(self, id: str) -> Revision | None:
+        if self._id != id or self._outcome is None:
+            return None
+        if isinstance(self._outcome, InvalidManifests):
+            raise InvalidManifests(self._outcome.problems)
+        return self._outcome
+
+    def load(self, id: str, files: Mapping[str, bytes]) -> Revision:
+        self._id = id
+        try:
+            self._outcome = Revision(id, load(files))
+        except InvalidManifests as problems:
+            self._outcome = problems
+            raise
+        return self._outcome
+
+
+class GitSource:
+    """Branch ``main`` of the cluster repo.
+
+    A push is announced to the controller by the hook; ``changes`` looks at the branch as well, every
+    ``poll_seconds``, for a hook may fail.
+    """
+
+    def __init__(self, repo: ClusterRepo, poll_seconds: float = 5.0) -> None:
+        self._repo = repo
+        self._poll_seconds = poll_seconds
+        self._loaded = _Loaded()
+
+    async def read(self) -> Revision:
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Revision:
+        head = self._repo.head()
+        if (known := self._loaded.revision(head or EMPTY)) is not None:
+            return known
+        return self._loaded.load(head or EMPTY, self._repo.read(head) if head is not None else {})
+
+    async def changes(self) -> AsyncIterator[None]:
+        seen = await self._head()
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            head = await self._head()
+            if head != seen:
+                seen = head
+                yield
+
+    async def _head(self) -> str | None:
+        """Where ``main`` is; None too where git does not say, for then ``read`` will tell why."""
+        try:
+            return await asyncio.to_thread(self._repo.head)
+        except (Invalid, Unreachable):
+            return None
+
+    def describe(self) -> str:
+        return f"git {self._repo.path}"
+
+
+class DirectorySource:
+    """The YAML files of a folder, watched."""
+
+    def __init__(self, path: Path, poll_seconds: float = 30.0, debounce_seconds: float = 0.1) -> None:
+        self._path = path
+        self._poll_seconds = poll_seconds
+        self._debounce_seconds = debounce_seconds
+        self._loaded = _Loaded()
+
+    async def read(self) -> Revision:
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Revision:
+        files = read_directory(self._path)
+        id = f"dir-{_digest(files)}"
+        return self._loaded.revision(id) or self._loaded.load(id, files)
+
+    async def changes(self) -> AsyncIterator[None]:
+        while True:
+            if not self._path.is_dir():
+                await asyncio.sleep(min(1.0, self._poll_seconds))
+                if self._path.is_dir():
+                    yield
+                continue
+            async for _ in self._watch():
+                yield
+
+    async def _watch(self) -> AsyncIterator[None]:
+        """Ends when the folder is no longer the one that is being watched: moved, removed or replaced."""
+        watched = self._identity()
+        async for _ in watchfiles.awatch(
+            self._path,
+            debounce=round(self._debounce_seconds * 1000),
+            rust_timeout=round(self._poll_seconds * 1000),
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        ):
+            yield
+            if self._identity() != watched:
+                return
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def describe(self) -> str:
+        return f"directory {self._path}"
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        for part in (name.encode("utf-8", "surrogateescape"), files[name]):
+            whole.update(len(part).to_bytes(8, "big") + part)
+    return whole.hexdigest()[:12]

@@ -1,0 +1,77 @@
+"""The plain words of syntax errors, and how values are shown in messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+CLIP_CHARACTERS = 40
+"""A manifest may hold a secret in the wrong place: no message repeats more of a value than this."""
+
+
+def clip(text: str) -> str:
+    """``text`` on one line, at most ``CLIP_CHARACTERS`` of it, without what a terminal would act on."""
+    shown = text[: CLIP_CHARACTERS + 1]
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
+    return plain if len(text) <= CLIP_CHARACTERS else plain[:CLIP_CHARACTERS] + "…"
+
+
+_INDENTATION = "the indentation does not fit the lines above"
+_NO_COLON = 'expected "key: value"; a ":" or the space after it is missing'
+_COLON = 'a ": " where none can be; put text that contains one in quotes, or check the indentation'
+_LIST_PLACE = 'a list cannot begin here; put its "- " on the next line'
+_NOTHING_HERE = "expected a value; a bracket is missing, or is one too many"
+_ESCAPE = r'an unknown escape after "\"; write "\\" for a backslash, or use single quotes'
+
+_AT_PROBLEM = (
+    ("found a tab character", "a tab; YAML indents with spaces only"),
+    ("mapping values are not allowed", _COLON),
+    ("block sequence entries are not allowed", _LIST_PLACE),
+    ("sequence entries are not allowed", _LIST_PLACE),
+    ("did not find expected key", _INDENTATION),
+    ("did not find expected '-' indicator", _INDENTATION),
+    ("expected <block end>", _INDENTATION),
+    ("did not find expected <document start>", 'expected a document; a new one begins with "---"'),
+    ("expected '<document start>'", 'expected a document; a new one begins with "---"'),
+    ("did not find expected node content", _NOTHING_HERE),
+    ("expected the node content", _NOTHING_HERE),
+    ("found unknown escape character", _ESCAPE),
+    ("found unexpected document indicator", 'a quoted text is not closed before "---" or "..."'),
+)
+_AT_CONTEXT = (
+    ("could not find expected ':'", _NO_COLON),
+    ("did not find expected ',' or ']'", 'a "[" without its "]", or a missing ","'),
+    ("expected ',' or ']'", 'a "[" without its "]", or a missing ","'),
+    ("did not find expected ',' or '}'", 'a "{" without its "}", or a missing ","'),
+    ("expected ',' or '}'", 'a "{" without its "}", or a missing ","'),
+    ("found unexpected end of stream", "a quoted text is not closed"),
+)
+"""What libyaml and PyYAML say, and what it means. The second table's are best shown where the thing begins."""
+
+
+def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
+    """Line and column, from 0, and plain words for what the parser of YAML stumbled over."""
+    said = error.problem or error.context or "not YAML"
+    at, context = error.problem_mark, error.context_mark
+    if "cannot start any token" in said and at is not None:
+        return at.line, at.column, _bad_start(_character(text, at))
+    for beginning, words in _AT_PROBLEM:
+        if said.startswith(beginning) and at is not None:
+            return at.line, at.column, words
+    for beginning, words in _AT_CONTEXT:
+        if said.startswith(beginning) and context is not None:
+            return context.line, context.column, words
+    mark = at or context
+    return (mark.line, mark.column, f"not YAML: {said}") if mark else (0, 0, f"not YAML: {said}")
+
+
+def _character(text: str, mark: Any) -> str:
+    """The character at a mark, which counts characters of lines as YAML breaks them."""
+    return text[mark.index : mark.index + 1]
+
+
+def _bad_start(character: str) -> str:
+    if character == "\t":
+        return "a tab; YAML indents with spaces only"
+    return f'text cannot begin with "{character}"; put it in quotes'

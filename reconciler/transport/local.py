@@ -1,0 +1,100 @@
+"""A node on this machine: its agent is a process of its own, which outlives the one that starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import Unreachable
+from reconciler.wire.paths import agent_socket
+
+from .link import AgentLink
+
+START_SECONDS = 10.0
+DIAL_SECONDS = 5.0
+_ANOTHER_SERVES = 75
+_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """One ``local: {}`` node. Paths are absolute; raises ``ValueError`` when a socket's would be too long."""
+
+    name: str
+    directory: Path
+    """What the agent keeps."""
+    models: Path
+    run_directory: Path
+    """Short: Unix sockets are here."""
+    runtime_python: Path
+    """Interpreter of the ranks."""
+    agent_python: Path
+    """Interpreter of agent and shims, 3.9 or newer."""
+    bundle: Path
+    """The agent's file, from ``write_bundle``."""
+    start_seconds: float = START_SECONDS
+
+    def __post_init__(self) -> None:
+        agent_socket(str(self.run_directory), self.name)
+
+    @property
+    def socket(self) -> str:
+        """Where the agent answers."""
+        return agent_socket(str(self.run_directory), self.name)
+
+    async def start_agent(self) -> None:
+        """Have an agent run; one that runs already is left as it is.
+
+        Raises ``Unreachable`` with the agent's own last words when it does not answer in time.
+        """
+        places = {
+            "--directory": self.directory,
+            "--models": self.models,
+            "--run-directory": self.run_directory,
+            "--python": self.runtime_python,
+        }
+        serve = (self.agent_python, "-I", self.bundle, "serve", "--detach", "--node", self.name)
+        command = [*serve, *(word for place in places.items() for word in place)]
+        try:
+            starter = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unreachable(f"the agent of {self.name} cannot be started: {error}") from error
+        try:
+            async with asyncio.timeout(self.start_seconds):
+                _, said = await starter.communicate()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                os.killpg(starter.pid, signal.SIGKILL)
+            await starter.wait()
+            reason = f"not serving after {self.start_seconds:g} s"
+            raise Unreachable(self._failure(reason)) from None
+        if starter.returncode not in (0, _ANOTHER_SERVES):
+            raise Unreachable(self._failure(said.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]))
+
+    def _failure(self, reason: str) -> str:
+        log = self.directory / "agent.log"
+        words = log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").strip() if log.exists() else ""
+        return f"the agent of {self.name} did not start: {reason}" + (
+            f"\n{log} ends:\n{words}" if words else ""
+        )
+
+    async def dial(self) -> AgentLink:
+        """A new connection to the agent. Raises ``Unreachable`` when none answers."""
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(self.socket)
+        except (OSError, TimeoutError) as error:
+            raise Unreachable(
+                f"the agent of {self.name} does not answer at {self.socket}: {error}"
+            ) from error
+        return await AgentLink(reader, writer).open("controller")

@@ -1,0 +1,218 @@
+"""Requests and answers over a stream of frames: ``"call": n`` and ``"reply": n``.
+
+Controller and agent, and command line and controller, talk like this. Every request has a time-out, and
+the end of a connection ends all that wait on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Self
+
+from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.codec import Refused as RefusedMessage
+
+HELLO_SECONDS = 10.0
+REQUESTS_MAX = 64
+"""Requests of one connection that are worked on at a time; a peer with more has to wait."""
+WRITE_SECONDS = 30.0
+"""The longest that a peer may take to read what was sent to it."""
+
+
+class RpcClient:
+    """The asking side of a connection. ``vocabulary`` is what this side may hear."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, vocabulary: Mapping[str, type]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._vocabulary = vocabulary
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._reason = "the connection is closed"
+        self.closed = asyncio.Event()
+        """Set when the connection has ended, by either side."""
+
+    async def open(self, role: str, seconds: float = HELLO_SECONDS) -> Self:
+        """Exchange ``Hello`` and start to listen. Raises ``Unreachable``; then the connection is closed."""
+        try:
+            async with asyncio.timeout(seconds):
+                await _greet(self._reader, self._writer, role)
+        except (OSError, WireError, TimeoutError) as error:
+            self._writer.close()
+            raise Unreachable(f"no greeting: {error or 'timed out'}") from error
+        self._listening = asyncio.create_task(self._listen())
+        return self
+
+    async def request(self, message: Any, *, timeout: float) -> Any:  # noqa: ASYNC109 - every caller must name a bound
+        """Send a message and return its answer.
+
+        Raises ``Refused`` with the other side's reason, or ``Unreachable`` when none comes within
+        ``timeout`` seconds: the request may have been carried out or not.
+        """
+        if self.closed.is_set():
+            raise Unreachable(self._reason)
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                self._writer.write(frames.encode({**to_wire(message), "call": number}))
+                await self._writer.drain()
+                reply = await answer
+        except TimeoutError:
+            raise Unreachable(f"no answer to {message.TYPE} within {timeout:g} s") from None
+        except OSError as error:
+            raise Unreachable(f"{message.TYPE} could not be sent: {error}") from error
+        finally:
+            answer.cancel()
+            del self._waiting[number]
+        if isinstance(reply, RefusedMessage):
+            raise Refused(reply.code, reply.text)
+        return reply
+
+    def pushed(self, message: Any) -> None:
+        """Take a message that answers nothing. Overridden where there are such."""
+
+    async def close(self) -> None:
+        """End the connection; whatever waits on it raises ``Unreachable``."""
+        self._end("the connection was closed by this side")
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _listen(self) -> None:
+        reason = "the other side closed the connection"
+        try:
+            while (frame := await frames.read(self._reader)) is not None:
+                self._hear(frame)
+        except (OSError, WireError) as error:
+            reason = str(error)
+        finally:
+            self._end(reason)
+
+    def _hear(self, frame: dict[str, Any]) -> None:
+        number = frame.get("reply")
+        try:
+            message = decode(frame, self._vocabulary)
+        except WireError as error:
+            waiting = self._waiting.get(number) if isinstance(number, int) else None
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(Unreachable(f"an answer that is none: {error}"))
+            return
+        if number is None:
+            self.pushed(message)
+        elif (waiting := self._waiting.get(number)) is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def _end(self, reason: str) -> None:
+        if not self.closed.is_set():
+            self._reason = reason
+            self.closed.set()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(Unreachable(reason))
+        self._writer.transport.abort()
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str) -> None:
+    writer.write(frames.encode(to_wire(Hello(role, SPOKEN))))
+    await writer.drain()
+    frame = await frames.read(reader)
+    if frame is None:
+        raise WireError("the other side closed the connection")
+    hello = decode(frame, {"hello": Hello})
+    agree(SPOKEN, hello.versions)
+
+
+async def serve(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    vocabulary: Mapping[str, type],
+    dispatch: Callable[[Any], Awaitable[Any]],
+    *,
+    role: str = "controller",
+) -> None:
+    """Answer the requests of one connection until it ends, then cancel those still worked on.
+
+    ``dispatch`` gets a message and returns the answer's; requests are worked on side by side. What it
+    raises as ``ReconcilerError`` becomes ``Refused``; any other exception ends the connection and is
+    raised here, in an ``ExceptionGroup``.
+    """
+    room = asyncio.Semaphore(REQUESTS_MAX)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def done(task: asyncio.Task[None]) -> None:
+        tasks.discard(task)
+        room.release()
+
+    try:
+        async with asyncio.TaskGroup() as work:
+            async for frame in _received(reader, writer, role):
+                await room.acquire()
+                task = work.create_task(_answer(writer, vocabulary, dispatch, frame))
+                tasks.add(task)
+                task.add_done_callback(done)
+            for task in tasks:
+                task.cancel()
+    finally:
+        writer.close()
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await writer.wait_closed()
+        except (OSError, TimeoutError):
+            writer.transport.abort()
+
+
+async def _received(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str
+) -> AsyncIterator[dict[str, Any]]:
+    """The frames after the greeting; it ends with the connection, and with the first that is no frame."""
+    try:
+        async with asyncio.timeout(HELLO_SECONDS):
+            await _greet(reader, writer, role)
+        while (frame := await frames.read(reader)) is not None:
+            yield frame
+    except (OSError, WireError, TimeoutError):
+        return
+
+
+async def _answer(
+    writer: asyncio.StreamWriter,
+    vocabulary: Mapping[str, type],
+    dispatch: Callable[[Any], Awaitable[Any]],
+    frame: dict[str, Any],
+) -> None:
+    number = frame.get("call")
+    if not isinstance(number, int):
+        return
+    try:
+        reply = await dispatch(decode(frame, vocabulary))
+    except WireError as error:
+        reply = RefusedMessage("Malformed", str(error))
+    except Refused as error:
+        reply = RefusedMessage(error.code, str(error))
+    except ReconcilerError as error:
+        code = "Invalid" if isinstance(error, Invalid) else type(error).__name__
+        reply = RefusedMessage(code, str(error))
+    try:
+        writer.write(_encoded(reply, number))
+        async with asyncio.timeout(WRITE_SECONDS):
+            await writer.drain()
+    except (OSError, TimeoutError):
+        writer.transport.abort()
+
+
+def _encoded(reply: Any, number: int) -> bytes:
+    try:
+        return frames.encode({**to_wire(reply), "reply": number})
+    except WireError as error:
+        return frames.encode({**to_wire(RefusedMessage("TooLong", str(error))), "reply": number})

@@ -1,0 +1,46 @@
+"""Where the Unix sockets of a node are: short names in one short directory.
+
+macOS allows 104 bytes to the path of a Unix socket with its terminating zero (``sun_path`` in
+``sys/un.h``), and names of deployments are long: sockets carry a digest of what they belong to instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from .launch import RankId
+
+SOCKET_PATH_BYTES_MAX = 103
+"""The longest path of a Unix socket on macOS, without its terminating zero."""
+
+_DIGITS = 12
+
+
+def agent_socket(run_directory: str, node: str) -> str:
+    """The socket on which the agent of a node answers. Raises ``ValueError`` when it is too long."""
+    return _socket(run_directory, "a", node)
+
+
+def shim_socket(run_directory: str, id: RankId) -> str:
+    """The socket on which the shim of a rank answers its agent. Raises ``ValueError`` as above."""
+    return _socket(run_directory, "s", str(id))
+
+
+def rank_socket(run_directory: str, id: RankId) -> str:
+    """The socket on which rank 0 of a group answers the gateway. Raises ``ValueError`` as above."""
+    return _socket(run_directory, "r", str(id))
+
+
+def _socket(run_directory: str, kind: str, name: str) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+    path = str(Path(run_directory) / "{}-{}.sock".format(kind, digest))
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_BYTES_MAX:
+        raise ValueError(
+            "the socket path {} has {} bytes, the most is {}: choose a shorter RECONCILER_HOME".format(
+                path, length, SOCKET_PATH_BYTES_MAX
+            )
+        )
+    return path

@@ -1,0 +1,220 @@
+"""A node to try an agent on: real processes, real sockets, a directory of its own, all gone at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import Unreachable
+from reconciler.transport.bundle import write_bundle
+from reconciler.transport.link import AgentLink
+from reconciler.transport.local import LocalNode
+from reconciler.wire.launch import LaunchSpec, RankConfig, RankId
+from reconciler.wire.node import Done, NodeReport, Observe, RankReport, StartRank
+from reconciler.wire.paths import rank_socket
+
+WAIT_SECONDS = 60.0
+"""Generous: the machine that runs the tests may be busy with other things."""
+
+_PRELUDE = """
+import json, os, signal, sys, time
+def say(phase, **more):
+    line = json.dumps({"phase": phase, **more}) + chr(10)
+    os.write(int(os.environ["RECONCILER_PROGRESS_FD"]), line.encode())
+def sleep():
+    sys.stdin.read()
+    sys.exit(71)
+"""
+
+RANK = RankId("llama", 0, 1, 0)
+
+
+def program(body: str) -> tuple[str, ...]:
+    """A rank that runs ``body``: ``say`` reports progress, ``sleep`` waits until the shim is gone."""
+    return (sys.executable, "-I", "-S", "-c", _PRELUDE + body)
+
+
+@dataclass
+class Bench:
+    """One node. ``controller`` connects to its agent."""
+
+    home: Path
+    python: Path = Path(sys.executable)
+    links: list[AgentLink] = field(default_factory=list)
+
+    @classmethod
+    def make(cls) -> Bench:
+        """A bench in a directory short enough for sockets."""
+        return cls(Path(tempfile.mkdtemp(prefix="r-")))
+
+    @property
+    def directory(self) -> Path:
+        return self.home / "node"
+
+    @property
+    def models(self) -> Path:
+        return self.home / "models"
+
+    @property
+    def run_directory(self) -> Path:
+        return self.home / "run"
+
+    def node(self) -> LocalNode:
+        """The way to this bench's node."""
+        return LocalNode(
+            name="bench",
+            directory=self.directory,
+            models=self.models,
+            run_directory=self.run_directory,
+            runtime_python=Path(sys.executable),
+            agent_python=self.python,
+            bundle=write_bundle(self.home / "agents"),
+            start_seconds=WAIT_SECONDS,
+        )
+
+    async def agent(self) -> AgentLink:
+        """An agent is running, and this is a connection to it."""
+        await self.node().start_agent()
+        return await self.controller()
+
+    async def controller(self) -> AgentLink:
+        """One more connection to the running agent."""
+        link = await self.node().dial()
+        self.links.append(link)
+        return link
+
+    def agent_pid(self) -> int:
+        return int((self.directory / "agent.lock").read_text())
+
+    async def kill_agent(self) -> None:
+        """SIGKILL, and wait until every connection to it has ended."""
+        os.kill(self.agent_pid(), signal.SIGKILL)
+        await self.agent_gone()
+
+    async def agent_gone(self) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            for link in self.links:
+                await link.closed.wait()
+
+    def rank_directory(self, id: RankId = RANK) -> Path:
+        return self.directory / "ranks" / str(id)
+
+    def spec(self, argv: Sequence[str], id: RankId = RANK, **env: str) -> LaunchSpec:
+        """What to start; the parts that the agent passes on unread are filled with anything."""
+        config = RankConfig(
+            id=id,
+            size=1,
+            model_path="/models/tiny",
+            strategy="tensor",
+            backend="ring",
+            addresses=(),
+            control="",
+            secret="s3cret",
+            socket=rank_socket(str(self.run_directory), id),
+            context=128,
+            batch_max=1,
+            rendezvous_seconds=1.0,
+        )
+        return LaunchSpec(id=id, argv=tuple(argv), env=env, config=config, group="wish")
+
+    async def start(self, link: AgentLink, body: str, id: RankId = RANK) -> Done:
+        """Ask the agent for a rank that runs ``body``."""
+        answer = await ask(link, StartRank(1, self.spec(program(body), id)))
+        assert isinstance(answer, Done)
+        return answer
+
+    async def close(self) -> None:
+        """End every process that was started here, and remove the directory."""
+        for link in self.links:
+            await link.close()
+        pids = {int(path.read_text() or 0) for path in self.directory.glob("agent.lock")}
+        for path in self.directory.glob("ranks/*/*.json"):
+            content = json.loads(path.read_text())
+            if path.name in ("state.json", "process.json") and not content.get("exit"):
+                pids |= {content.get("pid"), content.get("shim_pid")}
+        for pid in pids - {None, 0}:
+            if _runs(pid, self.home):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _runs(pid: int, home: Path) -> bool:
+    """Whether a process belongs to this bench, by its arguments and environment."""
+    try:
+        process = Path(f"/proc/{pid}")
+        content = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(home) in content
+
+
+async def ask(link: AgentLink, message: Any) -> Any:
+    """A request with a bound that only a broken agent exceeds."""
+    return await link.request(message, timeout=WAIT_SECONDS)
+
+
+async def observe(link: AgentLink, *models: str) -> NodeReport:
+    report = await ask(link, Observe(models))
+    assert isinstance(report, NodeReport)
+    return report
+
+
+async def rank(link: AgentLink, id: RankId = RANK) -> RankReport:
+    """What the agent says of one rank now."""
+    (found,) = [report for report in (await observe(link)).ranks if report.id == id]
+    return found
+
+
+async def pushed(link: AgentLink, until: Callable[[RankReport], bool], id: RankId = RANK) -> RankReport:
+    """The rank once ``until`` holds: looked at first, and then only after each push of the agent."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        found = await rank(link, id)
+        if until(found):
+            return found
+        async for _ in link.changes():
+            found = await rank(link, id)
+            if until(found):
+                return found
+    raise Unreachable("the agent went away")
+
+
+async def ended(link: AgentLink, id: RankId = RANK) -> RankReport:
+    """The rank once it has exited, learnt from a push."""
+    return await pushed(link, lambda report: report.exit is not None, id)
+
+
+async def in_phase(link: AgentLink, phase: str, id: RankId = RANK) -> RankReport:
+    """The rank once it has reached a phase, learnt from a push."""
+    return await pushed(link, lambda report: report.phase == phase, id)
+
+
+def alive(pid: int | None) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+async def gone(pid: int | None) -> None:
+    """Wait until a process that nobody reports on is gone."""
+    await until(lambda: not alive(pid))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what nobody tells."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.02)

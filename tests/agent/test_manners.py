@@ -1,0 +1,164 @@
+"""How agent and shim treat the machine they run on, and those who talk to them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Refused
+from reconciler.transport.link import AgentLink
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.codec import Hello, to_wire
+from reconciler.wire.launch import Phase
+from reconciler.wire.node import Observe, ReadLog
+from tests.agent.bench import RANK, WAIT_SECONDS, Bench, ask, in_phase, observe
+
+PYTHON_39 = [
+    path
+    for path in (Path("/usr/bin/python3.9"), *Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
+    if path.exists()
+]
+"""The oldest Python that the agent promises to run on, where the machine has one."""
+
+
+def _cpu_ticks(pid: int | None) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+async def _runtime(link: AgentLink) -> Mapping[str, str]:
+    """The versions in the runtime: looked at first, and then after each push."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not (found := (await observe(link)).runtime):
+            await anext(link.changes())
+    return found
+
+
+async def test_an_idle_agent_and_an_idle_shim_use_no_cpu(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    shim = (await in_phase(link, Phase.READY)).shim_pid
+    await _runtime(link)
+    pids = (bench.agent_pid(), shim)
+    before = [_cpu_ticks(pid) for pid in pids]
+
+    await asyncio.sleep(3)
+
+    seconds = [
+        (_cpu_ticks(pid) - ticks) / os.sysconf("SC_CLK_TCK") for pid, ticks in zip(pids, before, strict=True)
+    ]
+    assert max(seconds) < 0.05
+
+
+async def test_agent_and_shim_run_on_the_oldest_python_found_here(bench: Bench) -> None:
+    bench.python = PYTHON_39[0] if PYTHON_39 else Path(sys.executable)
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+
+    for pid in (bench.agent_pid(), ready.shim_pid):
+        assert os.path.samefile(f"/proc/{pid}/exe", bench.python)  # noqa: PTH121 - /proc needs no Path
+
+
+async def test_the_machine_is_described_alike_by_every_agent_on_it(bench: Bench) -> None:
+    link = await bench.agent()
+    first = await observe(link)
+    await bench.kill_agent()
+    second = await observe(await bench.agent())
+
+    assert first.agent_id != second.agent_id
+    assert (first.host_id, first.boot_id) == (second.host_id, second.boot_id)
+    assert first.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert (first.system, first.release) == (os.uname().sysname, os.uname().release)
+    assert first.memory_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert first.cpus == os.cpu_count()
+    assert (first.python, first.run_directory) == (sys.executable, str(bench.run_directory))
+
+
+async def test_the_versions_of_the_runtime_are_pushed_once_they_are_known(bench: Bench) -> None:
+    found = await _runtime(await bench.agent())
+
+    assert found == {"mlx": version("mlx"), "mlx-lm": version("mlx-lm")}
+
+
+async def test_a_controller_that_does_not_read_holds_nobody_up(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "print('x' * 900_000, flush=True); say('ready'); sleep()")
+    await in_phase(link, Phase.READY)
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.connect(bench.node().socket)
+        deaf.sendall(frames.encode(to_wire(Hello("controller", SPOKEN))))
+        deaf.setblocking(False)
+        question = frames.encode({**to_wire(ReadLog(RANK, 1_000_000)), "call": 1})
+        sent = 0
+        try:
+            while sent < 100 * len(question) * 100:
+                sent += deaf.send(question * 100)
+        except BlockingIOError:
+            pass
+
+        assert (await observe(link)).ranks[0].phase == Phase.READY
+        memory = Path(f"/proc/{bench.agent_pid()}/statm").read_text().split()[1]
+        assert int(memory) * os.sysconf("SC_PAGE_SIZE") < 200_000_000
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\xff\xff\xff",
+        frames.encode({"type": "observe", "call": 1}),
+        frames.encode(to_wire(Hello("controller", (99,)))),
+        b"",
+    ],
+)
+async def test_a_stranger_is_shown_out_and_nobody_notices(bench: Bench, garbage: bytes) -> None:
+    link = await bench.agent()
+    reader, writer = await asyncio.open_unix_connection(bench.node().socket)
+    writer.write(garbage)
+    writer.write_eof()
+
+    async with asyncio.timeout(WAIT_SECONDS):
+        heard = await reader.read()
+    writer.close()
+
+    assert heard == frames.encode(to_wire(Hello("agent", SPOKEN)))
+    assert (await observe(link)).ranks == ()
+
+
+async def test_a_request_of_a_newer_protocol_is_refused_and_the_connection_goes_on(bench: Bench) -> None:
+    link = await bench.agent()
+    await observe(link)
+    reader, writer = await asyncio.open_unix_connection(bench.node().socket)
+    for frame in (
+        to_wire(Hello("controller", (*SPOKEN, 99))),
+        {"type": "from_the_future", "call": 1},
+        {**to_wire(Observe()), "call": 2, "and": "more"},
+    ):
+        writer.write(frames.encode(frame))
+
+    answers = [await frames.read(reader) for _ in range(3)]
+    writer.close()
+
+    assert [(answer or {}).get("type") for answer in answers] == ["hello", "refused", "report"]
+
+
+async def test_more_controllers_than_there_is_room_for_are_turned_away(bench: Bench) -> None:
+    link = await bench.agent()
+    links = [link] + [await bench.controller() for _ in range(31)]
+
+    reader, writer = await asyncio.open_unix_connection(bench.node().socket)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await reader.read()
+    writer.close()
+
+    assert {(await observe(link)).agent_id for link in links} == {(await observe(link)).agent_id}
+    with pytest.raises(Refused):
+        await ask(link, ReadLog(RANK, 1))

@@ -1,0 +1,129 @@
+"""What an agent says of the models on its node."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from reconciler.agent.weights import Weights
+from tests.agent.bench import Bench, observe
+
+
+def _safetensors(path: Path, tensor_bytes: int = 8) -> int:
+    header = json.dumps(
+        {"w": {"dtype": "U8", "shape": [tensor_bytes], "data_offsets": [0, tensor_bytes]}}
+    ).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(tensor_bytes))
+    return path.stat().st_size
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    directory = tmp_path / "tiny"
+    directory.mkdir()
+    (directory / "config.json").write_text('{"model_type": "llama", "time_step_limit": [0.0, Infinity]}')
+    return directory
+
+
+def _index(model: Path, *names: str) -> None:
+    content = {"metadata": {"total_size": 1}, "weight_map": {f"w{n}": name for n, name in enumerate(names)}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(content))
+
+
+def test_a_model_in_one_file_is_described(model: Path) -> None:
+    size = _safetensors(model / "model.safetensors", 1000)
+
+    report = Weights(model.parent).report("tiny")
+
+    assert (report.path, report.directory, report.present) == ("tiny", str(model), True)
+    assert (report.weights_bytes, report.problem) == (size, "")
+    assert report.config == {"model_type": "llama", "time_step_limit": [0.0, None]}
+
+
+def test_a_model_in_many_files_counts_those_that_its_index_names(model: Path) -> None:
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    sizes = [_safetensors(model / name) for name in names]
+    _safetensors(model / "consolidated.safetensors")
+    _index(model, *names)
+
+    report = Weights(model.parent).report("tiny")
+
+    assert (report.weights_bytes, report.problem) == (sum(sizes), "")
+
+
+def test_a_missing_file_of_an_index_is_named(model: Path) -> None:
+    _safetensors(model / "a.safetensors")
+    _index(model, "a.safetensors", "b.safetensors")
+
+    assert Weights(model.parent).report("tiny").problem == "b.safetensors is missing"
+
+
+def test_a_file_that_is_cut_short_is_named(model: Path) -> None:
+    size = _safetensors(model / "model.safetensors", 1000)
+    os.truncate(model / "model.safetensors", size - 1)
+
+    problem = Weights(model.parent).report("tiny").problem
+
+    assert problem == f"model.safetensors is cut short: {size - 1} of {size} bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("model.safetensors", b"", "model.safetensors is no safetensors file"),
+        ("model.safetensors", b"<html>not found</html>", "model.safetensors is no safetensors file"),
+        ("model.safetensors", struct.pack("<Q", 4) + b"[{]}", "header cannot be read"),
+        ("config.json", b"", "config.json: Expecting value"),
+        ("config.json", b"[]", "config.json: expected a JSON object"),
+        ("config.json", b" " * 1_100_000, "config.json has more than 1048576 bytes"),
+        ("model.safetensors.index.json", b"{}", "expected weight_map to name a file for each tensor"),
+    ],
+)
+def test_a_damaged_file_is_a_problem(model: Path, name: str, content: bytes, problem: str) -> None:
+    _safetensors(model / "model.safetensors")
+    (model / name).write_bytes(content)
+
+    assert problem in Weights(model.parent).report("tiny").problem
+
+
+def test_a_directory_without_weights_is_a_problem(model: Path) -> None:
+    assert "no *.safetensors files" in Weights(model.parent).report("tiny").problem
+    (model / "config.json").unlink()
+    assert Weights(model.parent).report("tiny").problem == "config.json is missing"
+
+
+@pytest.mark.parametrize("path", ["absent", "/no/such/place", "~nobody-of-that-name/x"])
+def test_a_model_that_is_not_there_is_no_problem(model: Path, path: str) -> None:
+    report = Weights(model.parent).report(path)
+
+    assert (report.present, report.problem) == (False, "")
+    assert Path(report.directory).is_absolute()
+
+
+def test_a_download_that_goes_on_is_seen(model: Path) -> None:
+    weights = Weights(model.parent)
+    _index(model, "a.safetensors")
+    assert weights.report("tiny").problem == "a.safetensors is missing"
+    size = _safetensors(model / "a.safetensors")
+    os.truncate(model / "a.safetensors", size - 1)
+    assert "cut short" in weights.report("tiny").problem
+    _safetensors(model / "a.safetensors")
+
+    assert weights.report("tiny").problem == ""
+
+
+async def test_a_controller_is_told_of_the_models_that_it_asks_for(bench: Bench) -> None:
+    model = bench.models / "tiny"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    size = _safetensors(model / "model.safetensors")
+
+    report = await observe(await bench.agent(), "tiny", str(model), "other")
+
+    assert [found.path for found in report.models] == ["tiny", str(model), "other"]
+    assert [found.weights_bytes for found in report.models] == [size, size, 0]
+    assert [found.present for found in report.models] == [True, True, False]

@@ -1,0 +1,213 @@
+"""A whole cluster for end-to-end tests: `reconciler up` as a user starts it, real ranks, real weights.
+
+Everything is reached from outside: the command line, git, the endpoint, signals.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+READY_SECONDS = 120.0
+
+HEADER = "# yaml-language-server: $schema=../schemas/manifest.json\n"
+
+
+def node(name: str) -> str:
+    return f"apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: {name}\nspec:\n  local: {{}}\n"
+
+
+def deployment(name: str, nodes: int, replicas: int = 1, context: int = 2048) -> str:
+    return f"""apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: {name}
+spec:
+  model: tiny
+  replicas: {replicas}
+  parallelism:
+    strategy: tensor
+    nodes: {nodes}
+  serving:
+    context: {context}
+    maxBatch: 16
+"""
+
+
+MODEL = """apiVersion: reconciler/v1alpha1
+kind: Model
+metadata:
+  name: tiny
+spec:
+  source:
+    path: tiny
+"""
+
+
+@dataclass
+class Cluster:
+    """One home with everything that runs for it."""
+
+    home: Path
+    up: subprocess.Popen[bytes] | None = None
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = self.home.parent / "up.log"
+
+    # --- the command line ----------------------------------------------------------------------
+
+    def run(
+        self, *arguments: str, check: bool = True, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """A command of `reconciler`, with its output."""
+        command = [sys.executable, "-m", "reconciler", "--home", str(self.home), *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, cwd=cwd or ROOT, check=False
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{arguments} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with `-o json`."""
+        return json.loads(self.run(*arguments, "-o", "json").stdout)
+
+    def ranks(self) -> list[dict[str, Any]]:
+        return list(self.json("get", "ranks")["items"])
+
+    def events(self) -> list[dict[str, Any]]:
+        return list(self.json("events")["items"])
+
+    def last_event(self) -> int:
+        return max((event["id"] for event in self.events()), default=0)
+
+    def plan(self) -> dict[str, Any]:
+        return dict(self.json("plan"))
+
+    def deployments(self) -> dict[str, dict[str, Any]]:
+        items = self.json("get", "modeldeployments")["items"]
+        return {item["metadata"]["name"]: item["status"] for item in items}
+
+    def endpoint(self) -> str:
+        """The base URL for clients."""
+        return str(self.json("get", "gateways")["items"][0]["status"]["endpoint"])
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def wait(self, what: str, true: Callable[[], object], seconds: float = READY_SECONDS) -> float:
+        """Wait until something holds; how long it took. Fails with the story so far."""
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            with suppress(AssertionError, json.JSONDecodeError, KeyError, IndexError):
+                if true():
+                    return time.monotonic() - started
+            time.sleep(0.2)
+        raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}\n{self.story()}")
+
+    def story(self) -> str:
+        parts = [self.run("events", check=False).stdout[-6000:], self.run("plan", check=False).stdout]
+        parts.append(self.log.read_text(errors="replace")[-3000:] if self.log.exists() else "")
+        return "\n".join(parts)
+
+    def settled(self) -> bool:
+        """Every wish is served, and planning again finds nothing to do and nothing to wait for."""
+        ready = all(
+            status["replicas"] == status["readyReplicas"]
+            and all(c["status"] == "True" for c in status["conditions"] if c["type"] == "Ready")
+            for status in self.deployments().values()
+        )
+        return ready and self.plan() == {"steps": [], "waiting": [], "refused": []}
+
+    def wait_settled(self, seconds: float = READY_SECONDS) -> float:
+        return self.wait("the cluster to settle", self.settled, seconds)
+
+    # --- processes -----------------------------------------------------------------------------
+
+    def start(self, *arguments: str) -> None:
+        """`reconciler up` in the background."""
+        command = [sys.executable, "-m", "reconciler", "--home", str(self.home), "up", *arguments]
+        with self.log.open("ab") as log:
+            self.up = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
+
+    def stop(self) -> int:
+        """Ctrl-C; the exit status of `up`."""
+        assert self.up is not None
+        self.up.send_signal(signal.SIGINT)
+        return self.up.wait(60)
+
+    def processes(self) -> dict[int, str]:
+        """Command lines of all processes that belong to this home, by pid."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                environment = (folder / "environ").read_bytes().decode(errors="replace")
+                state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                mine = str(self.home) in words or str(self.home) in environment
+                if mine and state != "Z" and int(folder.name) != os.getpid():
+                    found[int(folder.name)] = words
+        return found
+
+    def pids(self, words: str) -> list[int]:
+        """Processes of this home whose command line has these words."""
+        return sorted(pid for pid, line in self.processes().items() if words in line)
+
+    def controller(self) -> list[int]:
+        return [pid for pid in self.pids(" controller") if pid != (self.up.pid if self.up else 0)]
+
+    def gateway(self) -> list[int]:
+        return [pid for pid in self.pids(" gateway") if pid != (self.up.pid if self.up else 0)]
+
+    def agents(self) -> list[int]:
+        return self.pids(".pyz serve")
+
+    def kill_everything(self) -> None:
+        """The end of a test, whatever state it left: nothing of this home stays."""
+        for _ in range(20):
+            found = self.processes()
+            if not found:
+                return
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A cluster in a folder of its own, short because of the sockets; nothing of it outlives the block."""
+    folder = Path(tempfile.mkdtemp(prefix="r-"))
+    made = Cluster(folder / "home")
+    try:
+        yield made
+    finally:
+        if made.up is not None and made.up.poll() is None:
+            made.up.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                made.up.wait(30)
+        made.kill_everything()
+        if made.up is not None:
+            made.up.wait(10)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def quickstart() -> Iterator[Cluster]:
+    """The quickstart's cluster, up and settled."""
+    with cluster() as made:
+        made.start("-f", "manifests", "--models", "examples/models", "--any-port")
+        made.wait_settled()
+        yield made

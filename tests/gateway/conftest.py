@@ -1,0 +1,141 @@
+"""A real gateway on a loopback port, with real Unix sockets behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import secrets
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from openai import AsyncOpenAI
+
+from reconciler.gateway.app import Sources
+from reconciler.gateway.server import serve
+from reconciler.gateway.timing import Timing
+from reconciler.wire.codec import to_wire
+from reconciler.wire.generation import Backend, Route, Routes
+
+from .rank_double import RankDouble, Script, eventually
+
+HELLO: Any = [{"role": "user", "content": "hello"}]
+SOURCES = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def write_routes(home: Path, routes: Routes) -> None:
+    """Replace the routes file as the controller does: atomically."""
+    draft = home / "routes.draft"
+    draft.write_bytes(orjson.dumps(to_wire(routes)))
+    draft.replace(home / "routes.json")
+
+
+class Cluster:
+    """A gateway, its routes and its ranks."""
+
+    def __init__(self, home: Path, hold_seconds: float) -> None:
+        self.home = home
+        self.listen = f"127.0.0.1:{free_port()}"
+        self.hold_seconds = hold_seconds
+        self.sequence = 0
+        self.ranks: list[RankDouble] = []
+        self.stop = asyncio.Event()
+        self.client = AsyncOpenAI(base_url=self.url("/v1"), api_key="unused", max_retries=0, timeout=60)
+        self.http = aiohttp.ClientSession()
+
+    def url(self, path: str) -> str:
+        return f"http://{self.listen}{path}"
+
+    async def rank(self, script: Script, epoch: int = 1) -> RankDouble:
+        """Start one more rank 0; ``route`` makes it known."""
+        rank = RankDouble(self.home / f"{len(self.ranks)}.sock", script, epoch)
+        self.ranks.append(rank)
+        return await rank.start()
+
+    def route(self, *ranks: RankDouble, model: str = "llama") -> None:
+        """Write the routes: one model, and whoever answers for it."""
+        self.sequence += 1
+        backends = tuple(
+            Backend(index, rank.epoch, str(rank.path), "node-a") for index, rank in enumerate(ranks)
+        )
+        route = Route(model, ("gpt-4o",), 4096, 1_700_000_000, backends)
+        write_routes(self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,)))
+
+    def state(self) -> dict[str, Any]:
+        """What the gateway says of itself."""
+        state = orjson.loads((self.home / "gateway.json").read_bytes())
+        assert isinstance(state, dict)
+        return state
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await eventually(condition)
+
+    def up(self) -> bool:
+        return (self.home / "gateway.json").exists() and self.state()["sequence"] == self.sequence
+
+    async def post(self, body: Any, **headers: str) -> tuple[int, dict[str, str], Any]:
+        """Status, headers (lower case) and JSON of a chat completion asked for without any SDK."""
+        data = io.BytesIO(body if isinstance(body, bytes) else orjson.dumps(body))
+        async with self.http.post(self.url("/v1/chat/completions"), data=data, headers=headers) as answer:
+            names = {name.lower(): value for name, value in answer.headers.items()}
+            return answer.status, names, orjson.loads(await answer.read())
+
+    async def events(self, **fields: Any) -> list[str]:
+        """The lines of a streamed chat completion, without the empty ones."""
+        body = {"model": "llama", "messages": HELLO, "stream": True, **fields}
+        async with self.http.post(self.url("/v1/chat/completions"), data=orjson.dumps(body)) as answer:
+            assert answer.status == 200, await answer.text()
+            text = (await answer.read()).decode()
+        return [line for line in text.split("\n") if line]
+
+
+Start = Callable[..., Awaitable[Cluster]]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    """Call with a rank's script, or none for a model without a living group."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def begin(
+            *scripts: Script, hold_seconds: float = 20.0, timing: Timing | None = None
+        ) -> Cluster:
+            home = Path(tempfile.mkdtemp(prefix="r-"))
+            cluster = Cluster(home, hold_seconds)
+            serving = asyncio.create_task(
+                serve(home, False, cluster.stop, timing or Timing(shutdown=0.5), SOURCES)
+            )
+            stack.push_async_callback(end, cluster, serving)
+            cluster.route(*[await cluster.rank(script) for script in scripts])
+            await cluster.until(lambda: serving.done() or cluster.up())
+            if serving.done():
+                await serving
+            return cluster
+
+        async def end(cluster: Cluster, serving: asyncio.Task[None]) -> None:
+            await cluster.client.close()
+            await cluster.http.close()
+            cluster.stop.set()
+            async with asyncio.timeout(30):
+                await serving
+            for rank in cluster.ranks:
+                await rank.stop()
+            shutil.rmtree(cluster.home)
+
+        yield begin

@@ -1,0 +1,319 @@
+"""What happens to requests when there is no group, or when the group that works on one goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterable
+from typing import Any
+
+import openai
+import orjson
+import pytest
+from openai.types.chat import ChatCompletionChunk
+
+from reconciler.gateway.timing import Timing
+
+from .conftest import HELLO, Cluster, Start
+from .rank_double import RankDouble, Script, Turn, silent, story, told
+
+ASK: dict[str, Any] = {"model": "llama", "messages": HELLO}
+QUICK = Timing(shutdown=0.5, retry_same_backend=0.05)
+
+
+async def text_of(cluster: Cluster, stream: bool) -> str:
+    """The whole text of one answer, asked for either way."""
+    if not stream:
+        reply = await cluster.client.chat.completions.create(model="llama", messages=HELLO)
+        return reply.choices[0].message.content or ""
+    text = ""
+    chunks = await cluster.client.chat.completions.create(model="llama", messages=HELLO, stream=True)
+    async for chunk in chunks:
+        text += "".join(choice.delta.content or "" for choice in chunk.choices)
+    return text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_cut_in_the_middle_is_continued_on_another_group(start: Start, stream: bool) -> None:
+    cluster = await start(story(20, die_after=7), story(20, die_after=7))
+    for rank in cluster.ranks:
+        rank.script = _dies_once(cluster.ranks, story(20, die_after=7), story(20))
+    assert await text_of(cluster, stream) == told(20)
+    first, second = (generate for rank in cluster.ranks for generate in rank.asked)
+    resumed = first if first.resume else second
+    assert resumed.resume == tuple(range(7))
+    assert first.sampling == second.sampling
+    assert first.messages == second.messages
+
+
+def _dies_once(ranks: list[RankDouble], dying: Script, living: Script) -> Script:
+    """Whoever is asked first dies."""
+
+    async def play(turn: Turn) -> None:
+        asked = sum(len(rank.asked) for rank in ranks)
+        await (dying if asked == 1 else living)(turn)
+
+    return play
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_is_continued_by_the_group_formed_anew(start: Start, stream: bool) -> None:
+    cluster = await start(story(20, die_after=5))
+    asking = asyncio.create_task(text_of(cluster, stream))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    await cluster.ranks[0].stop()
+    cluster.route()
+    await asyncio.sleep(0.2)
+    formed = await cluster.rank(story(20), epoch=2)
+    cluster.route(formed)
+    assert await asking == told(20)
+    assert formed.asked[0].resume == tuple(range(5))
+
+
+async def test_an_answer_survives_several_losses(start: Start) -> None:
+    async def one_word(turn: Turn) -> None:
+        await story(12, die_after=len(turn.generate.resume) + 1)(turn)
+
+    cluster = await start(one_word, one_word, timing=QUICK)
+    assert await text_of(cluster, stream=True) == told(12)
+
+
+async def test_a_rank_that_drains_hands_its_requests_over(start: Start) -> None:
+    async def drain(turn: Turn) -> None:
+        if not turn.generate.resume:
+            turn.accept()
+            turn.say("w0 ", 0)
+        turn.fail("draining")
+
+    cluster = await start(drain)
+    other = await cluster.rank(story(3))
+    asking = asyncio.create_task(text_of(cluster, stream=True))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    cluster.route(cluster.ranks[0], other)
+    assert await asking == told(3)
+    assert other.asked[0].resume == (0,)
+
+
+async def test_tool_calls_already_sent_are_not_sent_again(start: Start) -> None:
+    async def call(turn: Turn) -> None:
+        turn.accept()
+        if not turn.generate.resume:
+            turn.say("", 1)
+            turn.call(0, "weather", "{}")
+            turn.die()
+            return
+        turn.call(0, "weather", "{}")
+        turn.say("", 2)
+        turn.call(1, "time", "{}")
+        turn.finish("tool_calls")
+
+    cluster = await start(call, timing=QUICK)
+    lines = await cluster.events()
+    deltas = [orjson.loads(line[6:])["choices"][0]["delta"] for line in lines[:-1]]
+    calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
+    assert [(call["index"], call["function"]["name"]) for call in calls] == [(0, "weather"), (1, "time")]
+
+
+async def test_the_clients_seed_goes_to_every_attempt_and_a_drawn_one_too(start: Start) -> None:
+    cluster = await start(story(4, die_after=2), timing=QUICK)
+    cluster.ranks[0].script = _dies_once(cluster.ranks, story(4, die_after=2), story(4))
+    await cluster.post({**ASK, "seed": 7})
+    assert [generate.sampling.seed for generate in cluster.ranks[0].asked] == [7, 7]
+    await cluster.post(ASK)
+    await cluster.post(ASK)
+    drawn = [generate.sampling.seed for generate in cluster.ranks[0].asked[2:]]
+    assert drawn[0] != drawn[1]
+    assert all(0 <= seed < 2**63 for seed in drawn)
+
+
+async def test_a_request_waits_for_the_group_that_is_being_formed(start: Start) -> None:
+    cluster = await start()
+    asking = asyncio.create_task(text_of(cluster, stream=False))
+    await asyncio.sleep(0.2)
+    assert not asking.done()
+    cluster.route(await cluster.rank(story(3)))
+    assert await asking == told(3)
+
+
+async def test_a_backend_that_comes_up_after_its_route_is_found(start: Start) -> None:
+    cluster = await start()
+    rank = await cluster.rank(story(3))
+    await rank.stop()
+    cluster.route(rank)
+    asking = asyncio.create_task(text_of(cluster, stream=False))
+    await asyncio.sleep(0.2)
+    await rank.start()
+    assert await asking == told(3)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_after_the_hold_time_the_answer_is_503_with_retry_after(start: Start, stream: bool) -> None:
+    cluster = await start(hold_seconds=0.3)
+    status, headers, body = await cluster.post({**ASK, "stream": stream})
+    assert (status, body["error"]["code"], body["error"]["type"]) == (503, "model_loading", "server_error")
+    assert int(headers["retry-after"]) >= 1
+    assert headers["x-should-retry"] == "true"
+    assert headers["content-type"] == "application/json"
+
+
+async def test_only_so_many_requests_are_held(start: Start) -> None:
+    cluster = await start(timing=dataclasses.replace(QUICK, held_max=2))
+    held = [asyncio.create_task(text_of(cluster, stream=False)) for _ in range(2)]
+    await asyncio.sleep(0.3)
+    status, headers, body = await cluster.post(ASK)
+    assert (status, body["error"]["code"]) == (503, "overloaded")
+    assert int(headers["retry-after"]) >= 1
+    cluster.route(await cluster.rank(story(2)))
+    assert await asyncio.gather(*held) == [told(2), told(2)]
+
+
+async def test_a_stream_whose_group_does_not_come_back_ends_with_an_error(start: Start) -> None:
+    cluster = await start(story(20, die_after=3), hold_seconds=0.4)
+
+    async def die_for_good(turn: Turn) -> None:
+        await story(20, die_after=3)(turn)
+        await cluster.ranks[0].stop()
+
+    cluster.ranks[0].script = die_for_good
+    received: list[ChatCompletionChunk] = []
+    chunks = await cluster.client.chat.completions.create(model="llama", messages=HELLO, stream=True)
+    with pytest.raises(openai.APIError) as caught:
+        await _receive(chunks, received)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in received) == told(3)
+    assert all(chunk.choices[0].finish_reason is None for chunk in received)
+    assert caught.value.code == "model_loading"
+
+
+async def _receive(chunks: AsyncIterable[ChatCompletionChunk], received: list[ChatCompletionChunk]) -> None:
+    async for chunk in chunks:
+        received.append(chunk)  # noqa: PERF401  # what came before the error is wanted
+
+
+async def test_a_broken_stream_has_no_done(start: Start) -> None:
+    async def fail(turn: Turn) -> None:
+        turn.accept()
+        if not turn.generate.resume:
+            turn.say("w0 ", 0)
+        turn.fail("internal", "the sampler met a NaN")
+
+    cluster = await start(fail, timing=QUICK)
+    lines = await cluster.events()
+    error = orjson.loads(lines[-1].removeprefix("data: "))["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["code"] == "internal_error"
+    assert "NaN" in error["message"]
+    assert not any("[DONE]" in line or '"stop"' in line for line in lines)
+
+
+async def test_a_request_that_ends_every_group_is_given_up(start: Start) -> None:
+    async def die(turn: Turn) -> None:
+        turn.accept()
+        turn.die()
+
+    cluster = await start(die, timing=QUICK)
+    status, headers, body = await cluster.post(ASK)
+    assert (status, body["error"]["code"]) == (500, "internal_error")
+    assert headers["x-should-retry"] == "false"
+    assert len(cluster.ranks[0].asked) == QUICK.losses_max
+
+
+async def test_a_full_rank_sends_the_request_to_another(start: Start) -> None:
+    async def full(turn: Turn) -> None:
+        turn.fail("overloaded")
+
+    cluster = await start(full, story(2))
+    for _ in range(3):
+        assert (await cluster.post(ASK))[0] == 200
+
+
+async def test_requests_go_to_the_backend_with_the_fewest(start: Start) -> None:
+    cluster = await start(silent, silent)
+    asking: list[asyncio.Task[str]] = []
+    for count in range(1, 7):
+        asking.append(asyncio.create_task(text_of(cluster, stream=False)))
+        await cluster.until(lambda count=count: sum(len(rank.asked) for rank in cluster.ranks) == count)  # type: ignore[misc]
+    assert sorted(len(rank.asked) for rank in cluster.ranks)[0] >= 2
+    assert all(rank.connections == 1 for rank in cluster.ranks)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+
+
+async def test_a_withdrawn_backend_that_says_nothing_is_left(start: Start) -> None:
+    cluster = await start(silent, timing=dataclasses.replace(QUICK, withdrawn_silence=0.2))
+    asking = asyncio.create_task(text_of(cluster, stream=True))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    cluster.route(await cluster.rank(story(3), epoch=2))
+    assert await asking == told(3)
+    await cluster.ranks[0].until(lambda rank: bool(rank.cancelled))
+
+
+async def test_comments_keep_a_silent_stream_alive(start: Start) -> None:
+    async def slow(turn: Turn) -> None:
+        for done in range(3):
+            turn.prefill(done, 3)
+            await asyncio.sleep(0.25)
+        turn.accept()
+        await asyncio.sleep(0.5)
+        turn.say("w0 ", 0)
+        turn.finish()
+
+    cluster = await start(slow, timing=dataclasses.replace(QUICK, headers_after=0.1, keep_alive=0.1))
+    lines = await cluster.events()
+    assert lines.count(": keep-alive") >= 4
+    assert lines.index(": keep-alive") == 0
+    first_chunk = next(index for index, line in enumerate(lines) if line.startswith("data: "))
+    assert ": keep-alive" in lines[first_chunk:]
+    cluster.ranks[0].script = story(2)
+    assert await text_of(cluster, stream=True) == told(2)
+
+
+async def test_comments_go_on_while_a_begun_stream_is_held(start: Start) -> None:
+    cluster = await start(timing=dataclasses.replace(QUICK, headers_after=0.1, keep_alive=0.1))
+    asking = asyncio.create_task(cluster.events())
+    await asyncio.sleep(0.5)
+    cluster.route(await cluster.rank(story(2)))
+    lines = await asking
+    assert lines.count(": keep-alive") >= 2
+    assert lines[-1] == "data: [DONE]"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_goes_away_cancels_its_request(start: Start, stream: bool) -> None:
+    cluster = await start(silent)
+    asking = asyncio.create_task(text_of(cluster, stream))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    asking.cancel()
+    await cluster.ranks[0].until(lambda rank: bool(rank.cancelled))
+    assert cluster.ranks[0].cancelled == [cluster.ranks[0].asked[0].request]
+
+
+async def test_a_client_that_goes_away_in_the_middle_of_a_stream_cancels_it(start: Start) -> None:
+    cluster = await start(story(100_000, pause=0.001))
+    chunks = await cluster.client.chat.completions.create(model="llama", messages=HELLO, stream=True)
+    async for _ in chunks:
+        break
+    await chunks.close()
+    await cluster.ranks[0].until(lambda rank: bool(rank.cancelled))
+
+
+async def test_a_client_that_goes_away_while_held_is_forgotten(start: Start) -> None:
+    cluster = await start(timing=dataclasses.replace(QUICK, held_max=1))
+    asking = asyncio.create_task(text_of(cluster, stream=False))
+    await asyncio.sleep(0.3)
+    assert (await cluster.post(ASK))[0] == 503
+    asking.cancel()
+    await asyncio.wait([asking])
+    waiting = asyncio.create_task(text_of(cluster, stream=False))
+    await asyncio.sleep(0.2)
+    rank = await cluster.rank(story(2))
+    cluster.route(rank)
+    assert await waiting == told(2)
+    assert len(rank.asked) == 1
+
+
+async def test_a_finished_answer_cancels_nothing(start: Start) -> None:
+    cluster = await start(story(3))
+    assert await text_of(cluster, stream=True) == told(3)
+    assert await text_of(cluster, stream=False) == told(3)
+    assert cluster.ranks[0].cancelled == []

@@ -1,0 +1,210 @@
+"""The gateway as a process: its address, its state file, its routes, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from reconciler.errors import Invalid
+from reconciler.gateway.listening import bind, parse_listen
+from reconciler.wire.generation import Backend, Route, Routes
+
+from .conftest import HELLO, Start, free_port, write_routes
+from .rank_double import RankDouble, eventually, story, told
+
+PROGRAM = "import sys, pathlib; from reconciler.gateway.server import run_gateway; "
+PROGRAM += "sys.exit(run_gateway(pathlib.Path(sys.argv[1]), sys.argv[2] == 'any'))"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="r-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@contextlib.asynccontextmanager
+async def gateway(home: Path, any_port: bool = False) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The gateway as its own process; killed when the block ends, if it still runs."""
+    port_mode = "any" if any_port else "exact"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, str(home), port_mode, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def routes(listen: str, sequence: int = 1, *backends: Backend) -> Routes:
+    return Routes(1, sequence, listen, 20.0, (Route("llama", (), 4096, 1_700_000_000, backends),))
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
+    async with asyncio.timeout(30):
+        _, errors = await process.communicate()
+    return process.returncode, errors.decode()
+
+
+async def test_it_waits_for_routes_says_where_it_listens_and_stops_on_sigterm(home: Path) -> None:
+    port = free_port()
+    async with gateway(home) as process:
+        await asyncio.sleep(0.3)
+        assert process.returncode is None
+        write_routes(home, routes(f"127.0.0.1:{port}", 7))
+        await eventually((home / "gateway.json").exists)
+        state = orjson.loads((home / "gateway.json").read_bytes())
+        assert state["pid"] == process.pid
+        assert state["listen"] == f"127.0.0.1:{port}"
+        assert state["endpoint"] == f"http://127.0.0.1:{port}/v1"
+        assert state["sequence"] == 7
+        assert state["started_at"] > 1_700_000_000
+        async with aiohttp.ClientSession() as http, http.get(state["endpoint"] + "/models") as answer:
+            assert [model["id"] for model in (await answer.json())["data"]] == ["llama"]
+        process.send_signal(signal.SIGTERM)
+        assert (await ended(process))[0] == 0
+        assert list(home.glob("*.tmp")) == []
+
+
+async def test_a_taken_port_is_a_clear_error_with_status_2(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        write_routes(home, routes(listen))
+        async with gateway(home) as process:
+            code, errors = await ended(process)
+    assert code == 2
+    assert listen in errors
+    assert "choose another port" in errors
+    assert "Traceback" not in errors
+
+
+async def test_with_any_port_the_next_free_one_is_taken(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        write_routes(home, routes(f"127.0.0.1:{port}"))
+        async with gateway(home, any_port=True) as process:
+            await eventually(lambda: (home / "gateway.json").exists() or process.returncode is not None)
+            state = orjson.loads((home / "gateway.json").read_bytes())
+            assert port < int(state["listen"].rpartition(":")[2]) < port + 50
+
+
+@pytest.mark.parametrize(
+    "listen", ["0.0.0.0:8400", "192.168.1.5:8400", "[::]:8400", "nonsense", "127.0.0.1:x"]
+)
+async def test_an_address_that_is_not_loopback_is_refused(home: Path, listen: str) -> None:
+    write_routes(home, routes(listen))
+    async with gateway(home) as process:
+        code, errors = await ended(process)
+    assert code == 2
+    assert listen in errors
+    assert "Gateway's spec" in errors
+
+
+def test_loopback_addresses_may_be_written_in_three_ways() -> None:
+    assert parse_listen("127.0.0.1:8400") == ("127.0.0.1", 8400)
+    assert parse_listen("localhost:8400") == ("127.0.0.1", 8400)
+    assert parse_listen("[::1]:8400") == ("::1", 8400)
+    with pytest.raises(Invalid, match="no authentication"):
+        bind("10.0.0.1:8400", any_port=True)
+
+
+async def test_a_stream_that_runs_at_sigterm_is_finished(home: Path) -> None:
+    rank = await RankDouble(home / "0.sock", story(20, pause=0.05)).start()
+    listen = f"127.0.0.1:{free_port()}"
+    write_routes(home, routes(listen, 1, Backend(0, 1, str(rank.path), "node-a")))
+    async with gateway(home) as process, aiohttp.ClientSession() as http:
+        await eventually((home / "gateway.json").exists)
+        body = orjson.dumps({"model": "llama", "messages": HELLO, "stream": True})
+        async with http.post(f"http://{listen}/v1/chat/completions", data=body) as answer:
+            await answer.content.readline()
+            process.send_signal(signal.SIGTERM)
+            text = (await answer.read()).decode()
+        assert text.endswith("data: [DONE]\n\n")
+        assert (await ended(process))[0] == 0
+    await rank.stop()
+
+
+async def test_a_stream_that_outlasts_the_shutdown_ends_with_an_error(start: Start) -> None:
+    cluster = await start(story(100_000, pause=0.01))
+    asking = asyncio.create_task(cluster.events())
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    cluster.stop.set()
+    lines = await asking
+    assert orjson.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "shutting_down"
+    await cluster.ranks[0].until(lambda rank: bool(rank.cancelled) or not rank.connections)
+
+
+async def test_routes_are_read_again_when_they_change(start: Start) -> None:
+    cluster = await start(story(1))
+    cluster.route(cluster.ranks[0], model="other")
+    assert [model.id for model in (await cluster.client.models.list()).data] == ["other", "gpt-4o"]
+    reply = await cluster.client.chat.completions.create(model="other", messages=HELLO)
+    assert reply.choices[0].message.content == told(1)
+    assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 404
+    await cluster.until(cluster.up)
+
+
+async def test_a_broken_routes_file_leaves_the_last_good_one_in_force(start: Start) -> None:
+    cluster = await start(story(1))
+    for broken in [b"", b"{", b'{"version": 1}', b'{"version": 99, "sequence": 2}', b"[]"]:
+        (cluster.home / "routes.json").write_bytes(broken)
+        assert [model.id for model in (await cluster.client.models.list()).data] == ["llama", "gpt-4o"]
+        assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
+    cluster.route(cluster.ranks[0], model="other")
+    assert (await cluster.post({"model": "other", "messages": HELLO}))[0] == 200
+
+
+async def test_it_moves_to_a_new_address_and_finishes_what_runs_on_the_old(start: Start) -> None:
+    cluster = await start(story(20, pause=0.05))
+    asking = asyncio.create_task(cluster.events())
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    old, cluster.listen = cluster.listen, f"127.0.0.1:{free_port()}"
+    cluster.route(cluster.ranks[0])
+    await cluster.until(lambda: cluster.state()["listen"] == cluster.listen)
+    async with cluster.http.get(cluster.url("/v1/models")) as answer:
+        assert answer.status == 200
+    assert (await asking)[-1] == "data: [DONE]"
+    await cluster.until(lambda: not _listens(old))
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+async def test_a_new_address_that_cannot_be_had_changes_nothing(start: Start) -> None:
+    cluster = await start(story(1))
+    served, cluster.listen = cluster.listen, "10.1.2.3:8400"
+    cluster.route(cluster.ranks[0])
+    cluster.listen = served
+    await cluster.until(cluster.up)
+    assert cluster.state()["listen"] == served
+    assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
+
+
+async def test_a_rank_that_breaks_the_protocol_is_not_used(start: Start) -> None:
+    async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x00\x00\x00\x02{]")
+        await reader.read()
+        writer.close()
+
+    cluster = await start(hold_seconds=0.5)
+    path = cluster.home / "g.sock"
+    async with await asyncio.start_unix_server(garble, str(path)):
+        cluster.route(RankDouble(path, story(1)))
+        status, _, body = await cluster.post({"model": "llama", "messages": HELLO})
+    assert (status, body["error"]["code"]) == (503, "model_loading")

@@ -1,0 +1,312 @@
+"""What a chat completion request may say, and what is wrong with one that is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from reconciler.gateway.faults import Fault
+from reconciler.gateway.openai_request import ChatRequest, parse_chat
+from reconciler.wire.codec import decode, to_wire
+from reconciler.wire.frames import Decoder, encode
+from reconciler.wire.generation import RANK_HEARS, Generate
+
+from .conftest import HELLO, Cluster, Start
+from .rank_double import story
+
+SEED = 42
+
+
+def parsed(**fields: Any) -> ChatRequest:
+    return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), SEED)
+
+
+def refused(**fields: Any) -> Fault:
+    with pytest.raises(Fault) as caught:
+        parsed(**fields)
+    assert caught.value.status == 400
+    assert caught.value.kind == "invalid_request_error"
+    return caught.value
+
+
+def test_a_bare_request_gets_openais_defaults() -> None:
+    request = parsed()
+    assert not request.stream
+    assert request.generate.tokens_max is None
+    assert request.generate.stop == ()
+    sampling = request.generate.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p) == (1.0, 1.0, 0, 0.0)
+    assert sampling.seed == SEED
+
+
+def test_null_is_the_same_as_absent() -> None:
+    optional = (
+        "stream stream_options temperature top_p top_k min_p seed max_tokens max_completion_tokens stop n tools "
+        "tool_choice response_format logprobs top_logprobs logit_bias frequency_penalty presence_penalty "
+        "return_token_ids user metadata"
+    )
+    assert parsed(**dict.fromkeys(optional.split())) == parsed()
+
+
+def test_ints_are_floats_and_unknown_fields_are_ignored() -> None:
+    sampling = parsed(temperature=0, top_p=1, min_p=0, top_k=-1, store=False, whatever=[1]).generate.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.0, 1.0, 0)
+
+
+def test_max_completion_tokens_wins() -> None:
+    assert parsed(max_tokens=5).generate.tokens_max == 5
+    assert parsed(max_tokens=5, max_completion_tokens=9).generate.tokens_max == 9
+
+
+def test_stop_is_a_string_or_up_to_four() -> None:
+    assert parsed(stop="a").generate.stop == ("a",)
+    assert parsed(stop=["a", "b", "c", "d"]).generate.stop == ("a", "b", "c", "d")
+    assert parsed(stop=[]).generate.stop == ()
+    for wrong in ["", [""], ["a", 1], ["a"] * 5, 7, {}]:
+        assert refused(stop=wrong).param == "stop"
+
+
+def test_seeds_of_either_sign_stay_within_63_bits() -> None:
+    assert parsed(seed=7).generate.sampling.seed == 7
+    assert 0 <= parsed(seed=-1).generate.sampling.seed < 2**63
+    assert refused(seed=2**63).param == "seed"
+    assert refused(seed=1.5).param == "seed"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", None),
+        ("model", ""),
+        ("model", 3),
+        ("messages", None),
+        ("messages", []),
+        ("messages", "hello"),
+        ("temperature", -0.1),
+        ("temperature", 2.1),
+        ("temperature", True),
+        ("temperature", "1"),
+        ("top_p", 0),
+        ("top_p", 1.1),
+        ("top_k", -2),
+        ("top_k", 1.0),
+        ("min_p", 2),
+        ("max_tokens", 0),
+        ("max_completion_tokens", -1),
+        ("n", 2),
+        ("n", 0),
+        ("stream", "yes"),
+        ("stream_options", True),
+        ("tools", {}),
+        ("tool_choice", "sometimes"),
+        ("frequency_penalty", 3),
+        ("logit_bias", []),
+        ("return_token_ids", 1),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
+    assert refused(**{field: value}).param == field
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("logprobs", True),
+        ("top_logprobs", 3),
+        ("logit_bias", {"5": 1}),
+        ("tool_choice", "required"),
+        ("tool_choice", {"type": "function", "function": {"name": "f"}}),
+        ("response_format", {"type": "json_object"}),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}),
+        ("frequency_penalty", 0.5),
+        ("presence_penalty", -1),
+    ],
+)
+def test_what_is_not_done_yet_is_refused_rather_than_ignored(field: str, value: Any) -> None:
+    fault = refused(**{field: value})
+    assert fault.param == field
+    assert "not supported yet" in fault.text
+    assert fault.code == "unsupported_parameter"
+
+
+def test_harmless_values_of_the_same_fields_are_accepted() -> None:
+    harmless = parsed(
+        logprobs=False,
+        top_logprobs=0,
+        logit_bias={},
+        response_format={"type": "text"},
+        n=1,
+        presence_penalty=0,
+    )
+    assert harmless == parsed()
+
+
+def test_messages_take_the_shape_of_chat_templates() -> None:
+    messages = [
+        {"role": "developer", "content": "be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "input_text", "text": "b"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning": "hm",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
+                {"id": "c2", "type": "function", "function": {"name": "g", "arguments": "no JSON"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "3"},
+        {"role": "user", "content": "", "name": "ann"},
+    ]
+    assert parsed(messages=messages).generate.messages == (
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "a\nb"},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "hm",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}},
+                {"id": "c2", "type": "function", "function": {"name": "g", "arguments": "no JSON"}},
+            ],
+        },
+        {"role": "tool", "content": "3", "tool_call_id": "c1"},
+        {"role": "user", "content": "", "name": "ann"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ("hello", "messages[0]"),
+        ({"content": "a"}, "messages[0].role"),
+        ({"role": "king", "content": "a"}, "messages[0].role"),
+        ({"role": "user"}, "messages[0].content"),
+        ({"role": "user", "content": None}, "messages[0].content"),
+        ({"role": "user", "content": []}, "messages[0].content"),
+        ({"role": "user", "content": 3}, "messages[0].content"),
+        ({"role": "user", "content": ["a"]}, "messages[0].content[0]"),
+        ({"role": "user", "content": [{"type": "text"}]}, "messages[0].content[0].text"),
+        ({"role": "tool", "content": "a"}, "messages[0].tool_call_id"),
+        ({"role": "assistant", "tool_calls": [{}]}, "messages[0].tool_calls[0].function"),
+        ({"role": "assistant", "tool_calls": "x"}, "messages[0].tool_calls"),
+    ],
+)
+def test_a_wrong_message_is_refused_with_its_place(message: Any, path: str) -> None:
+    assert refused(messages=[message]).param == path
+
+
+def test_an_image_is_refused_as_unsupported_content() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:"}}
+    fault = refused(messages=[{"role": "user", "content": [{"type": "text", "text": "see"}, image]}])
+    assert (fault.param, fault.code) == ("messages[0].content[1].type", "unsupported_content")
+
+
+def test_tools_are_checked_and_rendered_unless_the_choice_is_none() -> None:
+    function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
+    tools = [{"type": "function", "function": {**function, "strict": True}}]
+    assert parsed(tools=tools).generate.tools == ({"type": "function", "function": function},)
+    assert parsed(tools=tools, tool_choice="auto").generate.tools != ()
+    assert parsed(tools=tools, tool_choice="none").generate.tools == ()
+    assert refused(tools=[{"type": "web_search"}]).param == "tools[0].type"
+    assert refused(tools=[{"type": "function"}]).param == "tools[0].function"
+    assert refused(tools=[{"type": "function", "function": {}}]).param == "tools[0].function.name"
+
+
+def test_a_schema_nested_without_end_is_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(200):
+        deep = {"a": deep}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": deep}}]
+    assert refused(tools=tools).param == "tools[0].function.parameters"
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+content = json_values | st.lists(
+    st.fixed_dictionaries({"type": st.sampled_from(["text", "image_url"])}, optional={"text": json_values}),
+    max_size=2,
+)
+tool_calls = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.just("c"),
+            "function": json_values
+            | st.fixed_dictionaries({"name": st.just("f"), "arguments": json_values | st.just('{"a":1}')}),
+        }
+    ),
+    max_size=2,
+)
+messages = json_values | st.lists(
+    st.fixed_dictionaries(
+        {
+            "role": st.sampled_from(["system", "developer", "user", "assistant", "tool", "x"]),
+            "content": content,
+        },
+        optional={
+            "name": json_values,
+            "tool_call_id": json_values,
+            "tool_calls": json_values | tool_calls,
+            "reasoning": json_values,
+        },
+    ),
+    max_size=3,
+)
+bodies = st.fixed_dictionaries(
+    {"model": st.just("llama") | json_values, "messages": st.just(HELLO) | messages},
+    optional=dict.fromkeys(["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "max_completion_tokens", "stop", "n", "tools", "tool_choice", "stream", "stream_options", "response_format", "logprobs", "top_logprobs", "logit_bias", "return_token_ids"], json_values),
+)  # fmt: skip
+
+
+def outcome(body: Any) -> ChatRequest | Fault:
+    try:
+        return parse_chat(orjson.dumps(body), SEED)
+    except Fault as fault:
+        return fault
+
+
+@given(bodies | json_values)
+@settings(max_examples=200, deadline=None)
+def test_any_json_is_either_refused_with_400_or_fits_the_wire(body: Any) -> None:
+    request = outcome(body)
+    if isinstance(request, Fault):
+        assert request.status == 400
+        return
+    (frame,) = Decoder().feed(encode(to_wire(request.generate)))
+    sent = decode(frame, RANK_HEARS)
+    assert isinstance(sent, Generate)
+    assert sent == request.generate
+
+
+@given(st.binary(max_size=40))
+@example(b'{"model":"llama","messages":[{"role":"user","content":"\\ud800"}]}')
+@example(b'{"model":"llama","messages":' + b"[" * 5000)
+@example(b'{"temperature":NaN}')
+@settings(max_examples=50, deadline=None)
+def test_any_bytes_are_refused_with_400(body: bytes) -> None:
+    with pytest.raises(Fault) as caught:
+        parse_chat(body, SEED)
+    assert caught.value.status == 400
+
+
+@pytest.fixture
+async def cluster(start: Start) -> Cluster:
+    return await start(story(1))
+
+
+@given(bodies)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_no_body_is_the_gateways_own_failure(cluster: Cluster, body: Any) -> None:
+    async with cluster.http.post(cluster.url("/v1/chat/completions"), data=orjson.dumps(body)) as answer:
+        assert answer.status in (200, 400, 404)
+        assert await answer.read()

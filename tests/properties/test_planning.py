@@ -1,0 +1,142 @@
+"""What must never happen, whatever happens: faults, edits and half-done plans in any order.
+
+After each history the cluster is left alone, and must come to rest in the state that is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler import status
+from reconciler.state import NodeName, Plan
+from reconciler.wire.launch import ExitCode
+from tests.worlds import World, deployment, model, node
+
+Action = tuple[str, int]
+
+ACTIONS = st.tuples(
+    st.sampled_from(
+        [
+            "obey",
+            "obey",
+            "obey",
+            "obey-one",
+            "kill",
+            "refuse",
+            "agent",
+            "replicas",
+            "context",
+            "nodes",
+            "wait",
+        ]
+    ),
+    st.integers(0, 7),
+)
+
+
+def act(world: World, name: str, number: int) -> None:
+    actions: dict[str, Callable[[World, int], None]] = {
+        "obey": _obey, "obey-one": _obey_one, "kill": _kill, "refuse": _refuse, "agent": _agent,
+        "replicas": _replicas, "context": _context, "nodes": _nodes, "wait": _wait,
+    }  # fmt: skip
+    actions[name](world, number)
+
+
+def _obey(world: World, number: int) -> None:
+    """The first steps of a plan are done, then the controller dies and another plans anew."""
+    for step in world.plan().steps[: number + 1]:
+        world.obey(step)
+
+
+def _obey_one(world: World, number: int) -> None:
+    steps = world.plan().steps
+    if steps:
+        world.obey(steps[number % len(steps)])
+
+
+def _kill(world: World, number: int) -> None:
+    alive = world.alive()
+    if alive:
+        world.end_rank(alive[number % len(alive)], signal=9)
+
+
+def _refuse(world: World, number: int) -> None:
+    alive = world.alive()
+    if alive:
+        world.end_rank(alive[number % len(alive)], code=ExitCode.PEER_LOST)
+
+
+def _agent(world: World, number: int) -> None:
+    if world.agents:
+        world.down.add(sorted(world.agents)[number % len(world.agents)])
+
+
+def _replicas(world: World, number: int) -> None:
+    world.manifests[-1] = deployment(replicas=number % 3, nodes={"min": 1, "max": 2})
+
+
+def _context(world: World, number: int) -> None:
+    world.manifests[-1] = deployment(serving={"context": 1024 + number}, nodes={"min": 1, "max": 2})
+
+
+def _nodes(world: World, number: int) -> None:
+    """A node comes or goes; one always stays."""
+    name = f"node-{1 + number % 2}"
+    kept = [m for m in world.manifests if m.metadata.name != name]
+    world.manifests = [node(name), *kept] if len(kept) == len(world.manifests) else kept
+
+
+def _wait(world: World, number: int) -> None:
+    world.now += 10.0**number / 100
+
+
+def check(world: World) -> None:
+    """True at every moment."""
+    for route in status.routes(world.desired(), world.observed(), world.memory()):
+        replicas = [backend.replica for backend in route.backends]
+        assert len(set(replicas)) == len(replicas), "two epochs of one replica have routes"
+        for backend in route.backends:
+            group = world.groups[world.replica(index=backend.replica)]
+            assert backend.epoch == group.epoch, "a replaced epoch has a route"
+            assert set(group.rank_ids) <= set(world.alive()), "a group with a dead rank has a route"
+
+
+def rest(world: World) -> Plan:
+    """Leave the cluster alone until nothing more happens: time passes only while something waits for it."""
+    for _ in range(200):
+        decided = world.settle()
+        untils = [w.until for w in decided.waiting if w.until is not None]
+        if not untils:
+            return decided
+        world.now = max(world.now, *untils) + 1
+    raise AssertionError(f"no rest: {decided}")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(ACTIONS, max_size=25))
+def test_whatever_happens_the_cluster_comes_to_rest_as_wanted(history: list[Action]) -> None:
+    nodes = [node("node-0"), node("node-1"), node("node-2")]
+    world = World([*nodes, model(), deployment(nodes={"min": 1, "max": 2})])
+    for name, number in history:
+        act(world, name, number)
+        check(world)
+    assert rest(world) == Plan()
+    wanted = world.desired().replicas()
+    assert world.groups.keys() == wanted.keys()
+    members = sorted(rank for group in world.groups.values() for rank in group.rank_ids)
+    assert world.alive() == members
+    assert all(group.proven_at is not None for group in world.groups.values())
+    assert {NodeName(name) for name in world.desired().nodes} == world.agents - world.down
+    check(world)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(ACTIONS, max_size=15))
+def test_the_same_snapshots_give_the_same_plan(history: list[Action]) -> None:
+    world = World([node("node-0"), node("node-1"), model(), deployment()])
+    for name, number in history:
+        act(world, name, number)
+    assert world.plan() == world.plan()

@@ -1,0 +1,34 @@
+"""The example clusters are valid, in our words and in those of the JSON Schema that they name."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from reconciler.source.documents import load
+from reconciler.source.files import read_directory
+
+ROOT = Path(__file__).parents[2]
+CLUSTERS = [*sorted((ROOT / "examples" / "clusters").iterdir()), ROOT / "manifests"]
+FILES = [path for cluster in CLUSTERS for path in sorted(cluster.rglob("*.yaml"))]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda path: path.name)
+def test_an_example_cluster_is_complete(cluster: Path) -> None:
+    kinds = {document.key[0] for document in load(read_directory(cluster))}
+    assert kinds == {"Node", "Model", "ModelDeployment", "Gateway"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_an_example_fits_the_schema_that_it_names(path: Path) -> None:
+    modeline = re.match(r"# yaml-language-server: \$schema=(\S+)\n", path.read_text())
+    assert modeline is not None
+    schema = json.loads((path.parent / modeline[1]).read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    for document in yaml.safe_load_all(path.read_text()):
+        validator.validate(document)

@@ -1,0 +1,300 @@
+"""What is said of fields that do not fit their kind: exact words, exact places."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.errors import InvalidManifests
+from reconciler.source.documents import load
+
+DEPLOYMENT = """\
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: llama
+  labels:
+    team: a
+spec:
+  model: llama-3
+  replicas: 1
+  parallelism:
+    strategy: auto
+    nodes: {min: 1, max: 2}
+  placement:
+    nodeSelector: {pool: a}
+  serving:
+    context: 4096
+    maxBatch: 16
+    aliases: [gpt-4o]
+"""
+GATEWAY = """\
+apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+spec:
+  listen: 127.0.0.1:8400
+  auth:
+    mode: none
+  hold: 30s
+"""
+NODE = """\
+apiVersion: reconciler/v1alpha1
+kind: Node
+metadata:
+  name: a
+spec:
+  local: {}
+  memory:
+    reserve: 1GiB
+  unschedulable: false
+"""
+
+NAME_RULE = 'expected lower-case letters, digits, "-" and ".", with a letter or digit at both ends, got'
+
+CASES: dict[str, tuple[str, str, str, str]] = {
+    # name: a valid document, a part of it, what that becomes, the problem
+    "a misspelt field": (
+        DEPLOYMENT, "parallelism:", "paralellism:",
+        '10:3: spec.paralellism: unknown field, did you mean "parallelism"?',
+    ),
+    "a field in another notation": (
+        DEPLOYMENT, "maxBatch:", "max_batch:",
+        '17:5: spec.serving.max_batch: unknown field, did you mean "maxBatch"?',
+    ),
+    "a field of nothing known": (
+        DEPLOYMENT, "maxBatch:", "temperature:",
+        "17:5: spec.serving.temperature: unknown field; the fields here are context, maxBatch, aliases",
+    ),
+    "a field where there are none": (
+        NODE, "local: {}", "local: {path: x}",
+        "6:11: spec.local.path: unknown field; there are no fields here",
+    ),
+    "a field of a short form written out": (
+        DEPLOYMENT, "{min: 1, max: 2}", "{min: 1, max: 2, mx: 3}",
+        '12:29: spec.parallelism.nodes.mx: unknown field, did you mean "max"?',
+    ),
+    "a field at the top": (
+        DEPLOYMENT, "spec:", "status: {}\nspec:",
+        "7:1: status: unknown field; the fields here are apiVersion, kind, metadata, spec",
+    ),
+    "a field that is missing": (
+        DEPLOYMENT, "  model: llama-3\n", "",
+        "7:1: spec.model: required field is missing",
+    ),
+    "a field that is missing at the top": (
+        DEPLOYMENT, "metadata:\n  name: llama\n  labels:\n    team: a\n", "",
+        "1:1: metadata: required field is missing",
+    ),
+    "a mapping without its fields": (
+        GATEWAY, "auth:\n    mode: none", "auth: {}",
+        "7:3: spec.auth.mode: required field is missing",
+    ),
+    "a mapping that is empty": (
+        GATEWAY, "auth:\n    mode: none", "auth:",
+        "7:3: spec.auth: expected a mapping, got nothing",
+    ),
+    "another apiVersion": (
+        DEPLOYMENT, "reconciler/v1alpha1", "reconciler/v1",
+        '1:13: apiVersion: expected "reconciler/v1alpha1", got "reconciler/v1"',
+    ),
+    "no apiVersion": (
+        DEPLOYMENT, "apiVersion: reconciler/v1alpha1\n", "",
+        "1:1: apiVersion: required field is missing",
+    ),
+    "a string where a number belongs": (
+        DEPLOYMENT, "replicas: 1", 'replicas: "1"',
+        '9:13: spec.replicas: expected a whole number, got "1" (a string)',
+    ),
+    "a fraction where a whole number belongs": (
+        DEPLOYMENT, "replicas: 1", "replicas: 1.5",
+        "9:13: spec.replicas: expected a whole number, got 1.5 (a number)",
+    ),
+    "a list where a number belongs": (
+        DEPLOYMENT, "replicas: 1", "replicas:\n  - 1",
+        "10:3: spec.replicas: expected a whole number, got a list",
+    ),
+    "a boolean where a number belongs": (
+        DEPLOYMENT, "replicas: 1", "replicas: yes",
+        "9:13: spec.replicas: expected a whole number, got yes (a boolean)",
+    ),
+    "a number below its range": (
+        DEPLOYMENT, "replicas: 1", "replicas: -1",
+        "9:13: spec.replicas: expected at least 0, got -1",
+    ),
+    "a number above its range": (
+        DEPLOYMENT, "replicas: 1", "replicas: 100000",
+        "9:13: spec.replicas: expected at most 64, got 100000",
+    ),
+    "a short form out of range": (
+        DEPLOYMENT, "{min: 1, max: 2}", "0",
+        "12:12: spec.parallelism.nodes: expected at least 1, got 0",
+    ),
+    "a short form of the wrong type": (
+        DEPLOYMENT, "{min: 1, max: 2}", '"2"',
+        "12:12: spec.parallelism.nodes: expected a whole number, or a mapping with min and max, "
+        'got "2" (a string)',
+    ),
+    "bounds the wrong way round": (
+        DEPLOYMENT, "{min: 1, max: 2}", "{min: 4, max: 2}",
+        "12:26: spec.parallelism.nodes.max: max must not be below min",
+    ),
+    "a word that is nearly one of a few": (
+        DEPLOYMENT, "strategy: auto", "strategy: tensr",
+        '11:15: spec.parallelism.strategy: expected one of auto, tensor, pipeline; did you mean "tensor"?',
+    ),
+    "a word that is none of a few": (
+        DEPLOYMENT, "strategy: auto", "strategy: 7b",
+        '11:15: spec.parallelism.strategy: expected one of auto, tensor, pipeline, got "7b"',
+    ),
+    "a number that is none of a few": (
+        DEPLOYMENT, "strategy: auto", "strategy: 7",
+        "11:15: spec.parallelism.strategy: expected one of auto, tensor, pipeline, got 7 (a number)",
+    ),
+    "another word where there is one": (
+        GATEWAY, "mode: none", "mode: keys",
+        '8:11: spec.auth.mode: expected "none", got "keys"',
+    ),
+    "no, which is a boolean": (
+        DEPLOYMENT, "team: a", "team: no",
+        "6:11: metadata.labels.team: expected a string, got no (a boolean); put it in quotes",
+    ),
+    "a number as a label": (
+        DEPLOYMENT, "team: a", "team: 1.10",
+        "6:11: metadata.labels.team: expected a string, got 1.10 (a number); put it in quotes",
+    ),
+    "nothing as a label": (
+        DEPLOYMENT, "team: a", "team:",
+        "6:5: metadata.labels.team: expected a string, got nothing",
+    ),
+    "a label that is too long": (
+        DEPLOYMENT, "team: a", "team: " + "a" * 64,
+        "6:11: metadata.labels.team: expected at most 63 characters, got 64",
+    ),
+    "a name with capitals": (
+        DEPLOYMENT, "name: llama", "name: Llama 3",
+        f'4:9: metadata.name: {NAME_RULE} "Llama 3"',
+    ),
+    "a name with a line break": (
+        DEPLOYMENT, "name: llama", 'name: "llama\\n"',
+        f'4:9: metadata.name: {NAME_RULE} "llama\N{REPLACEMENT CHARACTER}"',
+    ),
+    "a name that is empty": (
+        DEPLOYMENT, "name: llama", 'name: ""',
+        f'4:9: metadata.name: {NAME_RULE} ""',
+    ),
+    "a name that is too long": (
+        DEPLOYMENT, "name: llama", "name: " + "a" * 64,
+        "4:9: metadata.name: expected at most 63 characters, got 64",
+    ),
+    "text that is empty": (
+        DEPLOYMENT, "[gpt-4o]", '[gpt-4o, ""]',
+        "18:23: spec.serving.aliases[1]: expected at least 1 character, got 0",
+    ),
+    "a string where a list belongs": (
+        DEPLOYMENT, "[gpt-4o]", "gpt-4o",
+        '18:14: spec.serving.aliases: expected a list, got "gpt-4o" (a string)',
+    ),
+    "a mapping where a list belongs": (
+        DEPLOYMENT, "[gpt-4o]", "{gpt-4o: llama}",
+        "18:14: spec.serving.aliases: expected a list, got a mapping",
+    ),
+    "a list where a mapping belongs": (
+        DEPLOYMENT, "nodeSelector: {pool: a}", "nodeSelector: [pool, a]",
+        "14:19: spec.placement.nodeSelector: expected a mapping, got a list",
+    ),
+    "a word where true or false belongs": (
+        NODE, "unschedulable: false", "unschedulable: maybe",
+        '9:18: spec.unschedulable: expected true or false, got "maybe" (a string)',
+    ),
+    "a size without a unit": (
+        NODE, "1GiB", "24",
+        '8:14: spec.memory.reserve: expected a size such as "24GiB" or "512MiB", got 24 (a number)',
+    ),
+    "a size of another unit": (
+        NODE, "1GiB", "24 gigs",
+        '8:14: spec.memory.reserve: expected a size such as "24GiB" or "512MiB", got "24 gigs" (a string)',
+    ),
+    "a size beyond reason": (
+        NODE, "1GiB", "9999TiB",
+        '8:14: spec.memory.reserve: expected a size of at most 1024TiB, got "9999TiB" (a string)',
+    ),
+    "a duration without a unit": (
+        GATEWAY, "30s", "30",
+        '9:9: spec.hold: expected a duration such as "30s", "5m" or "1h", got 30 (a number)',
+    ),
+    "an address that is not on loopback": (
+        GATEWAY, "127.0.0.1:8400", "0.0.0.0:8400",
+        "6:11: spec.listen: 0.0.0.0 is not a loopback address: without authentication the endpoint stays "
+        "on this machine",
+    ),
+    "an address without a port": (
+        GATEWAY, "127.0.0.1:8400", "localhost",
+        '6:11: spec.listen: expected "address:port" such as "127.0.0.1:8400", got "localhost" (a string)',
+    ),
+    "a port that is none": (
+        GATEWAY, "127.0.0.1:8400", "127.0.0.1:70000",
+        '6:11: spec.listen: expected a port from 1 to 65535, such as "127.0.0.1:8400", '
+        'got "127.0.0.1:70000" (a string)',
+    ),
+    "a secret in the wrong place": (
+        DEPLOYMENT, "replicas: 1", "replicas: hf_" + "s" * 200,
+        f'9:13: spec.replicas: expected a whole number, got "hf_{"s" * 37}…" (a string)',
+    ),
+    "an unknown kind": (
+        DEPLOYMENT, "kind: ModelDeployment", "kind: Deployment",
+        '2:7: kind: unknown kind "Deployment", did you mean "ModelDeployment"?',
+    ),
+    "a kind in small letters": (
+        NODE, "kind: Node", "kind: node",
+        '2:7: kind: unknown kind "node", did you mean "Node"?',
+    ),
+    "a kind of another system": (
+        NODE, "kind: Node", "kind: Service",
+        '2:7: kind: unknown kind "Service"; expected one of Node, Model, ModelDeployment, Gateway',
+    ),
+    "a kind that is no text": (
+        NODE, "kind: Node", "kind: [Node]",
+        "2:7: kind: expected one of Node, Model, ModelDeployment, Gateway",
+    ),
+    "no kind": (
+        NODE, "kind: Node\n", "",
+        "1:1: kind: required field is missing; expected one of Node, Model, ModelDeployment, Gateway",
+    ),
+}  # fmt: skip
+
+
+def said(text: str) -> str:
+    with pytest.raises(InvalidManifests) as caught:
+        load({"manifests/llama.yaml": text.encode()})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_wrong_field_is_explained_where_it_is(name: str) -> None:
+    valid, part, replacement, expected = CASES[name]
+    load({"manifests/llama.yaml": valid.encode()})
+    assert valid.count(part) == 1
+    assert said(valid.replace(part, replacement)) == f"manifests/llama.yaml:{expected}"
+
+
+def test_all_wrong_fields_are_named_at_once_in_the_order_of_the_text() -> None:
+    text = (
+        DEPLOYMENT.replace("strategy", "strateg")
+        .replace("replicas: 1", "replicas: x")
+        .replace("team: a", "team: 1")
+    )
+    assert [line.split(":")[1] for line in said(text).split("\n")] == ["6", "9", "11"]
+
+
+def test_a_place_that_is_refused_as_yaml_is_not_refused_again_as_a_field() -> None:
+    assert said(DEPLOYMENT.replace("replicas: 1", "replicas: 01")) == (
+        'manifests/llama.yaml:9:13: spec.replicas: 01 is the number 1 in YAML; write 1, or "01" in quotes'
+    )
+
+
+def test_columns_count_characters_rather_than_bytes() -> None:
+    text = DEPLOYMENT.replace("{pool: a}", '{"größe": "groß", b: 5}')
+    assert said(text) == (
+        "manifests/llama.yaml:14:40: spec.placement.nodeSelector.b: expected a string, got 5 (a number); put it in quotes"
+    )

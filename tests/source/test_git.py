@@ -1,0 +1,228 @@
+"""The cluster repo: made once, read at a commit, written through the same door as everybody's pushes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.source import hooks
+from reconciler.source.git import Author, ClusterRepo, author_of, run_git
+from reconciler.source.pieces import FILE_BYTES_MAX
+from tests.source.conftest import AUTHOR, NODE, Person
+
+
+def setting(repo: ClusterRepo, name: str) -> str:
+    return run_git((f"--git-dir={repo.path}", "config", name)).decode().strip()
+
+
+def test_creating_twice_changes_nothing(repo: ClusterRepo) -> None:
+    revision = repo.commit(None, {"a.yaml": NODE.encode()}, "first", AUTHOR)
+    before = {path: path.stat().st_mtime_ns for path in repo.path.rglob("*") if path.is_file()}
+    ClusterRepo.create(repo.path, hooks.command())
+    assert {path: path.stat().st_mtime_ns for path in repo.path.rglob("*") if path.is_file()} == before
+    assert repo.head() == revision
+
+
+def test_creating_renews_hooks_and_settings_that_are_outdated(repo: ClusterRepo) -> None:
+    (repo.path / "hooks" / "pre-receive").write_text("#!/bin/sh\nexit 0\n")
+    (repo.path / "hooks" / "post-receive").chmod(0o644)
+    run_git((f"--git-dir={repo.path}", "config", "core.hooksPath", "/nowhere"))
+    ClusterRepo.create(repo.path, hooks.command())
+    assert sys.executable in (repo.path / "hooks" / "pre-receive").read_text()
+    assert os.access(repo.path / "hooks" / "post-receive", os.X_OK)
+    assert setting(repo, "core.hooksPath") == "hooks"
+
+
+def test_a_folder_of_something_else_is_left_alone(home: Path) -> None:
+    (home / "cluster.git").mkdir()
+    (home / "cluster.git" / "thesis.txt").write_text("all of it")
+    with pytest.raises(Invalid, match="is no git repository: move it away"):
+        ClusterRepo.create(home / "cluster.git", hooks.command())
+    assert [path.name for path in (home / "cluster.git").iterdir()] == ["thesis.txt"]
+
+
+def test_an_empty_repo_has_no_head_and_no_log(repo: ClusterRepo) -> None:
+    assert repo.head() is None
+    assert repo.log() == ()
+
+
+def test_a_commit_is_read_as_its_yaml_files(repo: ClusterRepo, person: Person) -> None:
+    for file in ("b.yaml", "deep/er/c.yml", "ä ö.yaml"):
+        person.commits(NODE.replace("name: a", f"name: n{len(file)}"), file)
+    for file in ("README.md", ".hidden/x.yaml", ".x.yaml"):
+        person.commits("not: [a manifest", file)
+    (person.clone / "link.yaml").symlink_to("/etc/passwd")
+    person.commits("x", "y.txt")
+    assert person.pushes()[0] == 0
+    head = repo.head()
+    assert head is not None
+    assert list(repo.read(head)) == ["b.yaml", "deep/er/c.yml", "ä ö.yaml"]
+    assert repo.read(head)["b.yaml"].decode() == NODE.replace("name: a", "name: n6")
+
+
+def test_files_beyond_the_bound_are_named(repo: ClusterRepo, person: Person) -> None:
+    person.commits("#" * (FILE_BYTES_MAX + 1), "large.yaml")
+    person.commits("#" * (FILE_BYTES_MAX + 2), "larger.yaml")
+    status, said = person.pushes()
+    assert status == 1
+    assert said[1:3] == [
+        f"  large.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, the most is {FILE_BYTES_MAX}",
+        f"  larger.yaml:1:1: the file has {FILE_BYTES_MAX + 2} bytes, the most is {FILE_BYTES_MAX}",
+    ]
+
+
+@pytest.mark.parametrize("revision", ["main", "--all", "abc1234", "HEAD~1", ""])
+def test_only_full_commit_ids_are_read(repo: ClusterRepo, revision: str) -> None:
+    with pytest.raises(Invalid, match="expected a full commit id"):
+        repo.read(revision)
+
+
+def test_commits_are_made_on_top_of_each_other(repo: ClusterRepo) -> None:
+    first = repo.commit(None, {"a.yaml": NODE.encode(), "notes/x.txt": b"1\r\n"}, "first\n\nbody", AUTHOR)
+    second = repo.commit(first, {"a.yaml": None, "b.yaml": NODE.encode()}, "second", Author("Bob", "b@c"))
+    assert repo.head() == second
+    assert list(repo.read(second)) == ["b.yaml"]
+    assert [(c.revision, c.author, c.subject) for c in repo.log()] == [
+        (second, "Bob", "second"),
+        (first, "Ada", "first"),
+    ]
+    assert [commit.revision for commit in repo.log(path="notes/x.txt")] == [first]
+    assert repo.is_ancestor(first, second)
+    assert not repo.is_ancestor(second, first)
+
+
+def test_a_commit_without_a_change_is_none(repo: ClusterRepo) -> None:
+    first = repo.commit(None, {"a.yaml": NODE.encode()}, "first", AUTHOR)
+    assert repo.commit(first, {"a.yaml": NODE.encode()}, "again", AUTHOR) == first
+    assert len(repo.log()) == 1
+
+
+def test_a_commit_on_something_older_is_a_conflict(repo: ClusterRepo) -> None:
+    first = repo.commit(None, {"a.yaml": NODE.encode()}, "first", AUTHOR)
+    second = repo.commit(first, {"a.yaml": b"# nothing\n"}, "second", AUTHOR)
+    with pytest.raises(Conflict):
+        repo.commit(first, {"b.yaml": NODE.encode()}, "late", AUTHOR)
+    with pytest.raises(Conflict):
+        repo.commit(None, {"b.yaml": NODE.encode()}, "later", AUTHOR)
+    assert repo.head() == second
+
+
+def test_of_many_commits_at_once_on_one_base_exactly_one_lands(repo: ClusterRepo) -> None:
+    base = repo.commit(None, {"a.yaml": NODE.encode()}, "base", AUTHOR)
+    landed: list[str] = []
+    lost: list[Conflict] = []
+
+    def change(number: int) -> None:
+        try:
+            landed.append(repo.commit(base, {f"{number}.yaml": b"# x\n"}, f"change {number}", AUTHOR))
+        except Conflict as conflict:
+            lost.append(conflict)
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (landed, len(lost)) == ([repo.head()], 3)
+
+
+def test_a_commit_of_bad_manifests_is_refused_with_the_problems(repo: ClusterRepo) -> None:
+    with pytest.raises(Refused, match=r"a\.yaml:3:1: metadata\.nam: unknown field") as refused:
+        repo.commit(
+            None,
+            {"a.yaml": NODE.replace("metadata:\n  name", "metadata: {nam: a}\nx").encode()},
+            "bad",
+            AUTHOR,
+        ) if False else repo.commit(
+            None, {"a.yaml": NODE.replace("\n  name: a", " {name: a,\nnam: a}").encode()}, "bad", AUTHOR
+        )
+    assert refused.value.code == "Rejected"
+    assert repo.head() is None
+
+
+@pytest.mark.parametrize("path", ["../a.yaml", "/a.yaml", ".git/hooks/x", "a//b.yaml"])
+def test_paths_that_git_does_not_take_are_invalid(repo: ClusterRepo, path: str) -> None:
+    with pytest.raises(Invalid):
+        repo.commit(None, {path: b""}, "bad", AUTHOR)
+    assert repo.head() is None
+
+
+def test_a_users_own_git_configuration_does_not_reach_the_repo(
+    repo: ClusterRepo, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".gitconfig").write_text(
+        "[user]\n name = Grace\n email = g@example.org\n"
+        f"[core]\n hooksPath = {home}/evil\n[commit]\n gpgSign = true\n[push]\n gpgSign = true\n followTags = true\n"
+        f'[url "/nowhere/"]\n insteadOf = {home}/\n'
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere")
+    revision = repo.commit(None, {"a.yaml": NODE.encode()}, "first", AUTHOR)
+    assert repo.head() == revision
+    with pytest.raises(Refused):
+        repo.commit(revision, {"b.yaml": b"kind: Nod\n"}, "bad", AUTHOR)
+
+
+def test_an_author_is_who_git_says(person: Person, home: Path) -> None:
+    assert author_of(person.clone) == Author("ada", "ada@example.org")
+
+
+def test_an_author_without_a_configuration_is_the_account(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".gitconfig").write_text("[user]\n useConfigOnly = true\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LOGNAME", "ada")
+    author = author_of(home)
+    assert author.name == "ada"
+    assert author.email.startswith("ada@")
+
+
+def test_a_missing_git_is_named(repo: ClusterRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(Invalid, match="git is not installed"):
+        repo.head()
+
+
+def test_a_git_that_does_not_answer_is_ended_with_all_its_children(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = home / "git"
+    slow.write_text(f"#!/bin/sh\necho $$ > {home}/pid\nsleep 300 &\nwait\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
+    with pytest.raises(Unreachable, match=r"git status took more than 1 s"):
+        run_git(("status",), timeout_seconds=1.0)
+    group = (home / "pid").read_text().strip()
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True, timeout=60
+    )
+    alive = [line.split() for line in listing.stdout.splitlines()]
+    assert [stat for pgid, stat in alive if pgid == group and not stat.startswith("Z")] == []
+
+
+def test_a_large_repo_is_read_at_once(repo: ClusterRepo) -> None:
+    changes: dict[str, bytes | None] = {
+        f"n/{i}.yaml": NODE.replace("name: a", f"name: n{i}").encode() for i in range(40)
+    }
+    revision = repo.commit(None, changes, "many", AUTHOR)
+    assert repo.read(revision) == dict(sorted(changes.items()))
+
+
+def test_a_revision_that_is_not_there_is_invalid(repo: ClusterRepo) -> None:
+    with pytest.raises(Invalid, match="git ls-tree"):
+        repo.read("0" * 40)
+
+
+def test_too_many_files_are_refused(repo: ClusterRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    revision = repo.commit(None, {"a.yaml": NODE.encode(), "b.yaml": b"# x\n"}, "two", AUTHOR)
+    monkeypatch.setattr("reconciler.source.git.DOCUMENTS_MAX", 1)
+    with pytest.raises(InvalidManifests, match=r"a\.yaml:1:1: more than 1 files"):
+        repo.read(revision)

@@ -1,0 +1,216 @@
+"""Pushes by real git through the real hooks: what is let in, and what the pusher reads."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.source.git import ClusterRepo
+from reconciler.source.hook import PROBLEMS_SHOWN_MAX
+from reconciler.wire import SPOKEN, admin, codec, frames
+from tests.source.conftest import NODE, Person, clone
+
+NOT_RUNNING = "reconciler: the controller is not running; it will pick this up when it starts"
+
+
+class Controller:
+    """The controller's end of its socket. With ``answers`` false it takes a connection and says nothing."""
+
+    def __init__(self, home: Path, answers: bool = True) -> None:
+        self.heard: list[Any] = []
+        self._path = home / "controller.sock"
+        self._answers = answers
+
+    async def __aenter__(self) -> Controller:
+        self._server = await asyncio.start_unix_server(self._serve, self._path)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (frame := await frames.read(reader)) is not None:
+            self.heard.append(codec.decode(frame, admin.CONTROLLER_HEARS_OF_CLI))
+            if self._answers and "id" in frame:
+                hello = codec.to_wire(codec.Hello("controller", SPOKEN))
+                answer = {"reply": frame["id"], **codec.to_wire(admin.Answer({}))}
+                writer.write(frames.encode(hello) + frames.encode(answer))
+        writer.close()
+
+
+def test_good_manifests_are_let_in_and_the_pusher_told_so(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    status, said = person.pushes()
+    head = repo.head()
+    assert head is not None
+    assert status == 0
+    assert said == [f"reconciler: revision {head[:7]} received", NOT_RUNNING]
+
+
+async def test_a_push_tells_a_running_controller_to_look(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    async with Controller(repo.path.parent) as controller:
+        before = time.time()
+        status, said = await asyncio.to_thread(person.pushes)
+        after = time.time()
+    head = repo.head()
+    assert head is not None
+    assert (status, said) == (0, [f"reconciler: revision {head[:7]} received"])
+    hello, look = controller.heard
+    assert hello == codec.Hello("hook", SPOKEN)
+    assert look.name == "source"
+    assert before <= look.at <= after
+
+
+async def test_a_controller_that_is_busy_does_not_hold_up_the_push(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    async with Controller(repo.path.parent, answers=False):
+        status, said = await asyncio.to_thread(person.pushes)
+    assert status == 0
+    assert said[1] == "reconciler: the controller is busy; it looks at this by itself"
+
+
+def test_bad_manifests_are_kept_out_with_every_problem(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE.replace("local", "locl"), "nodes/a.yaml")
+    person.commits("kind: @\n", "b.yaml")
+    status, said = person.pushes()
+    assert status == 1
+    assert said == [
+        "reconciler: 3 problems in the manifests:",
+        '  b.yaml:1:7: text cannot begin with "@"; put it in quotes',
+        "  nodes/a.yaml:5:1: spec.local: required field is missing",
+        '  nodes/a.yaml:6:3: spec.locl: unknown field, did you mean "local"?',
+        "reconciler: main stays as it was",
+    ]
+    assert repo.head() is None
+
+
+def test_a_later_commit_that_repairs_an_earlier_one_is_enough(repo: ClusterRepo, person: Person) -> None:
+    person.commits("kind: Nod\n")
+    person.commits(NODE)
+    assert person.pushes()[0] == 0
+    assert len(repo.log()) == 2
+
+
+def test_problems_beyond_a_screen_or_two_are_counted(person: Person) -> None:
+    person.commits("---\n".join(["kind: Nod\napiVersion: reconciler/v1alpha1\n"] * (PROBLEMS_SHOWN_MAX + 7)))
+    _, said = person.pushes()
+    assert len(said) == PROBLEMS_SHOWN_MAX + 3
+    assert said[-2] == "  and 7 more"
+
+
+def test_other_branches_and_tags_are_taken_and_have_no_effect(repo: ClusterRepo, person: Person) -> None:
+    person.commits("kind: Nod\n")
+    person.git("tag", "v1")
+    for target in ("HEAD:draft", "v1", ":draft"):
+        status, said = person.pushes("origin", target)
+        assert status == 0
+        assert said == ["reconciler: only the branch main is reconciled; this push changes nothing"]
+    assert repo.head() is None
+
+
+def test_a_push_of_main_and_another_branch_is_kept_out_as_a_whole(repo: ClusterRepo, person: Person) -> None:
+    person.commits("kind: Nod\n")
+    assert person.pushes("origin", "HEAD:draft", "HEAD:main")[0] == 1
+    assert repo.head() is None
+
+
+def test_history_cannot_be_dropped_by_force(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    person.pushes()
+    head = repo.head()
+    person.git("commit", "--amend", "--message", "rewritten")
+    status, said = person.pushes("--force", "origin", "HEAD:main")
+    assert (status, repo.head()) == (1, head)
+    assert said[0] == (
+        "reconciler: this push would drop commits from main; its history is kept. "
+        "Pull and merge first, or go back with git revert"
+    )
+
+
+def test_main_cannot_be_deleted(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    person.pushes()
+    status, said = person.pushes("origin", ":main")
+    assert status == 1
+    assert said[0] == "reconciler: main cannot be deleted: it is what the cluster should be"
+    assert repo.head() is not None
+
+
+def test_a_revert_is_an_ordinary_push(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    person.commits(NODE.replace("name: a", "name: b"))
+    person.pushes()
+    person.git("revert", "--no-edit", "HEAD")
+    assert person.pushes()[0] == 0
+    head = repo.head()
+    assert head is not None
+    assert repo.read(head) == {"a.yaml": NODE.encode()}
+
+
+def test_of_two_pushes_at_once_one_wins_and_the_other_can_follow(repo: ClusterRepo, person: Person) -> None:
+    person.commits(NODE)
+    person.pushes()
+    people = [clone(repo, name) for name in ("bob", "eve")]
+    for other in people:
+        other.commits(NODE.replace("name: a", f"name: {other.clone.name}"), f"{other.clone.name}.yaml")
+    results: dict[int, int] = {}
+    threads = [
+        threading.Thread(target=lambda i=i, p=p: results.update({i: p.pushes()[0]}))
+        for i, p in enumerate(people)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results.values()) == [0, 1]
+    loser = people[next(i for i, status in results.items() if status)]
+    assert loser.git("pull", "--quiet", "--rebase", "origin", "main")[0] == 0
+    assert loser.pushes()[0] == 0
+    head = repo.head()
+    assert head is not None
+    assert list(repo.read(head)) == ["a.yaml", "bob.yaml", "eve.yaml"]
+
+
+def test_a_push_from_a_strange_environment_is_validated_all_the_same(
+    repo: ClusterRepo, person: Person, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "evil").mkdir()
+    (home / "evil" / "yaml.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.setenv("PYTHONPATH", str(home / "evil"))
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    (home / ".gitconfig").write_text(f"[core]\n hooksPath = {home}/evil\n quotePath = true\n")
+    person.commits("kind: Nod\n", "größe.yaml")
+    status, said = person.pushes()
+    assert status == 1
+    assert 'größe.yaml:1:7: kind: unknown kind "Nod"' in said[2]
+
+
+def test_a_repo_that_was_moved_still_validates(repo: ClusterRepo, person: Person, home: Path) -> None:
+    moved = home / "else where"
+    shutil.move(repo.path, moved)
+    person.commits("kind: Nod\n")
+    status, said = person.pushes(str(moved), "HEAD:main")
+    assert status == 1
+    assert said[0] == "reconciler: 2 problems in the manifests:"
+
+
+def test_a_hook_without_its_python_keeps_everything_out_and_says_why(
+    repo: ClusterRepo, person: Person
+) -> None:
+    hook = repo.path / "hooks" / "pre-receive"
+    lines = hook.read_text().splitlines()
+    python = lines[2].split(" ")[2]
+    hook.write_text(hook.read_text().replace(python, "/gone/python"))
+    person.commits(NODE)
+    status, said = person.pushes()
+    assert status == 1
+    assert said == ["reconciler: /gone/python is gone; start the reconciler once to renew this hook"]

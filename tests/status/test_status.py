@@ -1,0 +1,171 @@
+"""Conditions, routes and events follow from the snapshots alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler import status
+from reconciler.state import AllocateEpoch, GatewayObservation, Outcome, Plan, StartRank
+from reconciler.state.identity import ObjectKey
+from reconciler.status import Snapshots
+from reconciler.wire.launch import Phase, RankId
+from tests.worlds import World, deployment, gateway, two_nodes
+
+TINY = ObjectKey("ModelDeployment", "tiny")
+
+
+def snapshots(world: World) -> Snapshots:
+    return Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+
+
+def routes(world: World) -> list[tuple[str, list[tuple[int, int]]]]:
+    found = status.routes(world.desired(), world.observed(), world.memory())
+    return [(route.model, [(b.replica, b.epoch) for b in route.backends]) for route in found]
+
+
+def conditions(world: World, key: ObjectKey = TINY) -> dict[str, tuple[bool, str]]:
+    found = status.statuses(snapshots(world), {})[key].conditions
+    return {condition.type: (condition.status, condition.reason) for condition in found}
+
+
+def test_a_deployment_has_a_route_from_the_first_moment_and_backends_once_proven() -> None:
+    world = two_nodes()
+    assert routes(world) == [("tiny", [])]
+    while world.groups.get(world.replica()) is None or world.groups[world.replica()].proven_at is None:
+        assert routes(world) == [("tiny", [])]
+        for step in world.plan().steps:
+            world.obey(step)
+    assert routes(world) == [("tiny", [(0, 1)])]
+
+
+def test_a_group_with_a_dead_rank_is_unrouted_at_once() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    assert routes(world) == [("tiny", [])]
+
+
+def test_a_draining_group_is_unrouted() -> None:
+    world = two_nodes()
+    world.settle()
+    place, report = world.ranks[RankId("tiny", 0, 1, 0)]
+    world.ranks[RankId("tiny", 0, 1, 0)] = (place, replace(report, phase=Phase.DRAINING))
+    assert routes(world) == [("tiny", [])]
+
+
+def test_an_agent_that_is_down_does_not_unroute_its_ranks() -> None:
+    world = two_nodes()
+    world.settle()
+    world.down = {"node-a", "node-b"}
+    assert routes(world) == [("tiny", [(0, 1)])]
+
+
+def test_an_epoch_on_its_way_is_not_routed_even_while_the_old_ranks_live() -> None:
+    world = two_nodes()
+    world.settle()
+    world.manifests[-1] = deployment(serving={"context": 1024})
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    world.obey(step)
+    assert routes(world) == [("tiny", [])]
+
+
+def test_a_replica_that_is_no_longer_wanted_is_unrouted_before_it_is_stopped() -> None:
+    world = two_nodes(replicas=2)
+    world.settle()
+    assert routes(world) == [("tiny", [(0, 1), (1, 1)])]
+    world.manifests[-1] = deployment(replicas=1)
+    assert routes(world) == [("tiny", [(0, 1)])]
+    assert len(world.alive()) == 4
+
+
+def test_conditions_tell_ready_from_reconciling_and_stalled() -> None:
+    world = two_nodes()
+    assert conditions(world)["Ready"] == (False, "ReplicasNotReady")
+    assert conditions(world)["Reconciling"][0]
+    world.settle()
+    assert conditions(world) == {
+        "Ready": (True, "ReplicasReady"),
+        "Reconciling": (False, "Settled"),
+        "Stalled": (False, "NotStalled"),
+    }
+    world.manifests[-1] = deployment(nodes=5)
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    assert conditions(world)["Stalled"] == (True, "NotEnoughNodes")
+    assert conditions(world)["Ready"] == (False, "NotEnoughNodes")
+
+
+def test_a_condition_keeps_the_time_of_its_last_change() -> None:
+    world = two_nodes()
+    world.settle()
+    first = status.statuses(snapshots(world), {})
+    world.now += 50
+    second = status.statuses(snapshots(world), first)
+    assert second == first
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    third = status.statuses(snapshots(world), second)[TINY].condition("Ready")
+    assert third is not None
+    assert third.since == world.now
+
+
+def test_every_kind_says_whether_it_is_ready() -> None:
+    world = two_nodes()
+    world.manifests.append(gateway())
+    world.settle()
+    seen = replace(
+        snapshots(world), observed=replace(world.observed(), gateway=GatewayObservation(7, "http://x/v1"))
+    )
+    found = status.statuses(seen, {})
+    assert {str(key): value.conditions[0].status for key, value in found.items()} == {
+        "node/node-a": True, "node/node-b": True, "model/tiny": True, "modeldeployment/tiny": True,
+        "gateway/main": True,
+    }  # fmt: skip
+    assert found[ObjectKey("Gateway", "main")].extra == {"endpoint": "http://x/v1", "pid": 7}
+    assert not conditions(world, ObjectKey("Gateway", "main"))["Ready"][0]
+
+
+def test_an_event_is_told_for_each_change_of_readiness_and_none_without() -> None:
+    world = two_nodes()
+    before = status.statuses(snapshots(world), {})
+    world.settle()
+    after = status.statuses(snapshots(world), before)
+    told = status.transitions(before, after, world.now)
+    assert [(str(e.object), e.reason) for e in told if e.object == TINY] == [
+        ("modeldeployment/tiny", "Ready")
+    ]
+    assert status.transitions(after, after, world.now) == []
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    lost = status.transitions(after, status.statuses(snapshots(world), after), world.now)
+    assert [(e.reason, e.warning) for e in lost] == [("NotReady", True)]
+
+
+def test_the_end_of_a_rank_is_told_with_a_key_of_its_own() -> None:
+    world = two_nodes()
+    world.settle()
+    assert status.endings(world.observed(), world.now) == []
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    (event,) = status.endings(world.observed(), world.now)
+    assert event.key == "exit/tiny.0.1.1"
+    assert event.warning
+    assert "rank 1 on node-b (epoch 1, pid 101) was killed by signal 9" in event.message
+
+
+def test_a_step_is_told_when_done_and_when_failed() -> None:
+    world = two_nodes()
+    world.settle()
+    start = next(step for step in world.history if isinstance(step, StartRank))
+    done = status.told(Outcome(start, 0.1), 1.0)
+    assert done is not None
+    assert (done.reason, done.warning) == ("RankStarted", False)
+    failed = status.told(Outcome(start, 0.1, problem="no answer"), 1.0)
+    assert failed is not None
+    assert (failed.reason, failed.warning) == ("StartRankFailed", True)
+    assert "no answer" in failed.message
+
+
+def test_while_everything_stops_nothing_is_routed() -> None:
+    world = two_nodes()
+    world.settle()
+    world.stopping = True
+    assert routes(world) == []
+    assert world.plan() != Plan()
