@@ -231,15 +231,12 @@ def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
 def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:
     for kind in ("Stalled", "Ready"):
         old, new = before.condition(kind) if before else None, after.condition(kind)
-        was = old.status if old else False
-        if new is None or (
-            new.status == was
-            and not (kind == "Stalled" and new.status and old and old.message != new.message)
-        ):
+        was = (old.status, old.message if kind == "Stalled" else "") if old else (False, "")
+        if new is None or (new.status, new.message if kind == "Stalled" else "") == was:
             continue
         bad = new.status == (kind == "Stalled")
-        name = kind if new.status else f"Not{kind}"
-        yield Event(now, key, bad, name, new.message or new.reason)
+        reason = kind if new.status else f"Not{kind}"
+        yield Event(now, key, bad, reason, new.message or "what stood in the way is gone")
 
 
 def endings(observed: Observed, now: float) -> list[Event]:
@@ -250,7 +247,7 @@ def endings(observed: Observed, now: float) -> list[Event]:
             object=rank.replica.key,
             warning=not _orderly(rank),
             reason="RankExited",
-            message=rank.ending,
+            message=rank.last_words,
             key=f"exit/{rank.report.id}",
         )
         for rank in observed.ranks()

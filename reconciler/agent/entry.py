@@ -76,7 +76,9 @@ def _serve(asked: argparse.Namespace) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _complain("another agent serves {}: process {}".format(settings.directory, _holder(lock)), EXIT_SECOND)
+        return _complain(
+            "another agent serves {}: process {}".format(settings.directory, _holder(lock)), EXIT_SECOND
+        )
     os.truncate(lock, 0)
     os.write(lock, b"%d\n" % os.getpid())
     if _answers(path):

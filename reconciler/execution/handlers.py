@@ -45,6 +45,7 @@ class Links(Protocol):
 
     def link(self, name: NodeName) -> tuple[AgentLink, int]: ...
     def look(self, name: NodeName) -> None: ...
+    async def reach(self, name: NodeName) -> None: ...
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ async def carry_out(step: Step, tools: Tools) -> str:
             return f"answered in {seconds:.1f} s"
         case StartAgent():
             await tools.start_agent(step.node)
-            tools.links.look(step.node)
+            await tools.links.reach(step.node)
         case StopAgent():
             link, _ = tools.links.link(step.node)
             await link.request(node.Shutdown(tools.token), timeout=REQUEST_SECONDS_MAX)

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .dispatch import Answer, Run
-from .faults import ClientGone, Fault, internal, too_large
+from .faults import ClientGone, Fault, body_too_slow, internal, too_large
 from .openai_chat import KEEP_ALIVE, ChatReply, ChatStream, Heading, fault_body, fault_headers
 from .openai_request import ChatRequest, parse_chat
 from .pool import Pool
@@ -129,13 +129,20 @@ class _Chat:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await _read_body(scope, receive)
+            body = await self._body(scope, receive)
             request = parse_chat(body, self._sources.new_seed())
             await self._answer(request, receive, send)
         except Fault as fault:
             await _send_json(send, fault.status, fault_headers(fault), fault_body(fault))
         except ClientGone:
             return
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        try:
+            async with asyncio.timeout(self._pool.timing.body):
+                return await _read_body(scope, receive)
+        except TimeoutError:
+            raise body_too_slow() from None
 
     async def _answer(self, request: ChatRequest, receive: Receive, send: Send) -> None:
         name = "chatcmpl-" + self._sources.new_id()
@@ -163,7 +170,7 @@ class _Chat:
         timing = self._pool.timing
         answers: Sequence[Answer] = await run.next(timing.headers_after)
         await send({"type": "http.response.start", "status": 200, "headers": list(_EVENT_STREAM)})
-        await _send_part(send, stream.encode(answers) or KEEP_ALIVE)
+        await _send_part(send, stream.encode(answers) or KEEP_ALIVE, more=not run.done)
         loop = asyncio.get_running_loop()
         written_at = loop.time()
         try:
@@ -172,11 +179,10 @@ class _Chat:
                 if not part and loop.time() - written_at >= timing.keep_alive:
                     part = KEEP_ALIVE
                 if part:
-                    await _send_part(send, part)
+                    await _send_part(send, part, more=not run.done)
                     written_at = loop.time()
         except Fault as fault:
-            await _send_part(send, stream.fault(fault))
-        await _send_part(send, b"", more=False)
+            await _send_part(send, stream.fault(fault), more=False)
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes:
@@ -207,5 +213,5 @@ async def _send_json(send: Send, status: int, headers: list[tuple[bytes, bytes]]
     await _send_part(send, body, more=False)
 
 
-async def _send_part(send: Send, part: bytes, more: bool = True) -> None:
+async def _send_part(send: Send, part: bytes, more: bool) -> None:
     await send({"type": "http.response.body", "body": part, "more_body": more})

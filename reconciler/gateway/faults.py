@@ -49,6 +49,10 @@ def too_large(limit_bytes: int) -> Fault:
     )
 
 
+def body_too_slow() -> Fault:
+    return Fault(408, "invalid_request_error", "request_timeout", "the request's body did not arrive in time")
+
+
 def model_not_found(model: str) -> Fault:
     return Fault(
         404,

@@ -23,7 +23,7 @@ class Waiter(Protocol):
 
 
 class Pool:
-    """Routes and links. All methods run on the event loop's thread."""
+    """Routes and links. Made and used on the event loop's thread, within a running loop."""
 
     def __init__(self, file: RoutesFile, timing: Timing) -> None:
         self.file = file
@@ -131,11 +131,12 @@ class Pool:
         wanted = {(backend.socket, backend.epoch): backend for backend in backends}
         for key in [key for key in self._links if key not in wanted]:
             self._links.pop(key).withdraw()
+        now = asyncio.get_running_loop().time()
         for key, backend in wanted.items():
-            if key in self._links:
-                self._links[key].forgive()
-            else:
+            if key not in self._links:
                 self._links[key] = Link(backend, self.timing, self._wake_held)
+            self._links[key].forgive()
+            self._links[key].open(now)
         log.info("routes %d: %d backends", self.file.current.sequence, len(wanted))
 
     def _wake_held(self) -> None:

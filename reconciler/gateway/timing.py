@@ -9,6 +9,8 @@ import dataclasses
 class Timing:
     """Waits and limits. The defaults are the product's; ``hold_seconds`` comes with the routes."""
 
+    body: float = 60.0
+    """For a request's body to arrive."""
     headers_after: float = 5.0
     """A stream that still waits for its first event commits to status 200 then; before, faults are statuses."""
     keep_alive: float = 5.0

@@ -19,6 +19,8 @@ OBSERVE_SECONDS_MAX = 20.0
 RESYNC_SECONDS = 15.0
 """A report is asked for so often even when nothing was pushed."""
 REDIAL_SECONDS = 1.0
+REACH_SECONDS_MAX = 10.0
+REACH_POLL_SECONDS = 0.05
 CHANGES_SECONDS = 0.02
 """Pushes this close together are answered by one report."""
 
@@ -81,6 +83,17 @@ class Collector:
         watch = self._watches.get(name)
         if watch is not None:
             watch.look.set()
+
+    async def reach(self, name: NodeName) -> None:
+        """Look at a node whose agent was just started, until it is seen. Raises ``Unreachable`` in the end."""
+        deadline = asyncio.get_running_loop().time() + REACH_SECONDS_MAX
+        while asyncio.get_running_loop().time() < deadline:
+            watch = self._watches.get(name)
+            if watch is not None and watch.link is not None:
+                return
+            self.look(name)
+            await asyncio.sleep(REACH_POLL_SECONDS)
+        raise Unreachable(f"the agent of {name} was started and does not answer")
 
     async def close(self) -> None:
         """End all watchers."""

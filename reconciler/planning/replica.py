@@ -151,7 +151,7 @@ def _dead(view: View) -> Decision | None:
     if view.world.now >= until:
         return _form(view, Cause.RANK_EXITED, ended.ending, failures + 1)
     waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {ended.ending}", until)
-    refusal = Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, ended.ending, view.replica)
+    refusal = Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, ended.last_words, view.replica)
     rest = _stop(view, view.alive, GRACE_SECONDS, "its group is dead") if view.alive else NOTHING
     return rest + Decision(waiting=(waiting,), refused=(refusal,) if lasting else ())
 

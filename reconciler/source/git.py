@@ -166,6 +166,7 @@ class ClusterRepo:
             self._bytes("read-tree", _checked(base) if base is not None else "--empty", environment=index)
             entries = b""
             for path, content in changes.items():
+                _check_path(path)
                 if content is None:
                     entries += b"0 " + b"0" * 40 + b"\t" + os.fsencode(path) + b"\0"
                 else:
@@ -295,6 +296,13 @@ def _checked(revision: str) -> str:
     if not _SHA.fullmatch(revision):
         raise Invalid(f"expected a full commit id of 40 characters, got {revision[:60]!r}")
     return revision
+
+
+def _check_path(path: str) -> None:
+    """git itself skips in silence what it does not take as a path."""
+    parts = path.split("/")
+    if not path.isprintable() or any(part.lower() in ("", ".", "..", ".git") for part in parts):
+        raise Invalid(f"expected a path within the cluster repo, got {path!r}")
 
 
 def _yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:

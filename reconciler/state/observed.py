@@ -61,7 +61,7 @@ class ObservedRank:
 
     @property
     def ending(self) -> str:
-        """How the rank ended, in a clause for people."""
+        """How the rank ended, in a short clause for people."""
         report = self.report
         who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}"
         who += f", pid {report.pid})" if report.pid else ")"
@@ -69,8 +69,13 @@ class ObservedRank:
             return f"{who} ended"
         if report.exit.signal is not None:
             return f"{who} was killed by signal {report.exit.signal}"
-        why = f": {report.exit.detail}" if report.exit.detail else ""
-        return f"{who} exited with {report.exit.code} ({exit_reason(report.exit)}){why}"
+        return f"{who} exited with {report.exit.code} ({exit_reason(report.exit)})"
+
+    @property
+    def last_words(self) -> str:
+        """How the rank ended, and why in its own words where it had time to say it."""
+        ended = self.report.exit
+        return f"{self.ending}: {ended.detail}" if ended and ended.detail else self.ending
 
 
 @dataclass(frozen=True, slots=True)

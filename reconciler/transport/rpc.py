@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
@@ -20,6 +21,7 @@ from reconciler.wire.codec import Refused as RefusedMessage
 HELLO_SECONDS = 10.0
 REQUESTS_MAX = 64
 """Requests of one connection that are worked on at a time; a peer with more has to wait."""
+CONNECTIONS_MAX = 64
 WRITE_SECONDS = 30.0
 """The longest that a peer may take to read what was sent to it."""
 
@@ -131,6 +133,61 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rol
         raise WireError("the other side closed the connection")
     hello = decode(frame, {"hello": Hello})
     agree(SPOKEN, hello.versions)
+
+
+class RpcServer:
+    """Answers requests at a Unix socket (mode 0600), many connections side by side, until it is closed.
+
+    A fault in ``dispatch`` ends the connection on which it struck, and goes to the loop's exception handler.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        vocabulary: Mapping[str, type],
+        dispatch: Callable[[Any], Awaitable[Any]],
+        *,
+        role: str = "controller",
+    ) -> None:
+        self._path = path
+        self._vocabulary = vocabulary
+        self._dispatch = dispatch
+        self._role = role
+        self._connections: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen, in place of whatever socket a dead process has left there. Raises ``OSError``."""
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._accept, self._path)
+        self._path.chmod(0o600)
+
+    async def close(self) -> None:
+        """Listen no more, and end every connection with the work that is done for it."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._path.unlink(missing_ok=True)
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        answering = serve(reader, writer, self._vocabulary, self._dispatch, role=self._role)
+        connection = asyncio.create_task(answering)
+        self._connections.add(connection)
+        connection.add_done_callback(self._ended)
+
+    def _ended(self, connection: asyncio.Task[None]) -> None:
+        self._connections.discard(connection)
+        fault = None if connection.cancelled() else connection.exception()
+        if fault is not None:
+            context = {"message": "a request could not be worked on", "exception": fault}
+            connection.get_loop().call_exception_handler(context)
 
 
 async def serve(

@@ -135,6 +135,11 @@ class RankDouble:
         await server.wait_closed()
         self.path.unlink(missing_ok=True)
 
+    def refuse(self) -> None:
+        """Take no more connections; those that are open stay."""
+        if self._server is not None:
+            self._server.close()
+
     async def until(self, condition: Callable[[RankDouble], bool]) -> None:
         """Wait until something has reached this rank."""
         await eventually(lambda: condition(self))

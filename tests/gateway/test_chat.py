@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import openai
 import orjson
 import pytest
+
+from reconciler.gateway.timing import Timing
 
 from .conftest import HELLO, Start
 from .rank_double import PROMPT, Turn, story, told
@@ -232,3 +235,24 @@ async def test_text_is_the_sum_of_the_pieces_whatever_they_contain(start: Start)
     assert reply["choices"][0]["message"]["content"] == expected
     deltas = [orjson.loads(line[6:])["choices"][0]["delta"] for line in (await cluster.events())[:-1]]
     assert "".join(delta.get("content", "") for delta in deltas) == expected
+
+
+async def test_a_prompt_of_many_megabytes_passes_and_one_that_outgrows_a_frame_is_413(start: Start) -> None:
+    cluster = await start(story(1))
+    long = [{"role": "user", "content": "a" * 8_000_000}]
+    assert (await cluster.post({"model": "llama", "messages": long}))[0] == 200
+    numbers: Any = {"type": "object", "default": [1e15] * 1_000_000}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": numbers}}]
+    body = orjson.dumps({"model": "llama", "messages": HELLO, "tools": tools})
+    status, _, reply = await cluster.post(body.replace(b"1000000000000000.0", b"1e15"))
+    assert (status, reply["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_a_body_that_never_comes_is_408(start: Start) -> None:
+    cluster = await start(story(1), timing=Timing(body=0.2, shutdown=0.5))
+    host, _, port = cluster.listen.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+    writer.close()
+    await writer.wait_closed()

@@ -46,6 +46,16 @@ async def test_an_answer_cut_in_the_middle_is_continued_on_another_group(start: 
     assert first.messages == second.messages
 
 
+def _dies_for_good(rank: RankDouble, dying: Script) -> Script:
+    """Nobody can connect again after the loss."""
+
+    async def play(turn: Turn) -> None:
+        rank.refuse()
+        await dying(turn)
+
+    return play
+
+
 def _dies_once(ranks: list[RankDouble], dying: Script, living: Script) -> Script:
     """Whoever is asked first dies."""
 
@@ -58,10 +68,10 @@ def _dies_once(ranks: list[RankDouble], dying: Script, living: Script) -> Script
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_is_continued_by_the_group_formed_anew(start: Start, stream: bool) -> None:
-    cluster = await start(story(20, die_after=5))
+    cluster = await start(silent)
+    cluster.ranks[0].script = _dies_for_good(cluster.ranks[0], story(20, die_after=5))
     asking = asyncio.create_task(text_of(cluster, stream))
     await cluster.ranks[0].until(lambda rank: bool(rank.asked))
-    await cluster.ranks[0].stop()
     cluster.route()
     await asyncio.sleep(0.2)
     formed = await cluster.rank(story(20), epoch=2)
@@ -126,6 +136,13 @@ async def test_the_clients_seed_goes_to_every_attempt_and_a_drawn_one_too(start:
     assert all(0 <= seed < 2**63 for seed in drawn)
 
 
+async def test_a_backend_is_connected_before_the_first_request(start: Start) -> None:
+    cluster = await start(story(1))
+    await cluster.ranks[0].until(lambda rank: rank.connections == 1)
+    assert await text_of(cluster, stream=False) == told(1)
+    assert cluster.ranks[0].connections == 1
+
+
 async def test_a_request_waits_for_the_group_that_is_being_formed(start: Start) -> None:
     cluster = await start()
     asking = asyncio.create_task(text_of(cluster, stream=False))
@@ -168,13 +185,8 @@ async def test_only_so_many_requests_are_held(start: Start) -> None:
 
 
 async def test_a_stream_whose_group_does_not_come_back_ends_with_an_error(start: Start) -> None:
-    cluster = await start(story(20, die_after=3), hold_seconds=0.4)
-
-    async def die_for_good(turn: Turn) -> None:
-        await story(20, die_after=3)(turn)
-        await cluster.ranks[0].stop()
-
-    cluster.ranks[0].script = die_for_good
+    cluster = await start(silent, hold_seconds=0.4)
+    cluster.ranks[0].script = _dies_for_good(cluster.ranks[0], story(20, die_after=3))
     received: list[ChatCompletionChunk] = []
     chunks = await cluster.client.chat.completions.create(model="llama", messages=HELLO, stream=True)
     with pytest.raises(openai.APIError) as caught:

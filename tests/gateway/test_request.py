@@ -276,7 +276,7 @@ def outcome(body: Any) -> ChatRequest | Fault:
 
 
 @given(bodies | json_values)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_json_is_either_refused_with_400_or_fits_the_wire(body: Any) -> None:
     request = outcome(body)
     if isinstance(request, Fault):
@@ -305,7 +305,7 @@ async def cluster(start: Start) -> Cluster:
 
 
 @given(bodies)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_no_body_is_the_gateways_own_failure(cluster: Cluster, body: Any) -> None:
     async with cluster.http.post(cluster.url("/v1/chat/completions"), data=orjson.dumps(body)) as answer:
         assert answer.status in (200, 400, 404)

@@ -38,9 +38,9 @@ class Controller:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (frame := await frames.read(reader)) is not None:
             self.heard.append(codec.decode(frame, admin.CONTROLLER_HEARS_OF_CLI))
-            if self._answers and "id" in frame:
+            if self._answers and "call" in frame:
                 hello = codec.to_wire(codec.Hello("controller", SPOKEN))
-                answer = {"reply": frame["id"], **codec.to_wire(admin.Answer({}))}
+                answer = {"reply": frame["call"], **codec.to_wire(admin.Answer({}))}
                 writer.write(frames.encode(hello) + frames.encode(answer))
         writer.close()
 

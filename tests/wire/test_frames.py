@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from typing import Any
 
@@ -33,9 +34,7 @@ def test_frames_arrive_whole_however_their_bytes_are_cut(sent: list[dict[str, An
     decoder = Decoder()
 
     received = [
-        frame
-        for start, end in zip(edges, edges[1:], strict=False)
-        for frame in decoder.feed(stream[start:end])
+        frame for start, end in itertools.pairwise(edges) for frame in decoder.feed(stream[start:end])
     ]
 
     assert received == sent
@@ -69,9 +68,10 @@ async def test_what_is_no_frame_is_refused_everywhere(content: bytes, complaint:
     with pytest.raises(WireError, match=complaint):
         Decoder().feed(content)
     ours, theirs = socket.socketpair()
-    with ours, theirs, pytest.raises(WireError, match=complaint):
+    with ours, theirs:
         ours.sendall(content)
-        receive(theirs)
+        with pytest.raises(WireError, match=complaint):
+            receive(theirs)
 
 
 @pytest.mark.parametrize("content", CUT)
@@ -82,10 +82,11 @@ async def test_a_connection_that_ends_within_a_frame_is_an_error(content: bytes)
     with pytest.raises(WireError, match="closed within a frame"):
         await read(reader)
     ours, theirs = socket.socketpair()
-    with theirs, pytest.raises(WireError, match="closed within a frame"):
+    with theirs:
         with ours:
             ours.sendall(content)
-        receive(theirs)
+        with pytest.raises(WireError, match="closed within a frame"):
+            receive(theirs)
 
 
 def test_a_frame_that_is_too_long_is_not_sent() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-PROMPT, ANSWER, VALUE = 0.1, 1.0, 2.0
+PROMPT, ANSWER, VALUE = 0.0, 1.0, 2.0
 
 Piece = tuple[str, float]
 
@@ -22,7 +22,7 @@ class Tool:
     parameters: list[str]
     description: str
     verb: str = ""
-    noun: str = ""
+    nouns: list[str] = field(default_factory=list)
     integer: str | None = None
 
     def line(self) -> str:
@@ -53,11 +53,11 @@ class Dialogue:
         """Write the offered tools, which come first."""
         if self.tools:
             lines = "".join("\n" + tool.line() for tool in self.tools)
-            self.pieces.append((f"<|im_start|>system\nTools:{lines}<|im_end|>\n", 0.02))
+            self.pieces.append((f"<|im_start|>system\nTools:{lines}<|im_end|>\n", PROMPT))
 
     def system(self, text: str) -> None:
         """Write a message from the system."""
-        self.pieces.append((f"<|im_start|>system\n{text}<|im_end|>\n", 0.02))
+        self.pieces.append((f"<|im_start|>system\n{text}<|im_end|>\n", PROMPT))
 
     def user(self, text: str) -> None:
         """Write a message from the user and open the answer."""
@@ -66,7 +66,7 @@ class Dialogue:
     def tool_result(self, text: str) -> None:
         """Write what a tool returned and open the answer."""
         body = f"\n<tool_response>\n{text}\n</tool_response>"
-        self.pieces.append((f"<|im_start|>user{body}<|im_end|>\n<|im_start|>assistant\n", 0.02))
+        self.pieces.append((f"<|im_start|>user{body}<|im_end|>\n<|im_start|>assistant\n", PROMPT))
 
     def answer(self, text: str) -> None:
         """Write the model's answer."""
@@ -78,15 +78,10 @@ class Dialogue:
         head = f'<tool_call>\n{{"name": "{tool.name}", "arguments": {{'
         if value is None:
             self.pieces.append((head, ANSWER))
-            tail = "}"
+            tail = "}}"
         else:
             self.pieces.append((f'{head}"{tool.parameters[0]}": "', ANSWER))
             self.pieces.append((value, VALUE))
-            if integer is None:
-                tail = '"}}'
-            else:
-                tail = f'", "{tool.integer}": {integer}}}}}'
-        if value is None:
-            tail = "}}"
+            tail = '"}}' if integer is None else f'", "{tool.integer}": {integer}}}}}'
         self.pieces.append((f"{tail}\n</tool_call><|im_end|>", ANSWER))
         self.pieces.append(("\n", 0.0))

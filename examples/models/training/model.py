@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise `x`."""
-        return F.rms_norm(x.float(), self.weight.shape, self.weight, self.epsilon)
+        return functional.rms_norm(x.float(), self.weight.shape, self.weight, self.epsilon)
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -99,8 +99,9 @@ class Attention(nn.Module):
         repeats = self.shape.heads // self.shape.key_heads
         keys = keys.repeat_interleave(repeats, dim=1)
         values = values.repeat_interleave(repeats, dim=1)
-        mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+        return out
 
 
 class Mlp(nn.Module):
@@ -115,7 +116,8 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the part to `x`."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        out: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
 
 
 class Layer(nn.Module):
@@ -132,7 +134,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Apply the layer to `x` (batch, length, hidden)."""
         x = x + self.self_attn(self.input_layernorm(x), cosine, sine)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
 
 
 class Body(nn.Module):
@@ -168,7 +171,8 @@ class Qwen3(nn.Module):
         x = self.model.embed_tokens(tokens)
         for layer in self.model.layers:
             x = layer(x, cosine, sine)
-        return self.model.norm(x)
+        out: Tensor = self.model.norm(x)
+        return out
 
     def loss(self, tokens: Tensor, weights: Tensor) -> Tensor:
         """Return the weighted mean loss of predicting each token of `tokens` from those before it.
@@ -179,6 +183,6 @@ class Qwen3(nn.Module):
         hidden = self(tokens[:, :-1]).reshape(-1, self.shape.hidden)
         # Tokens without weight need no logits, which are the widest part of the model.
         kept = wanted > 0
-        logits = F.linear(hidden[kept], self.model.embed_tokens.weight).float()
-        losses = F.cross_entropy(logits, targets[kept], reduction="none")
+        logits = functional.linear(hidden[kept], self.model.embed_tokens.weight).float()
+        losses = functional.cross_entropy(logits, targets[kept], reduction="none")
         return (losses * wanted[kept]).sum() / wanted.sum()

@@ -11,22 +11,24 @@ import random
 import string
 import zlib
 
+from words import words
+
 CONSONANTS = "bcdfghjklmnpqrstvwz"
 VOWELS = "aeiou"
-HOSTS = (
+HOSTS = words(
     "studio mini mac node macbook host server worker gpu rack lab box peer rank alpha beta gamma "
     "north south east west red green blue"
-).split()
-PLACES = "desk shelf floor cellar garage attic hall corner left right top bottom upper lower".split()
-CHIPS = "m1 m2 m3 m4 m2pro m3max m4pro m1ultra".split()
-MODELS = "qwen3 mistral gemma phi deepseek glm kimi coder granite olmo falcon".split()
-SIZES = "0.6b 1b 3b 4b 7b 8b 13b 14b 32b 123b 235b 405b 671b".split()
-SUFFIXES = "instruct chat 4bit 8bit fp16 base mlx dwq".split()
-CITIES = (
+)
+PLACES = words("desk shelf floor cellar garage attic hall corner left right top bottom upper lower")
+CHIPS = words("m1 m2 m3 m4 m2pro m3max m4pro m1ultra")
+MODELS = words("qwen3 mistral gemma phi deepseek glm kimi coder granite olmo falcon")
+SIZES = words("0.6b 1b 3b 4b 7b 8b 13b 14b 32b 123b 235b 405b 671b")
+SUFFIXES = words("instruct chat 4bit 8bit fp16 base mlx dwq")
+CITIES = words(
     "Vienna Madrid Warsaw Dublin Athens Prague Cairo Lima Quito Seoul Sydney Chicago Boston Milan "
     "Naples Geneva Munich Hamburg Porto Bergen"
-).split()
-DOMAINS = "local lan home example.com internal test".split()
+)
+DOMAINS = words("local lan home example.com internal test")
 
 
 def is_held_out(value: str) -> bool:
@@ -60,8 +62,13 @@ def number(rng: random.Random) -> str:
 
 def mixture(rng: random.Random) -> str:
     """Make a string of letters and digits, such as a serial number or a commit."""
-    alphabet = rng.choice((string.hexdigits[:16], string.ascii_lowercase + string.digits,
-                           string.ascii_uppercase + string.digits))
+    alphabet = rng.choice(
+        (
+            string.hexdigits[:16],
+            string.ascii_lowercase + string.digits,
+            string.ascii_uppercase + string.digits,
+        )
+    )
     return "".join(rng.choice(alphabet) for _ in range(rng.randint(3, 10)))
 
 
@@ -104,6 +111,7 @@ def model(rng: random.Random, vocabulary: list[str] | None) -> str:
 
 def place(rng: random.Random, vocabulary: list[str] | None) -> str:
     """Make a name with a capital letter, of one or two words."""
+
     def one() -> str:
         if rng.random() < 0.25:
             return rng.choice(CITIES)

@@ -1,0 +1,65 @@
+# Everything a person or CI runs. Each target makes its own .venv when it is missing or outdated.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+UV := $(shell command -v uv 2>/dev/null)
+VENV := .venv
+BIN := $(VENV)/bin
+TINY_VENV := .venv-tiny
+export RECONCILER_HOME ?= $(CURDIR)/.reconciler
+
+.PHONY: help quickstart test check schemas tiny clean
+
+help: ## show what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
+	@$(BIN)/reconciler up -f manifests --models examples/models --any-port $(if $(ONCE),--once)
+
+test: $(VENV)/dev ## every check and every test
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/dev ## style, types, import contracts, schemas up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m reconciler.source.write_schemas schemas --check
+
+schemas: $(VENV)/dev ## write schemas/ anew from the kinds
+	$(BIN)/python -m reconciler.source.write_schemas schemas
+
+tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)
+	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny
+
+clean: ## remove the environments; the quickstart's state stays
+	rm -rf $(VENV) $(TINY_VENV)
+
+$(VENV)/runtime: pyproject.toml constraints.txt
+	@$(call install,$(VENV),-e '.[runtime]')
+	@touch $@
+
+$(VENV)/dev: pyproject.toml constraints.txt
+	@$(call install,$(VENV),-e '.[runtime,dev]')
+	@touch $(VENV)/runtime $@
+
+$(TINY_VENV)/ready: examples/models/training/requirements.txt
+	@$(call install,$(TINY_VENV),-r examples/models/training/requirements.txt,)
+	@touch $@
+
+# $(1) the environment, $(2) what goes into it. uv is used where it is there: it is many times faster.
+define install
+	test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer was found; install one, or say: make PYTHON=/path/to/python3" >&2; exit 1; }; \
+	echo "installing into $(1) with $(PYTHON)$(if $(UV), and uv) (once, a minute or two) ..."; \
+	if [ -n "$(UV)" ]; then \
+		test -x "$(1)/bin/python" || uv venv --quiet --python "$(PYTHON)" "$(1)"; \
+		uv pip install --quiet --python "$(1)/bin/python" -c constraints.txt $(2); \
+	else \
+		test -x "$(1)/bin/python" || "$(PYTHON)" -m venv "$(1)"; \
+		"$(1)/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt $(2); \
+	fi
+endef
