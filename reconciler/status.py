@@ -156,7 +156,7 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
         "memoryBytes": report.memory_bytes,
         "cpus": report.cpus,
         "system": f"{report.system} {report.release} {report.machine}",
-        "runtime": dict(report.runtime),
+        "runtime": dict(report.runtime or {}),
     }
     if not reached:
         return False, "AgentDown", node.problem or "its agent does not answer", extra

@@ -95,7 +95,7 @@ class Agent:
             self._changed,
         )
         self._weights = Weights(settings.models)
-        self._runtime: Mapping[str, str] = {}
+        self._runtime: Optional[Mapping[str, str]] = None
         self._peers: Set[Peer] = set()
         self._behind: Set[Peer] = set()
         self._push: Optional[asyncio.TimerHandle] = None
@@ -253,7 +253,7 @@ def _identity(settings: Settings) -> NodeReport:
         cpus=os.cpu_count() or 1,
         host_id=machine.host_id(),
         python=settings.python,
-        runtime={},
+        runtime=None,
         run_directory=str(settings.run_directory),
         token=0,
     )

@@ -65,6 +65,7 @@ class Shim:
         self._loop = loop
         self._directory = directory
         self._rank_log = RankLog(directory.path)
+        self._lossy = False
         self._lines = Lines()
         self._peers: Set[Peer] = set()
         self._child: Optional[child.Child] = None
@@ -127,7 +128,9 @@ class Shim:
         try:
             self._rank_log.write(chunk)
         except OSError as error:
-            _log.warning("output of the rank is lost: %s", error)
+            if not self._lossy:
+                _log.warning("output of the rank is lost: %s", error)
+            self._lossy = True
 
     def _hear_progress(self, line: bytes) -> None:
         try:

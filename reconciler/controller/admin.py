@@ -12,7 +12,7 @@ from reconciler import __version__
 from reconciler.errors import Invalid, Refused
 from reconciler.state import NodeName
 from reconciler.store import EventFilter
-from reconciler.transport.rpc import serve
+from reconciler.transport.rpc import RpcServer
 from reconciler.wire import node
 from reconciler.wire.admin import (
     CONTROLLER_HEARS_OF_CLI,
@@ -43,21 +43,14 @@ class Admin:
     source: str
     """What the manifests are read from, for people."""
 
-    async def listen(self, path: Path) -> asyncio.Server:
+    async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600; one that a dead controller left behind is replaced."""
-        path.unlink(missing_ok=True)
-        mask = os.umask(0o177)
+        server = RpcServer(path, CONTROLLER_HEARS_OF_CLI, self._answer)
         try:
-            return await asyncio.start_unix_server(self._connected, str(path))
-        except OSError as error:
-            raise Invalid(
-                f"{path}: cannot listen there: {error}; choose a shorter RECONCILER_HOME"
-            ) from error
-        finally:
-            os.umask(mask)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await serve(reader, writer, CONTROLLER_HEARS_OF_CLI, self._answer)
+            await server.start()
+        except (OSError, ValueError) as error:
+            raise Invalid(f"{path}: cannot listen there: {error}; choose a shorter RECONCILER_HOME") from error
+        return server
 
     async def _answer(self, message: Any) -> Answer:
         snapshots = self.parts.last

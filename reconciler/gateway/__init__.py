@@ -6,13 +6,18 @@ It knows routes, not nodes. A request goes through these modules, in this order:
 module               what it does
 ===================  ====================================================================
 ``server``           the process: waits for the routes file, listens, stops in order
+``listening``        the address
 ``app``              HTTP: paths, bodies, headers, the client that goes away
 ``openai_request``   PURE: a request's JSON to ``wire.generation.Generate``, or a ``Fault``
+``openai_messages``  PURE: its conversation, in the shape of chat templates
+``reading``          PURE: typed reading of JSON that a stranger wrote
 ``dispatch``         one ``Run`` per request: hold, choose, continue after a loss
 ``pool``             the links to backends, and who waits for one
 ``link``             one connection to one rank 0, shared by many requests
 ``routes``           the routes file
 ``openai_chat``      PURE: rank events to OpenAI's chunks or reply
+``events``           what a link hears, and what a dialect sees of it
 ``faults``           what can be wrong, before any dialect gives it a shape
+``timing``           every bound
 ===================  ====================================================================
 """

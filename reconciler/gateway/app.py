@@ -17,7 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .dispatch import Answer, Run
+from .dispatch import Run
+from .events import Answer
 from .faults import ClientGone, Fault, body_too_slow, internal, too_large
 from .openai_chat import KEEP_ALIVE, ChatReply, ChatStream, Heading, fault_body, fault_headers
 from .openai_request import ChatRequest, parse_chat

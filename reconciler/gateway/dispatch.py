@@ -16,6 +16,7 @@ from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Prefill, ToolCall
 
+from .events import Answer, Event
 from .faults import (
     ClientGone,
     Fault,
@@ -27,13 +28,10 @@ from .faults import (
     shutting_down,
     too_large,
 )
-from .link import Event, Link
+from .link import Link
 from .pool import Pool
 
 log = logging.getLogger(__name__)
-
-Answer = Accepted | Delta | ToolCall | Finished
-"""What a dialect sees: ``Accepted`` once and first, ``Finished`` last, and nothing twice."""
 
 _RETRY_AFTER_MAX = 30
 

@@ -10,24 +10,13 @@ from typing import Any, Protocol, cast
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import (
-    GATEWAY_HEARS,
-    Accepted,
-    Backend,
-    Cancel,
-    Delta,
-    Failed,
-    Finished,
-    Generate,
-    Prefill,
-    ToolCall,
-)
+from reconciler.wire.generation import GATEWAY_HEARS, Backend, Cancel, Generate
 
+from .events import Event
 from .timing import Timing
 
 log = logging.getLogger(__name__)
 
-Event = Accepted | Prefill | Delta | ToolCall | Finished | Failed
 Key = tuple[str, int]
 """What tells one link from another: the socket's path and the epoch behind it."""
 

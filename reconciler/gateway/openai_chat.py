@@ -10,7 +10,7 @@ import orjson
 
 from reconciler.wire.generation import Accepted, Delta, Finished, ToolCall
 
-from .dispatch import Answer
+from .events import Answer
 from .faults import Fault
 from .openai_request import ChatRequest
 

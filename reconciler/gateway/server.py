@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 EXIT_CANNOT_LISTEN = 2
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
+_LAST_WORDS_SECONDS = 5.0
+"""For clients to read the error that ends their stream when the gateway stops."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -67,12 +69,14 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
         return
     pool = Pool(file, timing)
     watching = asyncio.create_task(pool.watch())
+    watching.add_done_callback(lambda _: stop.set())
     try:
         await _Gateway(home, any_port, pool, sources).run(stop)
     finally:
         pool.close()
         watching.cancel()
-        await asyncio.wait([watching])
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
 
 
 class _Gateway:
@@ -93,12 +97,16 @@ class _Gateway:
 
     async def run(self, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
-        self._move()
         try:
+            self._move()
             while not stopping.done():
                 changing = asyncio.create_task(self._changed.wait())
-                await asyncio.wait([changing, stopping], return_when=asyncio.FIRST_COMPLETED)
+                ends = [changing, stopping, *([self._listener.task] if self._listener else [])]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
                 changing.cancel()
+                if self._listener is not None and self._listener.task.done():
+                    self._listener.task.result()
+                    return
                 if self._changed.is_set():
                     self._changed.clear()
                     self._follow()
@@ -118,9 +126,9 @@ class _Gateway:
         assert self._pool.file.current is not None
         listen = self._pool.file.current.listen
         if listen != self._wanted:
-            self._wanted = listen
             sock = bind(listen, self._any_port)
-            old, self._listener = self._listener, _Listener(self._app, sock, self._pool.timing)
+            self._wanted = listen
+            old, self._listener = self._listener, _Listener(self._app, sock)
             log.info("listening on %s", self._listener.address)
             if old is not None:
                 task = old.leave()
@@ -154,13 +162,15 @@ class _Gateway:
         _, running = await asyncio.wait(tasks, timeout=self._pool.timing.shutdown)
         self._pool.close()
         if running:
-            await asyncio.wait(running)
+            _, stuck = await asyncio.wait(running, timeout=_LAST_WORDS_SECONDS)
+            for task in stuck:
+                task.cancel()
 
 
 class _Listener:
     """One listening socket with uvicorn behind it."""
 
-    def __init__(self, app: Starlette, sock: socket.socket, timing: Timing) -> None:
+    def __init__(self, app: Starlette, sock: socket.socket) -> None:
         self.address = address_of(sock)
         config = uvicorn.Config(
             app,
@@ -169,15 +179,14 @@ class _Listener:
             access_log=False,
             server_header=False,
             ws="none",
-            timeout_graceful_shutdown=int(timing.shutdown) + 5,
         )
         self._server = _Server(config)
-        self._task = asyncio.create_task(self._serve(sock))
+        self.task = asyncio.create_task(self._serve(sock))
 
     def leave(self) -> asyncio.Task[None]:
         """Stop to listen; the returned task ends with the last connection."""
         self._server.should_exit = True
-        return self._task
+        return self.task
 
     async def _serve(self, sock: socket.socket) -> None:
         with contextlib.closing(sock):

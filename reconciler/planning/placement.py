@@ -10,7 +10,6 @@ from typing import Any
 
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import (
-    Contact,
     GroupRecord,
     NodeName,
     Refusal,
@@ -102,7 +101,7 @@ def place(
 ) -> Placed | Waiting | Refusal:
     """The nodes for a replica's group, in the order of ranks; else what is awaited, or why it cannot be."""
     matching = _matching(world, deployment)
-    unknown = [name for name in matching if not world.reached(name)]
+    unknown = [name for name in matching if not _known(world, name)]
     usable, problem = _usable(world, matching, replica, model)
     wanted = deployment.spec.parallelism.nodes
     if len(usable) < wanted.min and unknown:
@@ -123,6 +122,12 @@ def _matching(world: World, deployment: ModelDeployment) -> list[NodeName]:
     ]
 
 
+def _known(world: World, name: NodeName) -> bool:
+    """Whether the node has said what it can run."""
+    report = world.node(name).report
+    return world.reached(name) and report is not None and report.runtime is not None
+
+
 def _usable(
     world: World, names: list[NodeName], replica: ReplicaId, model: Model
 ) -> tuple[list[NodeName], Refusal | None]:
@@ -131,9 +136,10 @@ def _usable(
     problem: Refusal | None = None
     for name in names:
         node = world.node(name)
-        if node.contact is not Contact.REACHED or node.report is None:
+        if not _known(world, name):
             continue
-        refusal = _unfit(name, node.report.runtime, node.model(model.spec.source.path), replica, model)
+        assert node.report is not None
+        refusal = _unfit(name, node.report.runtime or {}, node.model(model.spec.source.path), replica, model)
         if refusal is None:
             usable.append(name)
         problem = problem or refusal

@@ -20,7 +20,7 @@ from mlx_lm.utils import load, load_model, sharded_load
 from reconciler.wire.launch import ExitCode
 
 from .ending import RankEnd
-from .weights import ModelFiles, bad_weights, check_division
+from .weights import ModelFiles, bad_weights
 
 FOREIGN_ERRORS = (
     ValueError,
@@ -90,7 +90,7 @@ def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: 
                 trust_remote_code=trust_remote_code,
             )
         else:
-            _check_shard(files, group.size(), strategy, trust_remote_code)
+            _check_shard(files, strategy, trust_remote_code)
             model, tokenizer, config = sharded_load(
                 path,
                 **{f"{strategy}_group": group},
@@ -110,14 +110,13 @@ def loaded_bytes() -> int:
     return int(mx.get_active_memory())
 
 
-def _check_shard(files: ModelFiles, size: int, strategy: str, trust_remote_code: bool) -> None:
+def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> None:
     """Say what ``sharded_load`` would not: it is lenient about tensors that are missing."""
     model, _ = load_model(files.directory, lazy=True, strict=True, trust_remote_code=trust_remote_code)
     kind = files.config.get("model_type")
     if strategy == "tensor":
         if not hasattr(model, "shard"):
             raise bad_weights(f"mlx-lm cannot run {kind} models tensor-sharded; one node, or pipeline, can")
-        check_division(files, size)
         return
     if not hasattr(getattr(model, "model", None), "pipeline"):
         raise bad_weights(f"mlx-lm cannot run {kind} models as a pipeline; one node, or tensor, can")

@@ -20,7 +20,7 @@ from .config import read_config
 from .ending import RankEnd
 from .progress import ProgressPipe
 from .watch import Watch
-from .weights import ModelFiles, inspect
+from .weights import ModelFiles, check_division, inspect
 
 if TYPE_CHECKING:
     from .adapter import Loaded
@@ -59,6 +59,8 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
 
 def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     files = inspect(config.model_path)
+    if config.size > 1 and config.strategy == "tensor":
+        check_division(files, config.size)
     # Takes a second or more, so it comes after the checks that need none of it.
     from . import adapter
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -12,6 +13,7 @@ import stat
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from .ending import RankEnd
 
 WAIT_MICROSECONDS = 1000
 """How long a socket of the group sleeps in the kernel before MLX's thread looks again."""
+NOTICE_SECONDS = 0.3
 
 
 def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> Any:
@@ -41,13 +44,8 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
         ):
             group = mx.distributed.init(strict=True, backend="ring")
     except RuntimeError as error:
-        taken = (
-            "bind socket" in str(error)
-            and "(error: 49)" not in str(error)
-            and "(error: 99)" not in str(error)
-        )
-        code = ExitCode.PORT_IN_USE if taken else ExitCode.RENDEZVOUS
-        raise RankEnd(code, f"MLX could not form the ring: {error}") from None
+        time.sleep(NOTICE_SECONDS)  # where a peer's end was the cause, the watch ends this rank now
+        raise _failure(str(error), config) from None
     if group.size() != config.size:
         raise RankEnd(
             ExitCode.RENDEZVOUS, f"MLX formed a group of {group.size()} ranks, expected {config.size}"
@@ -56,6 +54,15 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
         for descriptor in _sockets() - before:
             _let_it_sleep(descriptor)
     return group
+
+
+def _failure(text: str, config: RankConfig) -> RankEnd:
+    if f"(error: {errno.EINTR})" in text:
+        wait = f"{config.rendezvous_seconds:g} s"
+        return RankEnd(ExitCode.RENDEZVOUS, f"the other ranks did not connect MLX's ring within {wait}")
+    taken = "bind socket" in text and f"(error: {errno.EADDRINUSE})" in text
+    code = ExitCode.PORT_IN_USE if taken else ExitCode.RENDEZVOUS
+    return RankEnd(code, f"MLX could not form the ring on {config.addresses[config.id.rank]}: {text}")
 
 
 def _let_it_sleep(descriptor: int) -> None:

@@ -16,6 +16,9 @@ from .explain import explain, suggest
 from .wording import clip
 from .yaml_tree import Node, Tree
 
+PROBLEMS_MAX = 1000
+"""Of all files together; there is no end to what can be wrong with the wrong kind of file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -57,6 +60,11 @@ def load(files: Mapping[str, bytes]) -> tuple[Document, ...]:
     found: list[_Read] = []
     for file in sorted(files):
         found += _read_file(file, files[file], problems)
+        if len(problems) > PROBLEMS_MAX:
+            listed = sorted(problems)[:PROBLEMS_MAX]
+            last = listed[-1]
+            text = "more problems follow from here on; they are not listed"
+            raise InvalidManifests((*listed, Problem(last.file, last.line, last.column, "", text)))
     if len(found) > pieces.DOCUMENTS_MAX:
         late = found[pieces.DOCUMENTS_MAX].document
         problems.append(Problem(late.file, late.line, 1, "", f"more than {pieces.DOCUMENTS_MAX} documents"))
@@ -77,7 +85,12 @@ def _read_file(file: str, content: bytes, problems: list[Problem]) -> list[_Read
         problems.append(text)
         return []
     found = []
-    for index, piece in enumerate(pieces.split(text)):
+    parts = pieces.split(text)
+    if len(parts) > pieces.DOCUMENTS_MAX:
+        late = parts[pieces.DOCUMENTS_MAX].line
+        problems.append(Problem(file, late, 1, "", f"more than {pieces.DOCUMENTS_MAX} documents"))
+        return []
+    for index, piece in enumerate(parts):
         tree = parse(file, piece)
         problems += tree.problems
         if tree.root is None:

@@ -66,9 +66,6 @@ class _Files:
             self._pieces[file] = split(self._files.get(file, b"").decode("utf-8-sig"))
         return self._pieces[file]
 
-    def has(self, file: str) -> bool:
-        return file in self._files or file in self._pieces
-
     def changes(self) -> dict[str, bytes | None]:
         texts = {file: join(pieces) for file, pieces in self._pieces.items()}
         return {
@@ -140,7 +137,11 @@ def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple
 
 def normalised(manifest: Manifest) -> str:
     """A manifest as YAML with every default written out, so that equal objects have equal text."""
-    plain = manifest.model_dump(mode="json", by_alias=True)
+    return as_yaml(manifest.model_dump(mode="json", by_alias=True))
+
+
+def as_yaml(plain: object) -> str:
+    """Plain JSON-like values as YAML, in their own order."""
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return text
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -41,7 +42,7 @@ class Source(Protocol):
         """
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield whenever it is worth reading again; never for the sake of the first read."""
+        """Yield whenever it is worth reading again, until that has been done."""
 
     def describe(self) -> str:
         """What and where it is, for people."""
@@ -51,23 +52,19 @@ class _Loaded:
     """The newest documents, or what was wrong with them, so that an unchanged state is not parsed again."""
 
     def __init__(self) -> None:
-        self._id: str | None = None
+        self.id: str | None = None
         self._outcome: Revision | InvalidManifests | None = None
 
-    def revision(self, id: str) -> Revision | None:
-        if self._id != id or self._outcome is None:
-            return None
+    def revision(self, id: str, files: Callable[[], Mapping[str, bytes]]) -> Revision:
+        """Revision ``id``, whose files are read only where it is another one than last time."""
+        if self.id != id or self._outcome is None:
+            try:
+                self._outcome = Revision(id, load(files()))
+            except InvalidManifests as invalid:
+                self._outcome = invalid
+            self.id = id
         if isinstance(self._outcome, InvalidManifests):
             raise InvalidManifests(self._outcome.problems)
-        return self._outcome
-
-    def load(self, id: str, files: Mapping[str, bytes]) -> Revision:
-        self._id = id
-        try:
-            self._outcome = Revision(id, load(files))
-        except InvalidManifests as problems:
-            self._outcome = problems
-            raise
         return self._outcome
 
 
@@ -88,25 +85,19 @@ class GitSource:
 
     def _read(self) -> Revision:
         head = self._repo.head()
-        if (known := self._loaded.revision(head or EMPTY)) is not None:
-            return known
-        return self._loaded.load(head or EMPTY, self._repo.read(head) if head is not None else {})
+        if head is None:
+            return self._loaded.revision(EMPTY, dict)
+        return self._loaded.revision(head, lambda: self._repo.read(head))
 
     async def changes(self) -> AsyncIterator[None]:
-        seen = await self._head()
         while True:
             await asyncio.sleep(self._poll_seconds)
-            head = await self._head()
-            if head != seen:
-                seen = head
+            try:
+                head = await asyncio.to_thread(self._repo.head)
+            except (Invalid, Unreachable):
+                head = None  # looking again says why
+            if (head or EMPTY) != self._loaded.id:
                 yield
-
-    async def _head(self) -> str | None:
-        """Where ``main`` is; None too where git does not say, for then ``read`` will tell why."""
-        try:
-            return await asyncio.to_thread(self._repo.head)
-        except (Invalid, Unreachable):
-            return None
 
     def describe(self) -> str:
         return f"git {self._repo.path}"
@@ -126,32 +117,34 @@ class DirectorySource:
 
     def _read(self) -> Revision:
         files = read_directory(self._path)
-        id = f"dir-{_digest(files)}"
-        return self._loaded.revision(id) or self._loaded.load(id, files)
+        return self._loaded.revision(f"dir-{_digest(files)}", lambda: files)
 
     async def changes(self) -> AsyncIterator[None]:
         while True:
-            if not self._path.is_dir():
+            try:
+                async with aclosing(self._watch()) as looks:
+                    async for _ in looks:
+                        yield
+            except (OSError, RuntimeError):
+                # No such folder now, or no more watches to be had of the system: look every second instead.
                 await asyncio.sleep(min(1.0, self._poll_seconds))
-                if self._path.is_dir():
-                    yield
-                continue
-            async for _ in self._watch():
                 yield
 
-    async def _watch(self) -> AsyncIterator[None]:
+    async def _watch(self) -> AsyncGenerator[None, None]:
         """Ends when the folder is no longer the one that is being watched: moved, removed or replaced."""
         watched = self._identity()
-        async for _ in watchfiles.awatch(
+        notices = watchfiles.awatch(
             self._path,
             debounce=round(self._debounce_seconds * 1000),
             rust_timeout=round(self._poll_seconds * 1000),
             yield_on_timeout=True,
             ignore_permission_denied=True,
-        ):
-            yield
-            if self._identity() != watched:
-                return
+        )
+        async with aclosing(notices):
+            async for _ in notices:
+                yield
+                if self._identity() != watched:
+                    return
 
     def _identity(self) -> tuple[int, int] | None:
         try:

@@ -36,6 +36,7 @@ _AT_PROBLEM = (
     ("expected '<document start>'", 'expected a document; a new one begins with "---"'),
     ("did not find expected node content", _NOTHING_HERE),
     ("expected the node content", _NOTHING_HERE),
+    ("could not find expected directive name", 'a line that begins with "%"; put text in quotes'),
     ("found unknown escape character", _ESCAPE),
     ("found unexpected document indicator", 'a quoted text is not closed before "---" or "..."'),
 )

@@ -12,6 +12,7 @@ of unquoted words. Three things of YAML are refused altogether, each with its ow
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import dataclass, field
@@ -79,8 +80,8 @@ def parse(file: str, text: str, line: int = 1, column: int = 1, loader: Any = LO
         for event in yaml.parse(text, Loader=loader):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        at_line, at_column, words = syntax_problem(error, text)
-        builder.report(at_line, at_column, words)
+        with contextlib.suppress(_GiveUp):
+            builder.report(*syntax_problem(error, text))
         builder.root = None
     except _GiveUp:
         builder.root = None

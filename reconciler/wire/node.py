@@ -162,8 +162,8 @@ class NodeReport:
     """Equal for two nodes exactly when they share a machine, and so its memory."""
     python: str
     """Absolute path of the interpreter of the runtime (the one with mlx)."""
-    runtime: Mapping[str, str]
-    """Versions of ``mlx`` and ``mlx-lm`` in that runtime; empty when it has none."""
+    runtime: Optional[Mapping[str, str]]
+    """Versions of ``mlx`` and ``mlx-lm`` in that runtime; None until it has been asked, empty without them."""
     run_directory: str
     """Absolute directory for the sockets of ranks; short, for macOS allows 104 bytes to a path."""
     token: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reconciler.agent.directory import RankDirectory
+from reconciler.agent.machine import boot_id
+from reconciler.agent.process import birth, signal_group, signal_process
 from reconciler.errors import Unreachable
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
@@ -136,25 +139,23 @@ class Bench:
         """End every process that was started here, and remove the directory."""
         for link in self.links:
             await link.close()
-        pids = {int(path.read_text() or 0) for path in self.directory.glob("agent.lock")}
-        for path in self.directory.glob("ranks/*/*.json"):
-            content = json.loads(path.read_text())
-            if path.name in ("state.json", "process.json") and not content.get("exit"):
-                pids |= {content.get("pid"), content.get("shim_pid")}
-        for pid in pids - {None, 0}:
-            if _runs(pid, self.home):
-                os.kill(pid, signal.SIGKILL)
+        own = [int(path.read_text() or 0) for path in self.home.glob("*/agent.lock")]
+        ranks = [RankDirectory(path) for path in self.directory.glob("ranks/*")]
+        own += [state.shim_pid for state in (rank.state() for rank in ranks) if state is not None]
+        for pid in own:
+            if pid and str(self.home) in ps(pid, "command"):
+                signal_process(pid, signal.SIGKILL)
+        for rank in ranks:
+            process = rank.process()
+            if process is not None and birth(process[0], boot_id()) == process[1]:
+                signal_group(process[0], signal.SIGKILL)
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-def _runs(pid: int, home: Path) -> bool:
-    """Whether a process belongs to this bench, by its arguments and environment."""
-    try:
-        process = Path(f"/proc/{pid}")
-        content = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-    except OSError:
-        return False
-    return os.fsencode(home) in content
+def ps(pid: int, column: str) -> str:
+    """One column of ``ps``; empty when there is no such process."""
+    command = ["ps", "-ww", "-o", f"{column}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
 
 
 async def ask(link: AgentLink, message: Any) -> Any:
@@ -199,11 +200,7 @@ async def in_phase(link: AgentLink, phase: str, id: RankId = RANK) -> RankReport
 
 def alive(pid: int | None) -> bool:
     """Whether a process runs; one that only waits to be reaped does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
+    return pid is not None and birth(pid, boot_id()) is not None
 
 
 async def gone(pid: int | None) -> None:

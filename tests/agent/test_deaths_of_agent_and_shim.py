@@ -247,12 +247,15 @@ async def test_a_rank_whose_spec_cannot_be_read_is_still_reported_and_stopped(be
 _DIES_AT = """
 import os, runpy, signal, sys
 fatal, sign, armed, seen = int(sys.argv[1]), sys.argv[2], False, 0
-ACTIONS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree",
-           "socket.bind", "socket.connect", "subprocess.Popen"}
+ACTIONS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree", "socket.bind",
+           "subprocess.Popen"}
+def acts(event, arguments):
+    writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+    return event in ACTIONS or (event == "open" and (arguments[2] or 0) & writes)
 def strike(event, arguments):
     global armed, seen
-    armed = armed or (event in ACTIONS and sign in str(arguments[0]))
-    if armed and event in ACTIONS:
+    armed = armed or (acts(event, arguments) and sign in str(arguments[0]))
+    if armed and acts(event, arguments):
         if seen == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
         seen += 1

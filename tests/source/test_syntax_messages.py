@@ -9,7 +9,7 @@ import yaml
 
 from reconciler.errors import InvalidManifests
 from reconciler.source import yaml_tree
-from reconciler.source.documents import load
+from reconciler.source.documents import PROBLEMS_MAX, load
 from reconciler.source.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX
 
 NODE = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: a\nspec:\n  local: {}\n"
@@ -233,6 +233,21 @@ def test_more_documents_than_any_cluster_has_are_refused() -> None:
     files = {f"{k}.yaml": "---\n".join(one.format(f"-{k}-{i}", "{}") for i in range(1025)) for k in range(4)}
     text = said({name: body.replace("a-", "a").encode() for name, body in files.items()})
     assert text == f"3.yaml:{7 * 1021 + 1}:1: more than {DOCUMENTS_MAX} documents"
+
+
+def test_a_syntax_error_after_very_many_other_problems_is_one_too_many() -> None:
+    assert said({"f.yaml": b"a: 1\n" * 51 + b"b: ]\n"}).count("duplicate key") == 50
+
+
+def test_a_file_of_nothing_but_dashes_is_refused_at_once() -> None:
+    text = said({"f.yaml": b"---\n" * (FILE_BYTES_MAX // 4)})
+    assert text == f"f.yaml:{DOCUMENTS_MAX + 1}:1: more than {DOCUMENTS_MAX} documents"
+
+
+def test_problems_without_end_are_not_listed_without_end() -> None:
+    text = said({f"{i}.yaml": b"kind: Nod\n---\n" * 900 for i in range(9)})
+    assert len(text.split("\n")) == PROBLEMS_MAX + 1
+    assert "0.yaml:999:7: more problems follow from here on; they are not listed" in text.split("\n")[-2:]
 
 
 def test_the_name_of_a_file_cannot_speak_to_the_terminal() -> None:

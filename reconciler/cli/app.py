@@ -1,0 +1,140 @@
+"""The command `reconciler`: its options, its commands, and how errors end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.errors import InvalidManifests, ReconcilerError
+
+COMMANDS = {
+    "up": "up",
+    "init": "write",
+    "validate": "write",
+    "apply": "write",
+    "diff": "write",
+    "plan": "read",
+    "get": "read",
+    "describe": "describe",
+    "events": "events",
+    "logs": "logs",
+    "version": "read",
+    "controller": "processes",
+    "gateway": "processes",
+}
+"""Every command and the module that has it: loaded when it is used, for the start of a command is felt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all commands know."""
+
+    home: Path
+
+    @property
+    def socket(self) -> Path:
+        return self.home / "controller.sock"
+
+    @property
+    def repo(self) -> Path:
+        return self.home / "cluster.git"
+
+
+class Commands(click.Group):
+    """A group that imports a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(import_module(f"reconciler.cli.{module}"), cmd_name)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            known = [name for name in COMMANDS if name not in ("controller", "gateway")]
+            raise click.UsageError(f'unknown command "{args[0]}"{nearest(args[0], known)}') from error
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A clause with the nearest right name, or one that lists them all."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, 1, 0.6)
+    return f', did you mean "{close[0]}"?' if close else f"; expected one of {', '.join(known)}"
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    envvar="RECONCILER_HOME",
+    default=Path("~/.reconciler"),
+    show_default=True,
+    help="Where the cluster's state is (RECONCILER_HOME).",
+)
+@click.pass_context
+def reconciler(context: click.Context, home: Path) -> None:
+    """Serve models on a cluster as manifests in git say.
+
+    \b
+    Examples:
+      reconciler up -f manifests/        run a cluster on this machine, in the foreground
+      reconciler get all                 what should be there, and whether it is
+      reconciler diff -f manifests/      what an apply would change
+      reconciler plan                    what the loop would do now, and why it waits
+    """
+    context.obj = Settings(home.expanduser().absolute())
+
+
+def run() -> None:
+    """Run, and exit: 0, 1 for errors, 2 for wrong usage; `diff` has 1 for differences and more for errors."""
+    try:
+        status = reconciler.main(prog_name="reconciler", standalone_mode=False)
+    except click.UsageError as error:
+        fail(error.format_message(), error.ctx)
+        sys.exit(2)
+    except click.ClickException as error:
+        fail(error.format_message())
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except InvalidManifests as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        sys.exit(_error_status())
+    except ReconcilerError as error:
+        fail(str(error))
+        sys.exit(_error_status())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _error_status() -> int:
+    """As kubectl has it: an error of `diff` is not to be taken for a difference."""
+    return 2 if "diff" in sys.argv[1:4] else 1
+
+
+def fail(text: str, context: click.Context | None = None) -> None:
+    """An error on standard error, with the way to more help."""
+    click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=colours(sys.stderr))
+    if context is not None:
+        click.echo(f"See: {context.command_path} --help", err=True)
+
+
+def colours(stream: Any) -> bool:
+    """Colours only on a terminal, and not where NO_COLOR asks for none (no-color.org)."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")

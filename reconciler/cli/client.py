@@ -1,0 +1,76 @@
+"""A blocking client of ``controller.sock``: one request after the other."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.admin import CLI_HEARS, Answer
+from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.codec import Refused as RefusedMessage
+
+ANSWER_SECONDS = 30.0
+
+
+class Client:
+    """A connection to the controller of a home. Raises ``Unreachable`` when there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number = 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(ANSWER_SECONDS)
+        try:
+            self._socket.connect(str(path))
+            self._send(to_wire(Hello("cli", SPOKEN)))
+            agree(SPOKEN, decode(self._receive(), CLI_HEARS).versions)
+        except (OSError, WireError) as error:
+            self._socket.close()
+            raise Unreachable(
+                f"the controller does not answer at {path} ({error}); start it with: reconciler up"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:
+        """The body of the answer. ``wait_seconds``: how long the controller may hold it back."""
+        self._number += 1
+        self._socket.settimeout(ANSWER_SECONDS + wait_seconds)
+        try:
+            self._send({**to_wire(message), "call": self._number})
+            while True:
+                frame = self._receive()
+                if frame.get("reply") == self._number:
+                    break
+            answer = decode(frame, CLI_HEARS)
+        except (OSError, WireError) as error:
+            raise Unreachable(f"the controller at {self._path} broke off: {error}") from error
+        if isinstance(answer, RefusedMessage):
+            raise Refused(answer.code, answer.text)
+        assert isinstance(answer, Answer)
+        return answer.body
+
+    def _send(self, frame: dict[str, Any]) -> None:
+        self._socket.sendall(frames.encode(frame))
+
+    def _receive(self) -> dict[str, Any]:
+        frame = frames.receive(self._socket)
+        if frame is None:
+            raise WireError("the connection was closed")
+        return frame
+
+
+def ask(path: Path, message: Any) -> Any:
+    """One question over a connection of its own."""
+    with Client(path) as client:
+        return client.ask(message)

@@ -1,0 +1,114 @@
+"""The columns of `get`, by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .tables import age, size
+
+Item = dict[str, Any]
+
+
+def condition(item: Item, kind: str) -> Item:
+    """One condition of an object; one that nobody has set is unknown."""
+    conditions = item.get("status", {}).get("conditions", [])
+    return next(
+        (c for c in conditions if c["type"] == kind), {"status": "Unknown", "reason": "", "message": ""}
+    )
+
+
+def state(item: Item) -> str:
+    """In a few words: ready, or why not."""
+    ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
+    if stalled["status"] == "True":
+        return f"Stalled: {stalled['message']}"
+    if ready["status"] == "True":
+        return "Ready"
+    busy = condition(item, "Reconciling")
+    return busy["message"] if busy["status"] == "True" and busy["message"] else ready["message"] or "Unknown"
+
+
+def _node(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        str(status.get("ranks", 0)),
+        size(status.get("memoryBytes")),
+        status.get("system") or "-",
+    ]
+    runtime = " ".join(f"{name} {version}" for name, version in status.get("runtime", {}).items())
+    return [*row, runtime or "-", state(item)] if wide else [*row, state(item)]
+
+
+def _model(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        size(status.get("weightsBytes")),
+        item["spec"]["source"]["path"],
+    ]
+    nodes = " ".join(f"{name}={found}" for name, found in status.get("nodes", {}).items())
+    return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
+
+
+def _deployment(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    groups = status.get("groups", [])
+    row = [
+        item["metadata"]["name"],
+        item["spec"]["model"],
+        f"{status.get('readyReplicas', 0)}/{status.get('replicas', item['spec']['replicas'])}",
+        ",".join(str(group["epoch"]) for group in groups) or "-",
+        age(min((group["since"] for group in groups), default=None)),
+    ]
+    nodes = " ".join("+".join(group["nodes"]) for group in groups)
+    return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
+
+
+def _gateway(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        status.get("endpoint") or "-",
+        item["spec"]["auth"]["mode"],
+    ]
+    return [*row, str(status.get("pid") or "-"), state(item)] if wide else [*row, state(item)]
+
+
+def _rank(item: Item, wide: bool) -> list[str]:
+    row = [str(item[name]) for name in ("deployment", "replica", "rank", "node", "pid", "epoch", "phase")]
+    return [
+        *row,
+        age(item["startedAt"]),
+        *([str(item.get("demand", 0)), item["detail"] or "-"] if wide else []),
+    ]
+
+
+HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "Node": (
+        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
+        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "RUNTIME", "STATUS"),
+    ),
+    "Model": (
+        ("NAME", "READY", "SIZE", "PATH", "STATUS"),
+        ("NAME", "READY", "SIZE", "PATH", "NODES", "STATUS"),
+    ),
+    "ModelDeployment": (
+        ("NAME", "MODEL", "READY", "EPOCH", "AGE", "STATUS"),
+        ("NAME", "MODEL", "READY", "EPOCH", "AGE", "NODES", "STATUS"),
+    ),
+    "Gateway": (
+        ("NAME", "READY", "ENDPOINT", "AUTH", "STATUS"),
+        ("NAME", "READY", "ENDPOINT", "AUTH", "PID", "STATUS"),
+    ),
+    "Rank": (
+        ("DEPLOYMENT", "REPLICA", "RANK", "NODE", "PID", "EPOCH", "PHASE", "AGE"),
+        ("DEPLOYMENT", "REPLICA", "RANK", "NODE", "PID", "EPOCH", "PHASE", "AGE", "DEMAND", "DETAIL"),
+    ),
+}
+
+ROWS = {"Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway, "Rank": _rank}

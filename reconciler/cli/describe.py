@@ -1,0 +1,73 @@
+"""`describe`: one object with everything that is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reconciler.errors import Refused
+from reconciler.wire.admin import Get, ListEvents, ShowPlan
+
+from .app import Settings
+from .client import Client
+from .events import event_table
+from .kinds import object_named
+from .output import output_option, print_json
+from .tables import table
+
+EVENTS_SHOWN = 20
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True)
+@output_option()
+@click.pass_obj
+def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
+    """Show an object with its conditions, its part of the plan, and its latest events.
+
+    \b
+    Examples:
+      reconciler describe deployment tiny
+      reconciler describe node/node-a
+    """
+    kind, name = object_named(what)
+    if kind is None or name is None or kind == "Rank":
+        raise click.UsageError("expected KIND NAME or KIND/NAME, such as: deployment tiny")
+    with Client(settings.socket) as client:
+        items = client.ask(Get(kind, name))["items"]
+        if not items:
+            raise Refused("NotFound", f'{kind.lower()} "{name}" not found; see: reconciler get all')
+        key = f"{kind.lower()}/{name}"
+        plan = client.ask(ShowPlan())
+        concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
+        events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
+    if output == "json":
+        print_json({**items[0], "plan": concerned, "events": events})
+        return
+    click.echo(_page(items[0], concerned, events))
+
+
+def _page(item: dict[str, Any], plan: dict[str, list[dict[str, Any]]], events: list[dict[str, Any]]) -> str:
+    from reconciler.source.editing import as_yaml
+
+    status = {key: value for key, value in item["status"].items() if key != "conditions"}
+    lines = [
+        f"Name:        {item['metadata']['name']}",
+        f"Kind:        {item['kind']}",
+        f"Generation:  {item['metadata']['generation']} (observed {status.pop('observedGeneration')})",
+        "Spec:",
+        _indented(as_yaml(item["spec"])),
+    ]
+    if status:
+        lines += ["Status:", _indented(as_yaml(status))]
+    rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
+    lines += ["Conditions:", _indented(table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))]
+    entries = [entry["text"] for part in ("steps", "waiting", "refused") for entry in plan[part]]
+    lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
+    lines += ["Events:", _indented(event_table(events)) if events else "  <none>"]
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip("\n").splitlines())

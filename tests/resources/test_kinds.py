@@ -1,0 +1,70 @@
+"""Kinds: short forms, quantities, and that what is written can be read again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from reconciler.resources import KINDS, Gateway, ModelDeployment, Node
+
+
+def make(kind: str, spec: dict[str, Any]) -> Any:
+    body = {"apiVersion": "reconciler/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    return KINDS[kind].model_validate_json(json.dumps(body))
+
+
+def test_one_number_of_nodes_is_short_for_both_bounds() -> None:
+    short = make("ModelDeployment", {"model": "m", "parallelism": {"nodes": 4}})
+    long = make("ModelDeployment", {"model": "m", "parallelism": {"nodes": {"min": 4, "max": 4}}})
+    assert isinstance(short, ModelDeployment)
+    assert short == long
+
+
+def test_a_deployment_of_nothing_but_a_model_has_sensible_values() -> None:
+    spec = make("ModelDeployment", {"model": "m"}).spec
+    assert (spec.replicas, spec.parallelism.strategy, spec.parallelism.nodes.max) == (1, "auto", 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"), [("24GiB", 24 * 2**30), ("1.5 KiB", 1536), ("2GB", 2 * 10**9), ("0B", 0)]
+)
+def test_sizes_have_units(written: str, size: int) -> None:
+    node = make("Node", {"local": {}, "memory": {"reserve": written}})
+    assert isinstance(node, Node)
+    assert node.spec.memory.reserve == size
+
+
+@pytest.mark.parametrize("written", ["24GiB\n", "٣GiB", "9" * 400 + "TiB", "-1GiB", "2000TiB", "GiB", ""])
+def test_what_is_no_size_is_refused(written: str) -> None:
+    with pytest.raises(ValidationError):
+        make("Node", {"local": {}, "memory": {"reserve": written}})
+
+
+@pytest.mark.parametrize("written", ["30", "9" * 400 + "s", "1d", "30s\n", "-1s", "100000h"])
+def test_what_is_no_duration_is_refused(written: str) -> None:
+    with pytest.raises(ValidationError):
+        make("Gateway", {"listen": "127.0.0.1:1", "auth": {"mode": "none"}, "hold": written})
+
+
+@given(
+    st.decimals(0, 10_000_000, places=3),
+    st.sampled_from(["ms", "s", "m", "h"]),
+    st.integers(0, 2**50),
+)
+def test_what_is_written_is_read_again_as_the_same(duration: Any, unit: str, size: int) -> None:
+    spec = {"listen": "127.0.0.1:1", "auth": {"mode": "none"}, "hold": f"{duration % 8784}{unit}"}
+    for manifest in (make("Gateway", spec), make("Node", {"local": {}, "memory": {"reserve": f"{size}B"}})):
+        again = type(manifest).model_validate_json(manifest.model_dump_json(by_alias=True))
+        assert again == manifest
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:8400", "[::1]:8400", "localhost:8400", "127.8.9.1:1"])
+def test_loopback_addresses_are_accepted(listen: str) -> None:
+    gateway = make("Gateway", {"listen": listen, "auth": {"mode": "none"}})
+    assert isinstance(gateway, Gateway)
+    assert gateway.spec.listen == listen

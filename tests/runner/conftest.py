@@ -1,0 +1,106 @@
+"""Models for the tests: the tiny one that ships with the examples, and an endless one with random weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.generate import stream_generate
+from mlx_lm.models.qwen3 import Model, ModelArgs
+from mlx_lm.utils import load
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from reconciler.runner.adapter import Tokenizer as RunnerTokenizer
+
+from .ranks import Group, running
+
+TINY = Path(__file__).parents[2] / "examples" / "models" / "tiny"
+SPECIAL = ["<|end|>", "<|start|>"]
+MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
+TEMPLATE = """\
+{%- for tool in tools or [] %}{{ tool.function.name }};{% endfor -%}
+{%- for message in messages %}<|start|>{{ message.role }}:{{ message.content }}
+{%- for tool_call in message.tool_calls or [] %}<tool_call>{{ tool_call.function.name }}
+{{- tool_call.function.arguments.items() | list }}</tool_call>{% endfor %}<|end|>{% endfor -%}
+{%- if add_generation_prompt %}<|start|>assistant:{% endif -%}
+{#- tool_call.name -#}
+"""
+
+Reference = Callable[[list[int], int], list[int]]
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Path:
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def reference() -> Reference:
+    """What ``mlx_lm`` generates greedily in this one process: ``(prompt, tokens_max) -> tokens``."""
+    model, tokenizer = load(str(TINY))[:2]
+
+    def generate(prompt: list[int], tokens_max: int) -> list[int]:
+        steps = stream_generate(model, tokenizer, prompt, max_tokens=tokens_max)
+        return [step.token for step in steps if step.token not in tokenizer.eos_token_ids]
+
+    return generate
+
+
+@pytest.fixture(scope="session")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights and a byte-level tokenizer: it practically never says the end token."""
+    directory = tmp_path_factory.mktemp("endless")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: index for index, token in enumerate(SPECIAL + alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    tokenizer.add_tokens([AddedToken(token, special=False) for token in MARKERS])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    config = {
+        "model_type": "qwen3",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "intermediate_size": 128,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 16,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "max_position_embeddings": 4096,
+        "vocab_size": 304,
+        "tie_word_embeddings": True,
+        "eos_token_id": 0,
+    }
+    mx.random.seed(7)
+    weights = dict(tree_flatten(Model(ModelArgs.from_dict(config)).parameters()))
+    weights["model.embed_tokens.weight"][0] = 0
+    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
+    tokenizer_config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|end|>",
+        "clean_up_tokenization_spaces": False,
+    }
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
+    (directory / "chat_template.jinja").write_text(TEMPLATE)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def endless_tokenizer(endless: Path) -> RunnerTokenizer:
+    tokenizer: Any = load(str(endless))[1]
+    return RunnerTokenizer(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def pair(tiny: Path) -> Iterator[Group]:
+    """Two ranks of the tiny model."""
+    with running(tiny, 2) as group:
+        yield group.ready()

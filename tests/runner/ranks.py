@@ -1,0 +1,270 @@
+"""Real rank processes for tests, and a small client of their wire protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import Hello, decode, from_wire, to_wire
+from reconciler.wire.frames import encode, read
+from reconciler.wire.generation import (
+    GATEWAY_HEARS,
+    Accepted,
+    Cancel,
+    Delta,
+    Failed,
+    Finished,
+    Generate,
+    Sampling,
+    ToolCall,
+)
+from reconciler.wire.launch import CONFIG_VARIABLE, PROGRESS_VARIABLE, Phase, Progress, RankConfig, RankId
+
+GREEDY = Sampling(temperature=0.0)
+READY_SECONDS = 90.0
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+class Rank:
+    """One rank process, with the pipes that its shim would hold."""
+
+    def __init__(self, config: RankConfig, directory: Path) -> None:
+        self.config = config
+        self.reports: list[Progress] = []
+        path = directory / f"rank-{config.id.rank}.json"
+        path.write_text(json.dumps(to_wire(config)))
+        self.log = directory / f"rank-{config.id.rank}.log"
+        reading, writing = os.pipe()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "reconciler.runner"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[writing],
+                env={**os.environ, CONFIG_VARIABLE: str(path), PROGRESS_VARIABLE: str(writing)},
+                start_new_session=True,
+            )
+        os.close(writing)
+        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
+        self._reader.start()
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, encoding="utf-8") as lines:
+            for line in lines:
+                self.reports.append(from_wire(Progress, json.loads(line)))
+
+    @property
+    def last(self) -> Progress:
+        return self.reports[-1] if self.reports else Progress(Phase.STARTING)
+
+    def wait_for(self, phase: str, seconds: float = READY_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not any(report.phase == phase for report in self.reports):
+            assert self.process.poll() is None, f"rank ended: {self.text()}"
+            assert time.monotonic() < deadline, f"no {phase} in {seconds} s: {self.text()}"
+            time.sleep(0.02)
+
+    def exit_code(self, seconds: float = 30.0) -> int:
+        code = self.process.wait(timeout=seconds)
+        self._reader.join(timeout=5)
+        return code
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(timeout=10)
+        if self.process.stdin:
+            self.process.stdin.close()
+        self._reader.join(timeout=5)
+
+
+@dataclasses.dataclass
+class Group:
+    """The ranks of one group; ``ranks[0]`` answers on ``socket``."""
+
+    ranks: list[Rank]
+    socket: str
+
+    def ready(self) -> Group:
+        for rank in self.ranks:
+            rank.wait_for(Phase.READY)
+        return self
+
+    def terminate(self) -> list[int]:
+        for rank in self.ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank.process.pid, signal.SIGTERM)
+        return [rank.exit_code() for rank in self.ranks]
+
+
+def configs(model: Path, directory: Path, size: int, **changes: Any) -> list[RankConfig]:
+    """One configuration per rank of a group with fresh addresses."""
+    addresses = tuple(free_address() for _ in range(size))
+    first = RankConfig(
+        id=RankId("tiny", 0, 1, 0),
+        size=size,
+        model_path=str(model),
+        strategy="tensor",
+        backend="ring",
+        addresses=addresses,
+        control=free_address(),
+        secret="the secret of this epoch",
+        socket=str(directory / "r.sock"),
+        context=512,
+        batch_max=4,
+        rendezvous_seconds=60.0,
+    )
+    ranked = [dataclasses.replace(first, id=dataclasses.replace(first.id, rank=r)) for r in range(size)]
+    return [dataclasses.replace(config, **changes) for config in ranked]
+
+
+@contextlib.contextmanager
+def short_directory() -> Iterator[Path]:
+    """A directory with a path short enough for Unix sockets on macOS."""
+    directory = Path(tempfile.mkdtemp(prefix="r-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextlib.contextmanager
+def running(model: Path, size: int, **changes: Any) -> Iterator[Group]:
+    """A started group, not yet waited for; ends every process it started."""
+    with short_directory() as directory:
+        ranks: list[Rank] = []
+        try:
+            ranks += [Rank(config, directory) for config in configs(model, directory, size, **changes)]
+            yield Group(ranks, ranks[0].config.socket)
+        finally:
+            for rank in ranks:
+                rank.end()
+
+
+@dataclasses.dataclass
+class Reply:
+    """All events of one request, put together."""
+
+    events: list[Any]
+
+    @property
+    def tokens(self) -> list[int]:
+        return [token for e in self.events if isinstance(e, Delta) for token in e.tokens]
+
+    @property
+    def text(self) -> str:
+        return "".join(e.text for e in self.events if isinstance(e, Delta))
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(e.reasoning for e in self.events if isinstance(e, Delta))
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [e for e in self.events if isinstance(e, ToolCall)]
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        (accepted,) = [e for e in self.events if isinstance(e, Accepted)]
+        return accepted.prompt_tokens
+
+    @property
+    def last(self) -> Any:
+        return self.events[-1]
+
+
+class Client:
+    """One connection to rank 0. Events are kept per request until somebody reads them."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self._reader = reader
+        self._events: dict[str, asyncio.Queue[Any]] = {}
+        self._listening = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        while (frame := await read(self._reader)) is not None:
+            event = decode(frame, GATEWAY_HEARS)
+            if not isinstance(event, Hello):
+                self._queue(event.request).put_nowait(event)
+        for queue in self._events.values():
+            queue.put_nowait(None)
+
+    def _queue(self, request: str) -> asyncio.Queue[Any]:
+        return self._events.setdefault(request, asyncio.Queue())
+
+    def send(self, message: object) -> None:
+        self.writer.write(encode(to_wire(message)))
+
+    async def next(self, request: str, seconds: float = 60.0) -> Any:
+        return await asyncio.wait_for(self._queue(request).get(), seconds)
+
+    async def reply(self, request: str) -> Reply:
+        events: list[Any] = []
+        while True:
+            event = await self.next(request)
+            assert event is not None, "connection closed before the last event"
+            events.append(event)
+            if isinstance(event, (Finished, Failed)):
+                return Reply(events)
+
+    async def ask(self, request: str, text: str, **fields: Any) -> Reply:
+        """Ask one question and wait for the whole answer."""
+        self.send(question(request, text, **fields))
+        return await self.reply(request)
+
+    def cancel(self, request: str) -> None:
+        self.send(Cancel(request))
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+        self._listening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._listening
+
+
+def question(request: str, text: str, **fields: Any) -> Generate:
+    fields.setdefault("sampling", GREEDY)
+    fields.setdefault("messages", ({"role": "user", "content": text},))
+    return Generate(request, **fields)
+
+
+@contextlib.asynccontextmanager
+async def connected(path: str) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_unix_connection(path)
+    client = Client(reader, writer)
+    client.send(Hello("test", SPOKEN))
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,160 @@
+"""What rank 0 answers on its socket, and what it refuses without harm to anybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from reconciler.wire.codec import to_wire
+from reconciler.wire.frames import encode
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, Sampling
+
+from .ranks import Group, connected, question
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+async def test_an_answer_is_accepted_read_told_and_finished(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        reply = await client.ask("a", "Hello, who are you?", tokens_max=60)
+    assert [type(e) for e in reply.events[:2]] == [Accepted, Prefill]
+    assert any(isinstance(e, Delta) for e in reply.events)
+    assert reply.last == Finished("a", "stop", len(reply.prompt), len(reply.tokens))
+    assert "<|" not in reply.text
+
+
+async def test_tokens_max_ends_an_answer_with_length(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        reply = await client.ask("a", "Hello, who are you?", tokens_max=3)
+    assert reply.last.reason == "length"
+    assert len(reply.tokens) == 3
+
+
+async def test_a_stop_string_ends_the_answer_before_itself(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        whole = await client.ask("whole", "Hello, who are you?", tokens_max=60)
+        stop = whole.text[6:11]
+        reply = await client.ask("cut", "Hello, who are you?", tokens_max=60, stop=("never said", stop))
+        after = await client.ask("after", "Hello, who are you?", tokens_max=60)
+    assert reply.text == whole.text[: whole.text.index(stop)]
+    assert reply.last.reason == "stop"
+    assert after.text == whole.text
+
+
+async def test_earlier_tool_calls_may_carry_their_arguments_as_json_text(pair: Group) -> None:
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
+    }
+    messages = (
+        {"role": "user", "content": [{"type": "text", "text": "Weather in Paris?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "sunny"},
+    )
+    async with connected(pair.socket) as client:
+        reply = await client.ask("a", "", messages=messages, tools=(WEATHER,), tokens_max=20)
+    assert isinstance(reply.last, Finished)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "parameter"),
+    [
+        ({"messages": ({"role": "user", "content": "long " * 600},)}, "context_length_exceeded", "messages"),
+        ({"messages": ({"content": "no role"},)}, "invalid_request", "messages"),
+        ({"messages": ({"role": "user", "content": [{"type": "image"}]},)}, "invalid_request", "messages"),
+        ({"messages": ({"role": "user", "content": "\ud800"},)}, "invalid_request", "messages"),
+        ({"tools": ({"type": "function", "function": {}},)}, "invalid_request", "tools"),
+        ({"tokens_max": 0}, "invalid_request", "tokens_max"),
+        ({"stop": ("",)}, "invalid_request", "stop"),
+        ({"sampling": Sampling(temperature=-1.0)}, "invalid_request", "temperature"),
+        ({"sampling": Sampling(top_p=7.0)}, "invalid_request", "top_p"),
+        ({"resume": (10**9,)}, "invalid_request", "messages"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+async def test_a_request_that_cannot_be_answered_is_told_why(
+    pair: Group, fields: dict[str, Any], code: str, parameter: str
+) -> None:
+    async with connected(pair.socket) as client:
+        reply = await client.ask("a", "Hello", **fields)
+        assert isinstance(reply.last, Failed)
+        assert (reply.last.code, reply.last.parameter) == (code, parameter)
+        assert (await client.ask("a", "Hello", tokens_max=2)).tokens
+
+
+async def test_a_malformed_request_fails_alone_and_a_malformed_frame_ends_its_connection(pair: Group) -> None:
+    async with connected(pair.socket) as bystander, connected(pair.socket) as client:
+        bystander.send(question("long", "Why is the sky blue?", tokens_max=40))
+        client.writer.write(encode({"type": "generate", "request": "bad", "messages": 7}))
+        failed = await client.reply("bad")
+        assert failed.last.code == "invalid_request"
+        client.writer.write(encode({"type": "launch_missiles"}))
+        client.send(question("late", "Hello"))
+        with pytest.raises(AssertionError, match="connection closed"):
+            await client.reply("late")
+        assert isinstance((await bystander.reply("long")).last, Finished)
+
+
+async def test_a_running_and_a_queued_request_can_be_cancelled(pair: Group) -> None:
+    hot = Sampling(temperature=20.0)
+    async with connected(pair.socket) as client:
+        names = [f"r{n}" for n in range(pair.ranks[0].config.batch_max)]
+        for name in names:
+            client.send(question(name, "Tell me a story", sampling=hot))
+        for name in names:
+            while not isinstance(await client.next(name), Delta):
+                pass
+        client.send(question("queued", "Hello"))
+        assert isinstance(await client.next("queued"), Accepted)
+        client.cancel("queued")
+        assert (await client.reply("queued")).last.reason == "cancelled"
+        for name in names:
+            client.cancel(name)
+        reasons = {(await client.reply(name)).last.reason for name in names}
+        assert "cancelled" in reasons
+        client.cancel("nobody knows this one")
+        assert (await client.ask("next", "Hello", tokens_max=3)).tokens
+
+
+async def test_a_closed_connection_takes_its_requests_with_it(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        client.send(question("a", "Tell me a story", sampling=Sampling(temperature=20.0)))
+        while not isinstance(await client.next("a"), Delta):
+            pass
+    async with asyncio.timeout(30):
+        while pair.ranks[0].last.demand or pair.ranks[1].last.demand:
+            await asyncio.sleep(0.05)
+
+
+async def test_the_socket_is_for_its_owner_alone(pair: Group) -> None:
+    assert await asyncio.to_thread(lambda: __import__("os").stat(pair.socket).st_mode & 0o777) == 0o600
+
+
+async def test_an_idle_group_sleeps(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        await client.ask("a", "Hello", tokens_max=3)
+        await asyncio.sleep(0.5)
+        before = [rank.cpu_seconds() for rank in pair.ranks]
+        steps = [rank.last.steps for rank in pair.ranks]
+        await asyncio.sleep(5.0)
+        used = [rank.cpu_seconds() - was for rank, was in zip(pair.ranks, before, strict=True)]
+    assert max(used) < 0.05 * 5.0
+    assert [rank.last.steps for rank in pair.ranks] == steps
+
+
+async def test_two_requests_of_one_name_end_the_connection(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        client.writer.write(encode(to_wire(question("a", "Hello"))) * 2)
+        with pytest.raises(AssertionError, match="connection closed"):
+            while True:
+                await client.reply("a")

@@ -1,0 +1,200 @@
+"""How groups form, and that every way to end one ends all of it, soon, with a status that says why."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.runner import adapter
+from reconciler.runner.config import split_address
+from reconciler.runner.weights import inspect
+from reconciler.wire.codec import to_wire
+from reconciler.wire.frames import encode, receive
+from reconciler.wire.generation import Delta, Failed, Finished
+from reconciler.wire.group import Join
+from reconciler.wire.launch import ExitCode, Phase, RankConfig
+
+from .ranks import Group, Rank, configs, connected, question, running, short_directory
+
+PHASES = [Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM, Phase.READY]
+
+
+def call(address: str, seconds: float = 30.0) -> socket.socket:
+    """Connect as soon as somebody listens there."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection(split_address(address), timeout=5.0)
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens on {address}"
+            time.sleep(0.05)
+
+
+def join_of(config: RankConfig, model: Path, **changes: object) -> bytes:
+    mlx, mlx_lm = adapter.versions()
+    join = Join(1, config.id.epoch, config.secret, mlx, mlx_lm, inspect(str(model)).digest)
+    return encode(to_wire(dataclasses.replace(join, **changes)))  # type: ignore[arg-type]
+
+
+def test_strangers_at_the_door_do_not_disturb_the_forming_of_a_group(endless: Path) -> None:
+    with short_directory() as directory:
+        first, second = configs(endless, directory, 2)
+        ranks = [Rank(first, directory)]
+        strangers = []
+        try:
+            for said in (
+                b"",
+                b"GET / HTTP/1.1\r\n\r\n",
+                struct.pack(">I", 1 << 24) + b"x" * 40_000,
+                join_of(first, endless, secret="wrong"),
+                join_of(first, endless, rank=7),
+            ):
+                strangers.append(call(first.control))
+                strangers[-1].sendall(said)
+            ranks.append(Rank(second, directory))
+            for rank in ranks:
+                rank.wait_for(Phase.READY)
+                assert list(dict.fromkeys(report.phase for report in rank.reports)) == PHASES
+                assert rank.last.loaded_bytes == rank.last.total_bytes > 0
+            _a_dead_rank_ends_the_idle_other(Group(ranks, first.socket))
+        finally:
+            for stranger in strangers:
+                stranger.close()
+            for rank in ranks:
+                rank.end()
+
+
+def _a_dead_rank_ends_the_idle_other(group: Group) -> None:
+    group.ranks[1].process.kill()
+    assert group.ranks[0].exit_code(15) == ExitCode.PEER_LOST
+    assert "rank 1 is gone" in group.ranks[0].last.detail
+
+
+async def test_a_rank_killed_while_generating_ends_the_others(endless: Path) -> None:
+    with running(endless, 4) as group:
+        await asyncio.to_thread(group.ready)
+        async with connected(group.socket) as client:
+            client.send(question("a", "Tell me", tokens_max=400))
+            while not isinstance(await client.next("a"), Delta):
+                pass
+            group.ranks[2].process.kill()
+            codes = [await asyncio.to_thread(group.ranks[r].exit_code, 20) for r in (0, 1, 3)]
+    assert codes == [ExitCode.PEER_LOST] * 3
+
+
+async def test_a_terminated_group_finishes_what_it_has_and_takes_nothing_new(endless: Path) -> None:
+    with running(endless, 2, batch_max=1) as group:
+        await asyncio.to_thread(group.ready)
+        async with connected(group.socket) as client:
+            for name in ("running", "queued"):
+                client.send(question(name, "Tell me", tokens_max=150))
+            while not isinstance(await client.next("running"), Delta):
+                pass
+            for rank in group.ranks:
+                os.kill(rank.process.pid, signal.SIGTERM)
+                os.kill(rank.process.pid, signal.SIGINT)
+            await asyncio.to_thread(group.ranks[0].wait_for, Phase.DRAINING)
+            late = await client.ask("late", "Tell me")
+            assert isinstance(late.last, Failed)
+            assert late.last.code == "draining"
+            for name in ("running", "queued"):
+                reply = await client.reply(name)
+                assert isinstance(reply.last, Finished)
+                assert reply.last.completion_tokens == 150
+            codes = [await asyncio.to_thread(rank.exit_code) for rank in group.ranks]
+    assert codes == [ExitCode.OK, ExitCode.OK]
+    assert not Path(group.socket).exists()
+
+
+def test_an_idle_rank_ends_at_once_when_terminated_and_removes_a_stale_socket_at_its_start(
+    endless: Path,
+) -> None:
+    with short_directory() as directory:
+        (config,) = configs(endless, directory, 1)
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(config.socket)
+        rank = Rank(config, directory)
+        try:
+            rank.wait_for(Phase.READY)
+            os.kill(rank.process.pid, signal.SIGTERM)
+            assert rank.exit_code(15) == ExitCode.OK
+        finally:
+            rank.end()
+
+
+def test_a_rank_whose_shim_is_gone_ends_as_an_orphan(endless: Path) -> None:
+    with running(endless, 2) as group:
+        rank = group.ready().ranks[1]
+        assert rank.process.stdin is not None
+        rank.process.stdin.close()
+        assert rank.exit_code(15) == ExitCode.ORPHANED
+        assert group.ranks[0].exit_code(15) == ExitCode.PEER_LOST
+
+
+def test_a_rank_alone_gives_up_waiting_and_one_that_is_terminated_before_that_ends_at_once(
+    endless: Path,
+) -> None:
+    with short_directory() as directory:
+        first, second = configs(endless, directory, 2, rendezvous_seconds=2.0)
+        waiting = Rank(second, directory)
+        patient = Rank(dataclasses.replace(first, rendezvous_seconds=60.0), directory)
+        busy = Rank(dataclasses.replace(first, control=first.control), directory)
+        try:
+            assert waiting.exit_code() == ExitCode.RENDEZVOUS or waiting.exit_code() == ExitCode.PEER_LOST
+            assert ExitCode.PORT_IN_USE in (patient.process.poll(), busy.exit_code())
+            patient.wait_for(Phase.RENDEZVOUS)
+            os.kill(patient.process.pid, signal.SIGTERM)
+            assert patient.exit_code(10) == ExitCode.OK
+        finally:
+            for rank in (waiting, patient, busy):
+                rank.end()
+
+
+@pytest.mark.parametrize("closing", [True, False], ids=["dies", "hangs"])
+def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_waiting_for_ever(
+    endless: Path, closing: bool
+) -> None:
+    with short_directory() as directory:
+        first, _ = configs(endless, directory, 2, rendezvous_seconds=5.0)
+        rank = Rank(first, directory)
+        try:
+            with call(first.control) as peer:
+                peer.sendall(join_of(first, endless))
+                assert receive(peer) == {"type": "joined", "problem": ""}
+                time.sleep(1.0)
+                if closing:
+                    peer.close()
+                code = rank.exit_code(20)
+            assert code == (ExitCode.PEER_LOST if closing else ExitCode.RENDEZVOUS)
+        finally:
+            rank.end()
+
+
+def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> None:
+    with short_directory() as directory:
+        first, _ = configs(endless, directory, 2)
+        rank = Rank(first, directory)
+        try:
+            with call(first.control) as peer:
+                peer.sendall(join_of(first, endless, mlx_lm="0.1"))
+                answer = receive(peer)
+            assert answer is not None
+            assert "mlx-lm version" in answer["problem"]
+            assert rank.exit_code() == ExitCode.RENDEZVOUS
+            assert "mlx-lm version" in rank.last.detail
+        finally:
+            rank.end()
+
+
+def test_a_configuration_that_contradicts_itself_is_refused(endless: Path) -> None:
+    with running(endless, 1, backend="jaccl", size=2) as group:
+        assert group.ranks[0].exit_code() == ExitCode.CONFIG
+        assert "1 addresses for 2 ranks" in group.ranks[0].last.detail

@@ -1,0 +1,59 @@
+"""The agent as one file."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from reconciler.transport.bundle import build_bundle, write_bundle
+
+
+def test_the_same_sources_give_the_same_bytes() -> None:
+    assert build_bundle() == build_bundle()
+
+
+def test_the_file_holds_agent_and_wire_and_nothing_else() -> None:
+    content, _ = build_bundle()
+
+    names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+
+    assert names == sorted(names)
+    assert {
+        "__main__.py",
+        "reconciler/__init__.py",
+        "reconciler/agent/entry.py",
+        "reconciler/wire/node.py",
+    } <= set(names)
+    assert {Path(name).parent.as_posix() for name in names} == {
+        ".",
+        "reconciler",
+        "reconciler/agent",
+        "reconciler/wire",
+    }
+
+
+def test_the_file_is_written_once_and_its_name_says_what_is_in_it(tmp_path: Path) -> None:
+    path = write_bundle(tmp_path / "agents")
+    written = path.stat().st_mtime_ns
+
+    assert path.name == f"agent-{build_bundle()[1]}.pyz"
+    assert path.read_bytes() == build_bundle()[0]
+    assert write_bundle(tmp_path / "agents") == path
+    assert path.stat().st_mtime_ns == written
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_file_runs_without_the_project(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-I", "-S", str(write_bundle(tmp_path)), "serve", "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert "be the agent" in shown.stdout or "--run-directory" in shown.stdout

@@ -1,0 +1,100 @@
+"""Nodes on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Unreachable
+from reconciler.wire.node import Shutdown
+from tests.agent.bench import Bench, alive, ask, gone, observe, ps
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    """A node of its own for one test."""
+    made = Bench.make()
+    yield made
+    await made.close()
+
+
+async def test_an_agent_that_runs_is_left_as_it_is(bench: Bench) -> None:
+    first = await observe(await bench.agent())
+
+    second = await observe(await bench.agent())
+
+    assert first.agent_id == second.agent_id
+
+
+async def test_an_agent_belongs_to_nobody_and_has_its_own_session(bench: Bench) -> None:
+    await bench.agent()
+    pid = bench.agent_pid()
+
+    assert os.getsid(pid) == pid
+    assert int(ps(pid, "ppid")) != os.getpid()
+
+
+async def test_an_agent_that_cannot_start_says_why(bench: Bench) -> None:
+    bench.home.joinpath("node").write_text("a file is in the way")
+
+    with pytest.raises(Unreachable, match=r"the agent of bench did not start: agent: .*File exists"):
+        await bench.node().start_agent()
+
+
+async def test_an_interpreter_that_is_missing_is_named(bench: Bench) -> None:
+    node = dataclasses.replace(bench.node(), agent_python=Path("/no/such/python"))
+
+    with pytest.raises(Unreachable, match=r"cannot be started.*/no/such/python"):
+        await node.start_agent()
+
+
+async def test_an_interpreter_that_does_nothing_is_given_up_on_and_ended(bench: Bench) -> None:
+    idle = bench.home / "idle"
+    idle.write_text(f"#!/bin/sh\necho $$ > {bench.home}/pid\nexec sleep 600\n")
+    idle.chmod(0o700)
+    node = dataclasses.replace(bench.node(), agent_python=idle, start_seconds=1.0)
+
+    with pytest.raises(Unreachable, match="did not start: not serving after 1 s"):
+        await node.start_agent()
+
+    await gone(int((bench.home / "pid").read_text()))
+
+
+async def test_a_node_without_an_agent_does_not_answer(bench: Bench) -> None:
+    with pytest.raises(Unreachable, match="the agent of bench does not answer at "):
+        await bench.node().dial()
+
+
+async def test_a_directory_too_deep_for_sockets_is_known_before_anything_is_started(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="choose a shorter RECONCILER_HOME"):
+        dataclasses.replace(bench.node(), run_directory=bench.home / ("d" * 100))
+
+
+async def test_several_nodes_of_one_machine_share_its_memory_and_nothing_else(bench: Bench) -> None:
+    other = dataclasses.replace(bench.node(), name="other", directory=bench.home / "other")
+    first = await observe(await bench.agent())
+    await other.start_agent()
+    link = await other.dial()
+    second = await observe(link)
+
+    assert first.host_id == second.host_id
+    assert first.agent_id != second.agent_id
+    pid = int((other.directory / "agent.lock").read_text())
+    await ask(link, Shutdown(1))
+    await link.closed.wait()
+    await link.close()
+    await gone(pid)
+    assert alive(bench.agent_pid())
+
+
+async def test_changes_end_with_the_connection(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.kill_agent()
+
+    assert [sequence async for sequence in link.changes()] == []
+    with pytest.raises(Unreachable):
+        await observe(link)
