@@ -13,6 +13,9 @@ import click
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
+USAGE_STATUS = 2
+INTERRUPTED_STATUS = 130
+
 COMMANDS = {
     "up": "up",
     "init": "write",
@@ -59,12 +62,39 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(f"reconciler.cli.{module}"), cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ReconcilerError, OSError) as error:
+            if isinstance(error, BrokenPipeError):  # click's, who ends in silence for a reader that is gone
+                raise
+            raise Failed(error, ctx.invoked_subcommand) from error
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             known = [name for name in COMMANDS if name not in ("controller", "gateway")]
             raise click.UsageError(f'unknown command "{args[0]}"{nearest(args[0], known)}') from error
+
+
+class Failed(click.ClickException):
+    """A command that could not do what it was asked."""
+
+    def __init__(self, cause: ReconcilerError | OSError, command: str | None) -> None:
+        super().__init__(_sentence(cause))
+        self.problems = cause.problems if isinstance(cause, InvalidManifests) else ()
+        # As kubectl has it: an error of `diff` is not to be taken for a difference.
+        self.exit_code = 2 if command == "diff" else 1
+
+
+def _sentence(cause: ReconcilerError | OSError) -> str:
+    if isinstance(cause, InvalidManifests):
+        count = len(cause.problems)
+        return f"{count} problem{'' if count == 1 else 's'} in the manifests, listed above; nothing was changed"
+    if isinstance(cause, OSError) and cause.filename is not None:
+        return f"{os.fsdecode(cause.filename)}: {cause.strerror}"
+    return str(cause)
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -104,28 +134,18 @@ def run() -> None:
         status = reconciler.main(prog_name="reconciler", standalone_mode=False)
     except click.UsageError as error:
         fail(error.format_message(), error.ctx)
-        sys.exit(2)
-    except click.ClickException as error:
-        fail(error.format_message())
-        sys.exit(1)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except InvalidManifests as error:
+        sys.exit(USAGE_STATUS)
+    except Failed as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
-        sys.exit(_error_status())
-    except ReconcilerError as error:
-        fail(str(error))
-        sys.exit(_error_status())
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        fail(error.message)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        fail(error.format_message())
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(INTERRUPTED_STATUS)
     sys.exit(status if isinstance(status, int) else 0)
-
-
-def _error_status() -> int:
-    """As kubectl has it: an error of `diff` is not to be taken for a difference."""
-    return 2 if "diff" in sys.argv[1:4] else 1
 
 
 def fail(text: str, context: click.Context | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def load_paths(paths: tuple[str, ...]) -> tuple[Any, ...]:
     from reconciler.source.documents import load
     from reconciler.source.files import read_paths
 
-    documents = load(read_paths(paths, lambda: click.get_binary_stream("stdin").read()))
+    documents = load(read_paths(paths, lambda: sys.stdin.buffer.read()))
     if not documents:
         raise Invalid(f"no manifests in {', '.join(paths)}")
     return documents

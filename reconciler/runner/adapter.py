@@ -220,7 +220,7 @@ class Tokenizer:
         return [int(token) for token in self._encoding.encode(text)]
 
     def detokenizer(self) -> Detokenizer:
-        return Detokenizer(self._decoding.detokenizer, self._silent)
+        return Detokenizer(self._decoding.detokenizer, self._silent, len(self._decoding))
 
     def markup(self, prompt: Sequence[int]) -> Scanner:
         """Splits an answer to ``prompt`` into ``normal``, ``reasoning`` and ``tool``."""
@@ -254,22 +254,29 @@ class Tokenizer:
 
 
 class Detokenizer:
-    """Token ids of one answer to text, piece by piece. Special tokens have no text."""
+    """Token ids of one answer to text, piece by piece.
 
-    def __init__(self, wrapped: Any, silent: set[int]) -> None:
+    Special tokens have no text, nor have ids beyond the tokenizer's, with which some models fill up.
+    """
+
+    def __init__(self, wrapped: Any, silent: set[int], length: int) -> None:
         self._wrapped = wrapped
         self._silent = silent
+        self._length = length
 
     def text(self, token: int) -> str:
         """What this token completes; empty within a character."""
-        if token in self._silent:
+        if token in self._silent or token >= self._length:
             return ""
         self._wrapped.add_token(token)
         return str(self._wrapped.last_segment)
 
     def rest(self) -> str:
         """What was held back at the end of the answer."""
-        self._wrapped.finalize()
+        try:
+            self._wrapped.finalize()
+        except LookupError:
+            return ""  # the last bytes are no text at all
         return str(self._wrapped.last_segment)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
@@ -14,8 +15,13 @@ from .ending import RankEnd
 from .progress import ProgressPipe
 
 
-def follow_steps(orders: SimpleQueue[dict[str, Any]], batch: Batch, progress: ProgressPipe) -> str:
-    """Do as rank 0 says until it says ``Leave``; returns the reason it gave. Raises ``RankEnd``."""
+def follow_steps(
+    orders: SimpleQueue[dict[str, Any]], batch: Batch, progress: ProgressPipe, ready: Callable[[], None]
+) -> str:
+    """Do as rank 0 says until it says ``Leave``; returns the reason it gave. Raises ``RankEnd``.
+
+    ``ready`` is called once, when the first completion of the group is over.
+    """
     while True:
         order = _decoded(orders.get())
         if isinstance(order, Leave):
@@ -24,7 +30,7 @@ def follow_steps(orders: SimpleQueue[dict[str, Any]], batch: Batch, progress: Pr
         batch.run(order)
         progress.demand(batch.live)
         if progress.phase == Phase.WARM and not batch.live:
-            progress.enter(Phase.READY)  # the first completion is over
+            ready()
 
 
 def _decoded(frame: dict[str, Any]) -> Step | Leave:

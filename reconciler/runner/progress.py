@@ -14,7 +14,6 @@ from reconciler.wire.launch import Phase, Progress
 INTERVAL_SECONDS = 0.1
 """At most this often while working; changes of phase come at once."""
 DETAIL_CHARACTERS_MAX = 800
-"""Keeps a line below ``PIPE_BUF`` (4,096 bytes on Linux, 512 at least): it is written whole or not at all."""
 
 
 class ProgressPipe:
@@ -27,6 +26,7 @@ class ProgressPipe:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._now = Progress(phase=Phase.STARTING)
+        self._unsent = b""
         self._changed = threading.Event()
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
@@ -79,10 +79,15 @@ class ProgressPipe:
             return
         with self._lock:
             self._changed.clear()
-            line = json.dumps(to_wire(self._now), separators=(",", ":")) + "\n"
+            begun = bool(self._unsent)
+            line = self._unsent or (json.dumps(to_wire(self._now), separators=(",", ":")) + "\n").encode()
             try:
-                os.write(self._descriptor, line.encode())
+                written = os.write(self._descriptor, line)
             except BlockingIOError:
-                self._changed.set()  # a full pipe: the writing thread tries again after the interval
+                written = 0
             except OSError:
-                pass  # the shim is gone: the watch ends this rank
+                return  # the shim is gone: the watch ends this rank
+            # A full pipe takes part of a line: the rest of it comes first when there is room again.
+            self._unsent = line[written:] if begun or written else b""
+            if begun or written < len(line):
+                self._changed.set()

@@ -156,8 +156,13 @@ def _follow(
 ) -> RankEnd:
     from .follower import follow_steps
 
-    watch.ready(lambda: None)
-    reason = follow_steps(orders, _batch(config, loaded, group, progress), progress)
+    batch = _batch(config, loaded, group, progress)
+
+    def ready() -> None:
+        watch.ready(lambda: None)  # rank 0 decides when the group has nothing left to do
+        progress.enter(Phase.READY)
+
+    reason = follow_steps(orders, batch, progress, ready)
     watch.stand_down()
     return RankEnd(ExitCode.OK, f"left the group: {reason}")
 

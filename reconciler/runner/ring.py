@@ -107,7 +107,8 @@ def _environment(config: RankConfig) -> Iterator[None]:
 @contextlib.contextmanager
 def _interrupted(descriptors: Sequence[int], seconds: float) -> Iterator[None]:
     """Signals that Python handles make a blocking ``accept`` fail (``EINTR``), and so end the wait."""
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGIO, signal.SIGALRM)}
+    for number in (signal.SIGIO, signal.SIGALRM):
+        signal.signal(number, lambda *_: None)
     flags = {descriptor: fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in descriptors}
     try:
         for descriptor, flag in flags.items():
@@ -119,5 +120,5 @@ def _interrupted(descriptors: Sequence[int], seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for descriptor, flag in flags.items():
             fcntl.fcntl(descriptor, fcntl.F_SETFL, flag)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in (signal.SIGIO, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)

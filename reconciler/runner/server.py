@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import os
 import socket
 import stat
@@ -14,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from reconciler.wire import SPOKEN
-from reconciler.wire.codec import Hello, Refused, WireError, agree, decode, to_wire
+from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import RANK_HEARS, Accepted, Cancel, Failed, Generate
 from reconciler.wire.launch import ExitCode
 
-from .adapter import Loaded
+from .adapter import FOREIGN_ERRORS, Loaded
 from .ending import RankEnd
 from .inbox import Inbox, Ticket
 from .leader import is_last
@@ -34,6 +35,8 @@ _REASONS = {
     "overloaded": "too many requests are waiting here; try again later",
     "draining": "this rank is being stopped; ask another",
 }
+
+log = logging.getLogger("reconciler.runner")
 
 
 class Server:
@@ -95,7 +98,7 @@ class Server:
             while (frame := await read(reader)) is not None:
                 self._hear(connection, frame)
         except WireError as error:
-            connection.send([Refused("Malformed", str(error))])
+            log.warning("dropped a client that does not keep to the protocol: %s", error)
         except (OSError, TimeoutError):
             pass  # the peer is gone or silent, and its requests with it
         finally:
@@ -127,7 +130,7 @@ class Server:
         if refusal:
             connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
             return
-        connection.requests[wish.request] = None
+        connection.requests[wish.request] = wish
         reading = self._loop.run_in_executor(
             self._tokenizing,
             read_prompt,
@@ -141,14 +144,18 @@ class Server:
     def _opened(self, connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> None:
         try:
             prompt = reading.result()
-        except (Unanswerable, asyncio.CancelledError) as error:
+        except asyncio.CancelledError:
             self._inbox.close()
-            if isinstance(error, Unanswerable):
-                connection.send([Failed(wish.request, error.code, error.text, error.parameter)])
             return
-        if wish.request not in connection.requests:  # cancelled, or gone, in the meantime
+        except Unanswerable as error:
+            self._refuse(connection, wish, Failed(wish.request, error.code, error.text, error.parameter))
+            return
+        except FOREIGN_ERRORS as error:
+            log.exception("reading a request failed")
+            self._refuse(connection, wish, Failed(wish.request, "internal", f"cannot read it: {error}"))
+            return
+        if connection.requests.get(wish.request) is not wish:  # cancelled in the meantime
             self._inbox.close()
-            connection.send(prompt.answer.finish("cancelled"))
             return
         connection.send([Accepted(wish.request, prompt.tokens)])
         if prompt.answer.stopped or not prompt.tokens_max:
@@ -166,13 +173,18 @@ class Server:
         connection.requests[wish.request] = ticket
         self._inbox.put(ticket)
 
+    def _refuse(self, connection: _Connection, wish: Generate, failed: Failed) -> None:
+        self._inbox.close()
+        if connection.requests.get(wish.request) is wish:
+            connection.send([failed])
+
 
 @dataclasses.dataclass(eq=False)
 class _Connection:
-    """One client. ``requests`` are open; None while one is being tokenized."""
+    """One client. ``requests`` are open; the wish itself while it is being tokenized."""
 
     writer: asyncio.StreamWriter
-    requests: dict[str, Ticket | None] = dataclasses.field(default_factory=dict)
+    requests: dict[str, Ticket | Generate] = dataclasses.field(default_factory=dict)
 
     def send(self, events: Sequence[object]) -> None:
         """Write some events in one go, or drop the connection when its reader is too far behind."""
@@ -193,13 +205,14 @@ class _Connection:
     def cancel(self, request: str) -> Ticket | None:
         """The ticket to cancel, if the request has got so far; it is not heard of again otherwise."""
         ticket = self.requests.get(request)
-        if ticket is None:
-            self.requests.pop(request, None)
-        return ticket
+        if isinstance(ticket, Ticket):
+            return ticket
+        self.requests.pop(request, None)
+        return None
 
     def forget(self) -> list[Ticket]:
         """All open requests, which nobody waits for any more."""
-        tickets = [ticket for ticket in self.requests.values() if ticket is not None]
+        tickets = [ticket for ticket in self.requests.values() if isinstance(ticket, Ticket)]
         self.requests.clear()
         return tickets
 

@@ -37,6 +37,7 @@ class Watch(threading.Thread):
         self._progress = progress
         self._on_terminate: Callable[[], None] | None = None
         self._over = False
+        self._terminated = False
         self._poll = select.poll()
         self._shim: int | None = None
         self._peers: dict[int, _Peer] = {}
@@ -92,6 +93,7 @@ class Watch(threading.Thread):
     def _signals(self, numbers: bytes) -> None:
         if signal.SIGTERM not in numbers or self._over:
             return
+        self._terminated = True
         if self._on_terminate is None:
             self._end(RankEnd(ExitCode.OK, "stopped before it was ready"))
         else:
@@ -117,6 +119,9 @@ class Watch(threading.Thread):
     def _end(self, ending: RankEnd) -> None:
         if self._over or self.ending is not None:
             return
+        if self._terminated and ending.code == ExitCode.PEER_LOST:
+            # All ranks of a group are stopped together; one of them is always the first to be gone.
+            ending = RankEnd(ExitCode.OK, f"stopped as asked: {ending.sentence}")
         self.ending = ending
         self._progress.say(ending.sentence)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)

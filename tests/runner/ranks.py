@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,12 @@ class Rank:
         while not any(report.phase == phase for report in self.reports):
             assert self.process.poll() is None, f"rank ended: {self.text()}"
             assert time.monotonic() < deadline, f"no {phase} in {seconds} s: {self.text()}"
+            time.sleep(0.02)
+
+    def wait_until(self, holds: Callable[[Progress], bool], seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds(self.last):
+            assert time.monotonic() < deadline, f"still {self.last} after {seconds} s"
             time.sleep(0.02)
 
     def exit_code(self, seconds: float = 30.0) -> int:
@@ -162,7 +168,7 @@ def running(model: Path, size: int, **changes: Any) -> Iterator[Group]:
     with short_directory() as directory:
         ranks: list[Rank] = []
         try:
-            ranks += [Rank(config, directory) for config in configs(model, directory, size, **changes)]
+            ranks.extend(Rank(config, directory) for config in configs(model, directory, size, **changes))
             yield Group(ranks, ranks[0].config.socket)
         finally:
             for rank in ranks:
@@ -235,6 +241,13 @@ class Client:
             events.append(event)
             if isinstance(event, (Finished, Failed)):
                 return Reply(events)
+
+    async def closed(self, request: str) -> bool:
+        """Whether the connection ends before the request does."""
+        while True:
+            event = await self.next(request)
+            if event is None or isinstance(event, (Finished, Failed)):
+                return event is None
 
     async def ask(self, request: str, text: str, **fields: Any) -> Reply:
         """Ask one question and wait for the whole answer."""

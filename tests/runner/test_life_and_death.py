@@ -130,31 +130,52 @@ def test_an_idle_rank_ends_at_once_when_terminated_and_removes_a_stale_socket_at
             rank.end()
 
 
-def test_a_rank_whose_shim_is_gone_ends_as_an_orphan(endless: Path) -> None:
+async def test_a_rank_whose_shim_is_gone_ends_as_an_orphan_even_inside_a_collective_that_never_ends(
+    endless: Path,
+) -> None:
     with running(endless, 2) as group:
-        rank = group.ready().ranks[1]
-        assert rank.process.stdin is not None
-        rank.process.stdin.close()
-        assert rank.exit_code(15) == ExitCode.ORPHANED
-        assert group.ranks[0].exit_code(15) == ExitCode.PEER_LOST
+        await asyncio.to_thread(group.ready)
+        leader, frozen = group.ranks
+        async with connected(group.socket) as client:
+            client.send(question("a", "Tell me", tokens_max=400))
+            while not isinstance(await client.next("a"), Delta):
+                pass
+            os.kill(frozen.process.pid, signal.SIGSTOP)
+            await asyncio.sleep(0.5)
+            assert leader.last.demand == 1
+            assert leader.process.stdin is not None
+            leader.process.stdin.close()
+            assert await asyncio.to_thread(leader.exit_code, 15) == ExitCode.ORPHANED
+            os.kill(frozen.process.pid, signal.SIGCONT)
+            assert await asyncio.to_thread(frozen.exit_code, 15) == ExitCode.PEER_LOST
 
 
-def test_a_rank_alone_gives_up_waiting_and_one_that_is_terminated_before_that_ends_at_once(
+def test_a_follower_gives_up_when_nobody_welcomes_it(endless: Path) -> None:
+    with short_directory() as directory:
+        _, second = configs(endless, directory, 2, rendezvous_seconds=1.0)
+        rank = Rank(second, directory)
+        try:
+            assert rank.exit_code() == ExitCode.RENDEZVOUS
+            assert "did not welcome" in rank.last.detail
+        finally:
+            rank.end()
+
+
+def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready_ends_at_once(
     endless: Path,
 ) -> None:
     with short_directory() as directory:
-        first, second = configs(endless, directory, 2, rendezvous_seconds=2.0)
-        waiting = Rank(second, directory)
-        patient = Rank(dataclasses.replace(first, rendezvous_seconds=60.0), directory)
-        busy = Rank(dataclasses.replace(first, control=first.control), directory)
+        first, _ = configs(endless, directory, 2)
+        waiting = Rank(first, directory)
+        late: Rank | None = None
         try:
-            assert waiting.exit_code() == ExitCode.RENDEZVOUS or waiting.exit_code() == ExitCode.PEER_LOST
-            assert ExitCode.PORT_IN_USE in (patient.process.poll(), busy.exit_code())
-            patient.wait_for(Phase.RENDEZVOUS)
-            os.kill(patient.process.pid, signal.SIGTERM)
-            assert patient.exit_code(10) == ExitCode.OK
+            call(first.control).close()
+            late = Rank(first, directory)
+            assert late.exit_code() == ExitCode.PORT_IN_USE
+            os.kill(waiting.process.pid, signal.SIGTERM)
+            assert waiting.exit_code(15) == ExitCode.OK
         finally:
-            for rank in (waiting, patient, busy):
+            for rank in filter(None, (waiting, late)):
                 rank.end()
 
 
@@ -195,6 +216,6 @@ def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> No
 
 
 def test_a_configuration_that_contradicts_itself_is_refused(endless: Path) -> None:
-    with running(endless, 1, backend="jaccl", size=2) as group:
+    with running(endless, 1, batch_max=0) as group:
         assert group.ranks[0].exit_code() == ExitCode.CONFIG
-        assert "1 addresses for 2 ranks" in group.ranks[0].last.detail
+        assert "batch_max is 0, the least is 1" in group.ranks[0].last.detail
