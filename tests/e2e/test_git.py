@@ -73,7 +73,7 @@ def test_a_push_with_a_mistake_is_refused_and_shown_where(tiny: Cluster, clone: 
     lines = file.read_text().replace("parallelism:", "paralellism:").replace("replicas: 1", "replicas: one")
     file.write_text(lines)
     name = file.relative_to(clone)
-    place = {word: number for number, line in enumerate(lines.splitlines(), 1) for word in line.split()}
+    place = {line.strip(): number for number, line in enumerate(lines.splitlines(), 1)}
     git(clone, "commit", "-qam", "Mistype")
     pushed = git(clone, "push", check=False)
     assert pushed.returncode != 0
@@ -81,7 +81,7 @@ def test_a_push_with_a_mistake_is_refused_and_shown_where(tiny: Cluster, clone: 
         f'{name}:{place["paralellism:"]}:3: spec.paralellism: unknown field, did you mean "parallelism"?'
         in pushed.stderr
     )
-    assert f"{name}:{place['one']}:13: spec.replicas: expected a whole number" in pushed.stderr
+    assert f"{name}:{place['replicas: one']}:13: spec.replicas: expected a whole number" in pushed.stderr
     assert tiny.run("get", "modeldeployments", "-o", "json").stdout == before
 
 

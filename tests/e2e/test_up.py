@@ -1,0 +1,99 @@
+"""`reconciler up` as a person uses it: once, from a watched folder, ended in each way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
+
+pytestmark = pytest.mark.e2e
+
+
+def test_once_answers_a_question_and_leaves_nothing_behind() -> None:
+    with cluster() as made:
+        command = [sys.executable, "-m", "reconciler", "--home", str(made.home), "up"]
+        command += ["-f", "manifests", "--models", "examples/models", "--any-port", "--once"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, cwd=ROOT, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert made.processes() == {}
+        lines = done.stdout.splitlines()
+        assert any(line.startswith("endpoint: http://127.0.0.1:") for line in lines)
+        answer = lines[lines.index("> What is reconciler?") + 1]
+        assert answer.endswith(".")
+        assert "reconciler" in answer
+        (table,) = [i for i, line in enumerate(lines) if line.split()[:3] == ["NAME", "MODEL", "READY"]]
+        assert lines[table + 1].split()[:3] == ["tiny", "tiny", "1/1"]
+        assert list(made.home.parent.iterdir()) == [made.home]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    gateway = (ROOT / "manifests" / "gateway.yaml").read_text()
+    (tmp_path / "cluster.yaml").write_text("---\n".join([node("node-a"), MODEL, gateway]))
+    (tmp_path / "tiny.yaml").write_text(deployment("tiny", 1))
+    return tmp_path
+
+
+def start(made: Cluster, folder: Path) -> None:
+    made.start("--watch", str(folder), "--models", "examples/models", "--any-port")
+    made.wait_settled()
+
+
+def test_sigterm_leaves_ranks_for_the_next_up_and_ctrl_c_ends_everything(folder: Path) -> None:
+    with cluster() as made:
+        start(made, folder)
+        before = [(row["pid"], row["epoch"]) for row in made.ranks()]
+        assert made.up is not None
+        made.up.send_signal(signal.SIGTERM)
+        made.up.wait(30)
+        assert {pid for pid, _ in before} <= made.processes().keys()
+        assert made.controller() == made.gateway() == []
+
+        start(made, folder)
+        assert [(row["pid"], row["epoch"]) for row in made.ranks()] == before
+        assert made.stop() == 0
+        assert made.processes() == {}
+
+
+def test_a_killed_up_takes_controller_and_gateway_with_it_and_no_rank(folder: Path) -> None:
+    with cluster() as made:
+        start(made, folder)
+        before = {row["pid"] for row in made.ranks()}
+        assert made.up is not None
+        os.kill(made.up.pid, signal.SIGKILL)
+        made.up.wait(10)
+        made.wait("controller and gateway to follow", lambda: not made.controller() + made.gateway(), 30)
+        assert before <= made.processes().keys()
+
+
+def test_a_watched_folder_is_followed_and_a_mistake_changes_nothing(folder: Path) -> None:
+    with cluster() as made:
+        start(made, folder)
+        before = {row["pid"] for row in made.ranks()}
+        file = folder / "tiny.yaml"
+        good = file.read_text()
+        file.write_text(good.replace("replicas: 1", "replicas: 2").replace("serving:", "servign:"))
+        made.wait("the mistake to be told", lambda: "RevisionRejected" in made.run("events").stdout, 30)
+        assert 'spec.servign: unknown field, did you mean "serving"?' in made.run("events").stdout
+        assert {row["pid"] for row in made.ranks()} == before
+        refused = made.run("apply", "-f", str(file), check=False)
+        assert refused.returncode == 1
+
+        file.write_text(good.replace("replicas: 1", "replicas: 0"))
+        made.wait("the replica to end", lambda: made.ranks() == [], 60)
+        made.wait_settled()
+
+
+def test_a_second_up_says_who_is_first(folder: Path) -> None:
+    with cluster() as made:
+        start(made, folder)
+        assert made.up is not None
+        second = made.run("up", "--watch", str(folder), check=False)
+        assert second.returncode == 1
+        assert f"(pid {made.up.pid})" in second.stderr
