@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ipaddress
 import re
 from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
 
 import orjson
 from starlette.applications import Starlette
@@ -19,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .dispatch import Run
 from .events import Answer
-from .faults import ClientGone, Fault, body_too_slow, internal, too_large
+from .faults import ClientGone, Fault, body_too_slow, foreign_page, internal, too_large
 from .openai_chat import KEEP_ALIVE, ChatReply, ChatStream, Heading, fault_body, fault_headers
 from .openai_request import ChatRequest, parse_chat
 from .pool import Pool
@@ -56,7 +58,7 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(_RequestIds, new_id=sources.new_id)],
+        middleware=[Middleware(_RequestIds, new_id=sources.new_id), Middleware(_NoForeignPages)],
         exception_handlers={HTTPException: _http_fault, Exception: _unexpected},
     )
     app.router.redirect_slashes = False
@@ -84,6 +86,35 @@ class _RequestIds:
             await send(message)
 
         await self._app(scope, receive, send_with_id)
+
+
+class _NoForeignPages:
+    """Refuse what a web page of another site has its visitor's browser send.
+
+    Browsers reach loopback addresses, also under names that a page's owner points there, and name the page's
+    site in ``Origin`` with every POST; other clients send none. Without keys this is all that stands between
+    a page and the models.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origin = Headers(scope=scope).get("origin") if scope["type"] == "http" else None
+        if origin is None or _is_loopback(urlsplit(origin).hostname):
+            await self._app(scope, receive, send)
+            return
+        fault = foreign_page(origin)
+        await _send_json(send, fault.status, fault_headers(fault), fault_body(fault))
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host is None:
+        return False
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

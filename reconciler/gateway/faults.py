@@ -53,6 +53,15 @@ def body_too_slow() -> Fault:
     return Fault(408, "invalid_request_error", "request_timeout", "the request's body did not arrive in time")
 
 
+def foreign_page(origin: str) -> Fault:
+    return Fault(
+        403,
+        "permission_error",
+        "foreign_origin",
+        f"requests from pages of {origin[:200]} are refused: this endpoint has no authentication",
+    )
+
+
 def model_not_found(model: str) -> Fault:
     return Fault(
         404,
