@@ -31,10 +31,14 @@ class Child:
     """Why the program could not be started; empty when it was."""
 
 
-def environment(own: Mapping[str, str], asked: Mapping[str, str]) -> Dict[str, str]:
-    """Exactly what the rank was asked to be given, on a base that any program needs."""
-    base = {name: own[name] for name in ("HOME", "PATH", "TMPDIR", "USER") if name in own}
-    return {**base, "LANG": "C", "LC_ALL": "C", **asked}
+def environment(own: Mapping[str, str], asked: Mapping[str, str], temporary: Path) -> Dict[str, str]:
+    """Exactly what the rank was asked to be given, on a base that any program needs.
+
+    ``temporary`` is the node's own folder for what programs leave lying about: MLX keeps what its CPU backend
+    compiles under ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp), for the next start to use.
+    """
+    base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}
+    return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **asked}
 
 
 def start(

@@ -94,7 +94,9 @@ class Shim:
 
     def _start(self) -> None:
         spec = self._directory.spec()
-        env = child.environment(os.environ, spec.env)
+        temporary = self._directory.path.parents[1] / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        env = child.environment(os.environ, spec.env, temporary)
         self._child = child.start(spec.argv, env, self._directory.path, self._at_gate)
         for descriptor, read in ((self._child.output, self._output), (self._child.progress, self._progress)):
             os.set_blocking(descriptor, False)

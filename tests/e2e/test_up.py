@@ -15,11 +15,17 @@ from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 pytestmark = pytest.mark.e2e
 
 
-def test_once_answers_a_question_and_leaves_nothing_behind() -> None:
+def test_once_answers_a_question_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with cluster() as made:
+        elsewhere = {name: str(tmp_path / name.lower()) for name in ("HOME", "TMPDIR")}
+        for folder in elsewhere.values():
+            Path(folder).mkdir()
         command = [sys.executable, "-m", "reconciler", "--home", str(made.home), "up"]
         command += ["-f", "manifests", "--models", "examples/models", "--any-port", "--once"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, cwd=ROOT, check=False)
+        environment = {**os.environ, **elsewhere}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=150, cwd=ROOT, env=environment, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         assert made.processes() == {}
         lines = done.stdout.splitlines()
@@ -30,6 +36,7 @@ def test_once_answers_a_question_and_leaves_nothing_behind() -> None:
         (table,) = [i for i, line in enumerate(lines) if line.split()[:3] == ["NAME", "MODEL", "READY"]]
         assert lines[table + 1].split()[:3] == ["tiny", "tiny", "1/1"]
         assert list(made.home.parent.iterdir()) == [made.home]
+        assert [str(path) for folder in elsewhere.values() for path in Path(folder).rglob("*")] == []
 
 
 @pytest.fixture
