@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from reconciler.wire.launch import CONFIG_VARIABLE, PROGRESS_VARIABLE
@@ -16,7 +17,16 @@ def main() -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_OFFLINE"] = "1"
     progress = os.environ.get(PROGRESS_VARIABLE, "")
-    return live(os.environ.get(CONFIG_VARIABLE, ""), int(progress) if progress.isdecimal() else None)
+    try:
+        return live(os.environ.get(CONFIG_VARIABLE, ""), int(progress) if progress.isdecimal() else None)
+    finally:
+        _ignore_signals()
+
+
+def _ignore_signals() -> None:
+    """The interpreter gives back default handlers while it ends: a late SIGTERM would look like a death."""
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

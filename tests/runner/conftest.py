@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.generate import stream_generate
-from mlx_lm.models.qwen3 import Model, ModelArgs
+from mlx_lm.models import qwen2, qwen3
 from mlx_lm.utils import load
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -31,30 +32,58 @@ TEMPLATE = """\
 {#- tool_call.name -#}
 """
 
-Reference = Callable[[list[int], int], list[int]]
-
 
 @pytest.fixture(scope="session")
 def tiny() -> Path:
     return TINY
 
 
-@pytest.fixture(scope="session")
-def reference() -> Reference:
-    """What ``mlx_lm`` generates greedily in this one process: ``(prompt, tokens_max) -> tokens``."""
-    model, tokenizer = load(str(TINY))[:2]
+@functools.cache
+def _loaded(path: Path) -> tuple[Any, Any]:
+    model, tokenizer = load(str(path))[:2]
+    return model, tokenizer
 
-    def generate(prompt: list[int], tokens_max: int) -> list[int]:
-        steps = stream_generate(model, tokenizer, prompt, max_tokens=tokens_max)
-        return [step.token for step in steps if step.token not in tokenizer.eos_token_ids]
 
-    return generate
+def greedy_tokens(model_path: Path, prompt: list[int], tokens_max: int) -> list[int]:
+    """What ``mlx_lm`` generates greedily in this one process."""
+    model, tokenizer = _loaded(model_path)
+    steps = stream_generate(model, tokenizer, prompt, max_tokens=tokens_max)
+    return [step.token for step in steps if step.token not in tokenizer.eos_token_ids]
 
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights and a byte-level tokenizer: it practically never says the end token."""
     directory = tmp_path_factory.mktemp("endless")
+    write_tokenizer(directory)
+    config = write_config(directory, "qwen3")
+    mx.random.seed(7)
+    weights = dict(tree_flatten(qwen3.Model(qwen3.ModelArgs.from_dict(config)).parameters()))
+    weights["model.embed_tokens.weight"][0] = 0
+    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return directory
+
+
+@pytest.fixture(scope="session")
+def layered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights of an architecture that can be a pipeline, in a file per half as a pipeline needs."""
+    directory = tmp_path_factory.mktemp("layered")
+    write_tokenizer(directory)
+    config = write_config(directory, "qwen2")
+    mx.random.seed(3)
+    weights = dict(tree_flatten(qwen2.Model(qwen2.ModelArgs.from_dict(config)).parameters()))
+    # Larger than at the start of a training: such a model does not say one token for ever.
+    weights = {name: weight * 4 if weight.ndim == 2 else weight for name, weight in weights.items()}
+    weights["model.embed_tokens.weight"][0] = 0
+    files = {name: f"model-0000{1 if 'layers.0' in name else 2}-of-00002.safetensors" for name in weights}
+    for file in set(files.values()):
+        part = {name: weight for name, weight in weights.items() if files[name] == file}
+        mx.save_safetensors(str(directory / file), part, metadata={"format": "mlx"})
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    return directory
+
+
+def write_tokenizer(directory: Path) -> None:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: index for index, token in enumerate(SPECIAL + alphabet)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
@@ -63,8 +92,18 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     tokenizer.add_tokens([AddedToken(token, special=False) for token in MARKERS])
     tokenizer.save(str(directory / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": SPECIAL[0],
+        "clean_up_tokenization_spaces": False,
+    }
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    (directory / "chat_template.jinja").write_text(TEMPLATE)
+
+
+def write_config(directory: Path, model_type: str) -> dict[str, Any]:
     config = {
-        "model_type": "qwen3",
+        "model_type": model_type,
         "hidden_size": 64,
         "num_hidden_layers": 2,
         "intermediate_size": 128,
@@ -78,19 +117,8 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tie_word_embeddings": True,
         "eos_token_id": 0,
     }
-    mx.random.seed(7)
-    weights = dict(tree_flatten(Model(ModelArgs.from_dict(config)).parameters()))
-    weights["model.embed_tokens.weight"][0] = 0
-    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
-    tokenizer_config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<|end|>",
-        "clean_up_tokenization_spaces": False,
-    }
     (directory / "config.json").write_text(json.dumps(config))
-    (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
-    (directory / "chat_template.jinja").write_text(TEMPLATE)
-    return directory
+    return config
 
 
 @pytest.fixture(scope="session")

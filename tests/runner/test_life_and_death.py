@@ -184,7 +184,7 @@ def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_wait
     endless: Path, closing: bool
 ) -> None:
     with short_directory() as directory:
-        first, _ = configs(endless, directory, 2, rendezvous_seconds=5.0)
+        first, _ = configs(endless, directory, 2, rendezvous_seconds=3.0)
         rank = Rank(first, directory)
         try:
             with call(first.control) as peer:
