@@ -41,8 +41,17 @@ def reconcile(parts: Parts) -> Plan:
     parts.collector.watch(*_watched(_desired(parts), remember(parts), parts.collector))
     parts.last = decide(parts)
     parts.executor.launch(parts.last.plan.steps)
-    parts.publisher.publish(parts.last)
+    if not _looking(parts.last.observed):
+        parts.publisher.publish(parts.last)
     return parts.last.plan
+
+
+def _looking(observed: Observed) -> bool:
+    """Whether some node has not been tried yet: what was published before stays true until it has been.
+
+    A controller that has just started would otherwise unroute groups that serve on.
+    """
+    return any(node.contact is Contact.UNKNOWN for node in observed.nodes.values())
 
 
 def decide(parts: Parts) -> Snapshots:

@@ -1,0 +1,153 @@
+"""Steps against a real agent and a real store: done, repeated, refused, failed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.execution import Executor, Tools
+from reconciler.inventory import Collector
+from reconciler.state import (
+    AllocateEpoch,
+    Cause,
+    DeploymentName,
+    ForgetRank,
+    GroupRecord,
+    NodeName,
+    Outcome,
+    ProveGroup,
+    ReplicaId,
+    StartAgent,
+    StartRank,
+    Step,
+    StopAgent,
+    StopRank,
+)
+from reconciler.store import Store
+from reconciler.transport.link import AgentLink
+from reconciler.wire.node import RankReport
+from tests.agent.bench import RANK, WAIT_SECONDS, Bench, program
+
+NODE = NodeName("bench")
+REPLICA = ReplicaId(DeploymentName("llama"), 0)
+GROUP = GroupRecord(REPLICA, 1, (NODE,), 21000, "secret", "wish", 1.0)
+
+
+class Bed:
+    """An executor with everything that it acts on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bench = Bench.make()
+        self.store = Store(folder / "store.db")
+        self.outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
+        self.collector = Collector(self._dial, time.time, lambda: None)
+        self.collector.watch(frozenset({NODE}), ())
+        self.tools = Tools(self.store, self.collector, self._start_agent, time.time, token=1)
+        self.executor = Executor(self.tools, self.outcomes.put_nowait)
+
+    async def _dial(self, name: NodeName) -> AgentLink:
+        return await self.bench.node().dial()
+
+    async def _start_agent(self, name: NodeName) -> None:
+        await self.bench.node().start_agent()
+
+    async def do(self, *steps: Step) -> list[Outcome]:
+        self.executor.launch(steps)
+        assert self.executor.in_flight == {step.subject for step in steps}
+        async with asyncio.timeout(WAIT_SECONDS):
+            done = [await self.outcomes.get() for _ in steps]
+        assert self.executor.in_flight == frozenset()
+        return done
+
+    async def rank(self, true: Callable[[RankReport], bool]) -> RankReport:
+        """The one rank of the node, once it is as expected."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                report = self.collector.nodes()[NODE].report
+                if report is not None and report.ranks and true(report.ranks[0]):
+                    return report.ranks[0]
+                await asyncio.sleep(0.05)
+
+    def start_rank(self, body: str) -> StartRank:
+        return StartRank(REPLICA, NODE, self.bench.spec(program(body)))
+
+    async def close(self) -> None:
+        await self.executor.close()
+        await self.collector.close()
+        await self.bench.close()
+        self.store.close()
+
+
+@pytest.fixture
+async def bed(tmp_path: Path) -> AsyncIterator[Bed]:
+    made = Bed(tmp_path)
+    yield made
+    await made.close()
+
+
+async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
+    steps: list[Step] = [
+        StartAgent(NODE),
+        AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"),
+        bed.start_rank("say('ready'); sleep()"),
+    ]
+    for step in steps:
+        (outcome,) = await bed.do(step)
+        assert outcome.problem == ""
+    assert bed.store.groups() == {REPLICA: GROUP}
+    write = bed.tools.writes[NODE]
+    assert write.link == 1
+    (again,) = await bed.do(steps[2])  # as after a crash right behind the step
+    assert again.done
+    assert bed.tools.writes[NODE].sequence >= write.sequence
+
+    (stopped,) = await bed.do(StopRank(REPLICA, NODE, RANK, 1.0, "test"))
+    assert stopped.done
+    assert bed.tools.stops[RANK] > time.time()
+    await bed.rank(lambda rank: rank.exit is not None)
+    (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
+    assert forgotten.done
+    assert RANK not in bed.tools.stops
+    assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
+
+
+async def test_a_step_that_fails_says_why_and_may_be_tried_again_later(bed: Bed) -> None:
+    step = bed.start_rank("sleep()")
+    for attempt in (1, 2):
+        (outcome,) = await bed.do(step)
+        assert outcome.problem == "no connection to the agent of bench"
+        failure = bed.executor.failures[step.key]
+        assert failure.attempts == attempt
+        assert failure.retry_at > time.time()
+    await bed.do(StartAgent(NODE))
+    (outcome,) = await bed.do(step)
+    assert outcome.done
+    assert step.key not in bed.executor.failures
+
+
+async def test_a_deposed_controller_changes_nothing(bed: Bed) -> None:
+    bed.tools.token = 7
+    await bed.do(StartAgent(NODE))
+    await bed.do(bed.start_rank("sleep()"))
+    bed.tools.token = 6
+    (outcome,) = await bed.do(StopRank(REPLICA, NODE, RANK, 1.0, "deposed"))
+    assert not outcome.done
+    assert (await bed.rank(lambda rank: rank.pid is not None)).exit is None
+
+
+async def test_an_epoch_that_is_not_new_is_not_allocated(bed: Bed) -> None:
+    step = AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new")
+    assert [o.done for o in await bed.do(step)] == [True]
+    (outcome,) = await bed.do(step)
+    assert "epoch 1 is not above 1" in outcome.problem
+
+
+async def test_a_group_that_does_not_answer_is_not_proven(bed: Bed) -> None:
+    await bed.do(AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"))
+    (outcome,) = await bed.do(ProveGroup(REPLICA, 1, NODE, str(bed.bench.home / "nobody.sock")))
+    assert "rank 0 broke off" in outcome.problem
+    assert bed.store.groups()[REPLICA].proven_at is None

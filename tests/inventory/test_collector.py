@@ -1,0 +1,99 @@
+"""The collector and a real agent: what is pushed is seen, what is gone is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from reconciler.errors import Unreachable
+from reconciler.inventory import Collector
+from reconciler.state import Contact, NodeName, NodeObservation
+from reconciler.transport.link import AgentLink
+from tests.agent.bench import RANK, WAIT_SECONDS, Bench
+
+NODE = NodeName("bench")
+
+
+class Watched:
+    """One node under watch."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.news = asyncio.Event()
+        self.collector = Collector(self._dial, time.time, self.news.set)
+        self.collector.watch(frozenset({NODE}), ("tiny",))
+
+    async def _dial(self, name: NodeName) -> AgentLink:
+        return await self.bench.node().dial()
+
+    def seen(self) -> NodeObservation:
+        return self.collector.nodes()[NODE]
+
+    async def until(self, true: Callable[[NodeObservation], object]) -> NodeObservation:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not true(self.seen()):
+                self.news.clear()
+                await self.news.wait()
+        return self.seen()
+
+
+@pytest.fixture
+async def watched() -> AsyncIterator[Watched]:
+    bench = Bench.make()
+    made = Watched(bench)
+    yield made
+    await made.collector.close()
+    await bench.close()
+
+
+async def test_a_node_without_an_agent_is_down_with_the_reason(watched: Watched) -> None:
+    seen = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
+    assert "does not answer" in seen.problem
+    with pytest.raises(Unreachable):
+        watched.collector.link(NODE)
+
+
+async def test_an_agent_that_was_started_is_seen_at_once_when_it_is_looked_for(watched: Watched) -> None:
+    await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
+    await watched.bench.node().start_agent()
+    await watched.collector.reach(NODE)
+    seen = watched.seen()
+    assert seen.contact is Contact.REACHED
+    assert seen.link == 1
+    model = seen.model("tiny")
+    assert model is not None
+    assert not model.present
+
+
+async def test_the_end_of_a_rank_is_seen_without_asking(watched: Watched) -> None:
+    link = await watched.bench.agent()
+    await watched.until(lambda node: node.report is not None)
+    await watched.bench.start(link, "sys.exit(3)")
+    seen = await watched.until(lambda node: node.report and any(rank.exit for rank in node.report.ranks))
+    assert seen.report is not None
+    (rank,) = seen.report.ranks
+    assert rank.id == RANK
+    assert rank.exit is not None
+    assert rank.exit.code == 3
+
+
+async def test_a_lost_agent_leaves_its_last_report_and_its_successor_has_a_new_link(watched: Watched) -> None:
+    await watched.bench.agent()
+    before = await watched.until(lambda node: node.contact is Contact.REACHED)
+    await watched.bench.kill_agent()
+    lost = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
+    assert lost.report == before.report
+    await watched.bench.node().start_agent()
+    again = await watched.until(lambda node: node.contact is Contact.REACHED)
+    assert again.link == before.link + 1
+    assert again.report is not None
+    assert lost.report is not None
+    assert again.report.agent_id != lost.report.agent_id
+
+
+async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
+    watched.collector.watch(frozenset(), ())
+    assert watched.collector.nodes() == {}
