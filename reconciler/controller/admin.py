@@ -49,7 +49,9 @@ class Admin:
         try:
             await server.start()
         except (OSError, ValueError) as error:
-            raise Invalid(f"{path}: cannot listen there: {error}; choose a shorter RECONCILER_HOME") from error
+            raise Invalid(
+                f"{path}: cannot listen there: {error}; choose a shorter RECONCILER_HOME"
+            ) from error
         return server
 
     async def _answer(self, message: Any) -> Answer:

@@ -117,10 +117,10 @@ def test_generations_grow_with_the_spec_and_are_observed(controller: Controller)
     file.write_text(file.read_text().replace("replicas: 1", "replicas: 2"))
     controller.ask(Look("source"))
 
-    def second() -> bool:
+    def second() -> Any:
         (item,) = controller.ask(Get("ModelDeployment", "tiny"))["items"]
         generation: int = item["metadata"]["generation"]
-        return generation == 2 == item["status"]["observedGeneration"]
+        return generation == 2 and item["status"]["observedGeneration"] == generation
 
     controller.wait(second)
     assert len(controller.ask(Get("ModelDeployment"))["items"]) == 1

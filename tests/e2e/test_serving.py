@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import openai
 import pytest
 
 from .cluster import Cluster
 
-QUESTION = {"role": "user", "content": "What is reconciler?"}
+QUESTION: Any = {"role": "user", "content": "What is reconciler?"}
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +25,7 @@ def test_models_are_listed(tiny: Cluster) -> None:
 
 def test_a_question_is_answered_in_a_whole_sentence(tiny: Cluster) -> None:
     with client(tiny) as sdk:
-        answer = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)  # type: ignore[list-item]
+        answer = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)
     choice = answer.choices[0]
     assert choice.finish_reason == "stop"
     assert choice.message.content is not None
@@ -36,10 +38,10 @@ def test_a_question_is_answered_in_a_whole_sentence(tiny: Cluster) -> None:
 
 def test_a_stream_says_the_same_and_ends_with_usage(tiny: Cluster) -> None:
     with client(tiny) as sdk:
-        whole = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)  # type: ignore[list-item]
+        whole = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)
         stream = sdk.chat.completions.create(
             model="tiny",
-            messages=[QUESTION],  # type: ignore[list-item]
+            messages=[QUESTION],
             temperature=0,
             stream=True,
             stream_options={"include_usage": True},
@@ -52,7 +54,7 @@ def test_a_stream_says_the_same_and_ends_with_usage(tiny: Cluster) -> None:
 
 
 def test_a_tool_is_called_with_the_argument_of_the_question(tiny: Cluster) -> None:
-    tool = {
+    tool: Any = {
         "type": "function",
         "function": {
             "name": "reboot_node",
@@ -68,7 +70,7 @@ def test_a_tool_is_called_with_the_argument_of_the_question(tiny: Cluster) -> No
         answer = sdk.chat.completions.create(
             model="tiny",
             messages=[{"role": "user", "content": "Please reboot node studio-7."}],
-            tools=[tool],  # type: ignore[list-item]
+            tools=[tool],
             temperature=0,
         )
     choice = answer.choices[0]
@@ -82,7 +84,7 @@ def test_a_tool_is_called_with_the_argument_of_the_question(tiny: Cluster) -> No
 def test_errors_are_the_sdk_s_own(tiny: Cluster) -> None:
     with client(tiny) as sdk:
         with pytest.raises(openai.NotFoundError) as missing:
-            sdk.chat.completions.create(model="gpt-9", messages=[QUESTION])  # type: ignore[list-item]
+            sdk.chat.completions.create(model="gpt-9", messages=[QUESTION])
         assert missing.value.code == "model_not_found"
         with pytest.raises(openai.BadRequestError) as malformed:
             sdk.chat.completions.create(model="tiny", messages=[], temperature=9)

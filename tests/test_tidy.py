@@ -1,0 +1,234 @@
+"""House rules that neither ruff, mypy nor import-linter can check, checked on the sources themselves."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 400
+JUNK_DRAWERS = {
+    "api",
+    "common",
+    "data",
+    "handle",
+    "helper",
+    "helpers",
+    "info",
+    "manager",
+    "misc",
+    "models",
+    "utils",
+}
+"""Names under which anything could be put. What a thing is for names it better."""
+BROAD_EXCEPTS = {"reconciler/controller/loop.py": 1}
+"""The loop survives a pass that fails; everywhere else an error is expected by its name or is a fault."""
+PURE_ROOMS = ("planning", "state", "resources", "status.py")
+
+PRODUCT = sorted((ROOT / "reconciler").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def at(path: Path, node: ast.stmt | ast.expr | ast.excepthandler) -> str:
+    return f"{name_of(path)}:{node.lineno}"
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(PRODUCT) > 50
+    assert len(TESTS) > 20
+
+
+def test_functions_fit_on_a_screen() -> None:
+    long = [
+        f"{at(path, function)}: {function.name} has {lines} lines"
+        for path in PRODUCT
+        for function in functions(path)
+        if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    assert long == []
+
+
+def test_modules_are_about_one_thing() -> None:
+    long = [
+        f"{name_of(path)} has {lines} lines"
+        for path in PRODUCT
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MODULE_LINES_MAX
+    ]
+    assert long == []
+
+
+def test_no_module_room_or_class_is_a_junk_drawer() -> None:
+    modules = {name_of(path) for path in PRODUCT if {path.stem, path.parent.name} & JUNK_DRAWERS}
+    classes = {
+        f"{at(path, node)}: {node.name}"
+        for path in PRODUCT
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Helper|Utils?|Info|Handle)$", node.name)
+    }
+    assert modules | classes == set()
+
+
+def test_no_function_is_named_for_nothing() -> None:
+    vague = {
+        f"{at(path, function)}: {function.name}"
+        for path in PRODUCT
+        for function in functions(path)
+        if function.name.strip("_") in JUNK_DRAWERS - {"models"}
+    }
+    assert vague == set()
+
+
+def test_errors_are_not_swallowed_wholesale() -> None:
+    broad: dict[str, int] = {}
+    for path in PRODUCT:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type) and not _raises(node):
+                broad[name_of(path)] = broad.get(name_of(path), 0) + 1
+    assert broad == BROAD_EXCEPTS
+
+
+def _raises(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def _catches_everything(caught: ast.expr | None) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(map(_catches_everything, caught.elts))
+    return caught is None or (isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException"))
+
+
+def test_no_shell_sees_anything_of_ours() -> None:
+    shells = {
+        at(path, node)
+        for path in PRODUCT
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call)
+        and (
+            any(word.arg == "shell" for word in node.keywords)
+            or ast.unparse(node.func) in ("os.system", "os.popen", "asyncio.create_subprocess_shell")
+        )
+    }
+    assert shells == set()
+
+
+@pytest.mark.parametrize("room", ["wire", "agent"])
+def test_what_is_shipped_to_bare_machines_needs_nothing_but_python(room: str) -> None:
+    foreign = {
+        f"{name_of(path)} imports {module}"
+        for path in sorted((ROOT / "reconciler" / room).rglob("*.py"))
+        for module in _imported(path)
+        if module.split(".")[0] not in sys.stdlib_module_names and not module.startswith("reconciler.wire")
+    }
+    allowed = {f"reconciler.{room}", "reconciler"}
+    assert {entry for entry in foreign if entry.split(" imports ")[1] not in allowed} == set()
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
+
+
+def test_pure_rooms_ask_no_clock() -> None:
+    """Import contracts keep `time` out; `datetime` is needed as a type, but not for what time it is."""
+    asked = {
+        f"{at(path, node)}: {called}"
+        for path in PRODUCT
+        if path.relative_to(ROOT / "reconciler").parts[0] in PURE_ROOMS
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call)
+        and (called := ast.unparse(node.func)).rpartition(".")[2]
+        in ("now", "utcnow", "today", "open", "print")
+    }
+    assert asked == set()
+
+
+def test_no_test_is_skipped_or_expected_to_fail() -> None:
+    marks = ("skip", "skipif", "xfail", "importorskip")
+    skipped = {
+        at(path, node)
+        for path in TESTS
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr in marks
+        and ast.unparse(node.value) in ("pytest", "pytest.mark")
+    }
+    assert skipped == set()
+
+
+def test_tests_use_real_parts() -> None:
+    """Doubles stand at the edge, as small real servers; nothing asserts that something was called."""
+    mocks = {
+        name_of(path) for path in TESTS if any("mock" in module.split(".") for module in _imported(path))
+    }
+    assert mocks == set()
+
+
+# --- texts -----------------------------------------------------------------------------------------
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+OWN_MACHINE = re.compile(r"(?<![\w.])(/Users/\w|/root/|/work/)")
+
+
+@cache
+def texts() -> tuple[Path, ...]:
+    """Text files of the repository; what tools leave behind begins with a dot, or is in the list here."""
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name == ".ci" or name[0] != "."]
+        folders[:] = [name for name in folders if name not in ("__pycache__", "build", "dist")]
+        found += [Path(folder, name) for name in names]
+    return tuple(path for path in sorted(found) if b"\0" not in path.read_bytes()[:8192])
+
+
+@pytest.mark.parametrize("pattern", [UNFINISHED, OWN_MACHINE], ids=["unfinished", "own-machine"])
+def test_texts_are_finished_and_fit_for_every_machine(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{name_of(path)}:{number}: {line.strip()[:80]}"
+        for path in texts()
+        if path != Path(__file__) and path.suffix not in (".json", ".jinja")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_no_large_file_slips_in() -> None:
+    bytes_max = 8 * 1024 * 1024
+    assert [name_of(path) for path in texts() if path.stat().st_size > bytes_max] == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = [
+        f"{name_of(path)}: {target}"
+        for path in texts()
+        if path.suffix == ".md"
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+        if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists()
+    ]
+    assert broken == []
