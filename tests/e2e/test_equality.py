@@ -29,7 +29,7 @@ def reference() -> list[list[int]]:
     import mlx.core as mx
     from mlx_lm import load, stream_generate
 
-    model, tokenizer = load(str(WEIGHTS))  # type: ignore[misc]
+    model, tokenizer = load(str(WEIGHTS))
     assert all(value.dtype == mx.float32 for _, value in _leaves(model.parameters()))
     answers = []
     for prompt in PROMPTS:

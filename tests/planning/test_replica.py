@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_a_changed_wish_drains_the_old_group_and_forms_a_new_one() -> None:
 @pytest.mark.parametrize(
     "change", [{"serving": {"aliases": ["gpt-4o"]}}, {"placement": {"nodeSelector": {}}}]
 )
-def test_what_does_not_concern_the_ranks_restarts_nothing(change: dict[str, object]) -> None:
+def test_what_does_not_concern_the_ranks_restarts_nothing(change: dict[str, Any]) -> None:
     world = two_nodes()
     world.settle()
     world.manifests[-1] = deployment(**change)
