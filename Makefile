@@ -2,14 +2,18 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+ifndef PYTHON
+PYTHON := $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
+endif
 UV := $(shell command -v uv 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
 TINY_VENV := .venv-tiny
-export RECONCILER_HOME ?= $(CURDIR)/.reconciler
+RECONCILER_HOME ?= $(CURDIR)/.reconciler
+export RECONCILER_HOME
+comma := ,
 
 .PHONY: help quickstart test check schemas tiny clean
 
@@ -44,16 +48,18 @@ $(VENV)/runtime: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev: pyproject.toml constraints.txt
-	@$(call install,$(VENV),-e '.[runtime,dev]')
+	@$(call install,$(VENV),-e '.[runtime$(comma)dev]')
 	@touch $(VENV)/runtime $@
 
 $(TINY_VENV)/ready: examples/models/training/requirements.txt
-	@$(call install,$(TINY_VENV),-r examples/models/training/requirements.txt,)
+	@$(call install,$(TINY_VENV),-r examples/models/training/requirements.txt)
 	@touch $@
 
 # $(1) the environment, $(2) what goes into it. uv is used where it is there: it is many times faster.
 define install
-	test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer was found; install one, or say: make PYTHON=/path/to/python3" >&2; exit 1; }; \
+	test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: Python 3.11 or newer is needed; install one, or say: make $@ PYTHON=/path/to/python3" >&2; \
+		exit 1; }; \
 	echo "installing into $(1) with $(PYTHON)$(if $(UV), and uv) (once, a minute or two) ..."; \
 	if [ -n "$(UV)" ]; then \
 		test -x "$(1)/bin/python" || uv venv --quiet --python "$(PYTHON)" "$(1)"; \

@@ -85,13 +85,15 @@ class Failed(click.ClickException):
         super().__init__(_sentence(cause))
         self.problems = cause.problems if isinstance(cause, InvalidManifests) else ()
         # As kubectl has it: an error of `diff` is not to be taken for a difference.
-        self.exit_code = 2 if command == "diff" else 1
+        self.status = 2 if command == "diff" else 1
 
 
 def _sentence(cause: ReconcilerError | OSError) -> str:
     if isinstance(cause, InvalidManifests):
         count = len(cause.problems)
-        return f"{count} problem{'' if count == 1 else 's'} in the manifests, listed above; nothing was changed"
+        return (
+            f"{count} problem{'' if count == 1 else 's'} in the manifests, listed above; nothing was changed"
+        )
     if isinstance(cause, OSError) and cause.filename is not None:
         return f"{os.fsdecode(cause.filename)}: {cause.strerror}"
     return str(cause)
@@ -132,6 +134,9 @@ def run() -> None:
     """Run, and exit: 0, 1 for errors, 2 for wrong usage; `diff` has 1 for differences and more for errors."""
     try:
         status = reconciler.main(prog_name="reconciler", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(0)
     except click.UsageError as error:
         fail(error.format_message(), error.ctx)
         sys.exit(USAGE_STATUS)
@@ -139,7 +144,7 @@ def run() -> None:
         for problem in error.problems:
             click.echo(str(problem), err=True)
         fail(error.message)
-        sys.exit(error.exit_code)
+        sys.exit(error.status)
     except click.ClickException as error:
         fail(error.format_message())
         sys.exit(error.exit_code)

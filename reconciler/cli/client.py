@@ -17,22 +17,24 @@ ANSWER_SECONDS = 30.0
 
 
 class Client:
-    """A connection to the controller of a home. Raises ``Unreachable`` when there is none."""
+    """A connection to the controller of a home. Raises ``Unreachable`` when there is none.
 
-    def __init__(self, path: Path) -> None:
+    ``seconds``: the longest to wait for any part of an answer.
+    """
+
+    def __init__(self, path: Path, seconds: float = ANSWER_SECONDS) -> None:
         self._path = path
+        self._seconds = seconds
         self._number = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(ANSWER_SECONDS)
+        self._socket.settimeout(seconds)
         try:
             self._socket.connect(str(path))
             self._send(to_wire(Hello("cli", SPOKEN)))
             agree(SPOKEN, decode(self._receive(), CLI_HEARS).versions)
         except (OSError, WireError) as error:
             self._socket.close()
-            raise Unreachable(
-                f"the controller does not answer at {path} ({error}); start it with: reconciler up"
-            ) from error
+            raise Unreachable(_unanswered(path, error)) from error
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +47,7 @@ class Client:
     def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:
         """The body of the answer. ``wait_seconds``: how long the controller may hold it back."""
         self._number += 1
-        self._socket.settimeout(ANSWER_SECONDS + wait_seconds)
+        self._socket.settimeout(self._seconds + wait_seconds)
         try:
             self._send({**to_wire(message), "call": self._number})
             while True:
@@ -68,6 +70,16 @@ class Client:
         if frame is None:
             raise WireError("the connection was closed")
         return frame
+
+
+def _unanswered(path: Path, error: OSError | WireError) -> str:
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return f"no controller runs in {path.parent}; start it with: reconciler up (another home: --home)"
+    if isinstance(error, PermissionError):
+        return f"{path}: permission denied; only the user who runs the controller may use it"
+    if isinstance(error, TimeoutError):
+        return f"the controller at {path} does not answer: it may be stopped or very busy; try again"
+    return f"the controller at {path} cannot be asked: {error}"
 
 
 def ask(path: Path, message: Any) -> Any:

@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ListEvents, ShowPlan
 
 from .app import Settings
 from .client import Client
 from .events import event_table
-from .kinds import object_named
+from .kinds import not_found, object_named
 from .output import output_option, print_json
 from .tables import table
 
@@ -37,7 +36,7 @@ def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> N
     with Client(settings.socket) as client:
         items = client.ask(Get(kind, name))["items"]
         if not items:
-            raise Refused("NotFound", f'{kind.lower()} "{name}" not found; see: reconciler get all')
+            raise not_found(kind, name)
         key = f"{kind.lower()}/{name}"
         plan = client.ask(ShowPlan())
         concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from reconciler.errors import Refused
 from reconciler.resources import KINDS, PLURALS, SHORT_NAMES
 
 from .app import nearest
@@ -31,6 +32,14 @@ def object_named(words: tuple[str, ...]) -> tuple[str | None, str | None]:
     if not parts or parts == ("all",):
         return None, None
     return kind_named(parts[0]), parts[1] if len(parts) == 2 else None
+
+
+def not_found(kind: str, name: str) -> Refused:
+    """The error for an object that is not there."""
+    listing = PLURALS.get(kind, "ranks")
+    return Refused(
+        "NotFound", f'{kind.lower()} "{name}" not found; what there is shows: reconciler get {listing}'
+    )
 
 
 def full_name(kind: str, name: str) -> str:

@@ -13,6 +13,7 @@ from reconciler.wire.launch import RankId
 
 from .app import Settings
 from .client import Client
+from .kinds import not_found
 from .output import output_option, print_json
 
 BYTES_MAX = 1024 * 1024
@@ -57,11 +58,19 @@ def _rank(client: Client, name: str, replica: int, rank: int) -> RankId:
             return RankId.parse(name)
         except ValueError:
             pass
+    name = name.rpartition("/")[2]  # `deployment/tiny` as well
     rows: list[dict[str, Any]] = client.ask(Get("Rank", name))["items"]
     epochs = [row["epoch"] for row in rows if row["replica"] == replica and row["rank"] == rank]
+    if not epochs:  # it has ended: when logs are wanted most
+        found = client.ask(Get("ModelDeployment", name))["items"]
+        if not found:
+            raise not_found("ModelDeployment", name)
+        groups = found[0]["status"].get("groups", [])
+        epochs = [group["epoch"] for group in groups if group["replica"] == replica]
     if not epochs:
         raise Refused(
-            "NotFound", f"{name} has no rank {rank} in replica {replica} now; see: reconciler get ranks"
+            "NotFound",
+            f"replica {replica} of {name} has no group now; see: reconciler describe deployment {name}",
         )
     return RankId(name, replica, max(epochs), rank)
 

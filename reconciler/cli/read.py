@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from reconciler import __version__
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Unreachable
 from reconciler.resources import KINDS
 from reconciler.wire.admin import Get, ShowPlan, ShowStatus
 
 from .app import Settings
 from .client import Client, ask
 from .columns import HEADERS, ROWS
-from .kinds import full_name, object_named
+from .kinds import full_name, not_found, object_named
 from .output import output_option, print_json
 from .tables import table
 
@@ -38,8 +38,8 @@ def get(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
     """
     kind, name = object_named(what)
     body = ask(settings.socket, Get(kind, name))
-    if name is not None and not body["items"]:
-        raise Refused("NotFound", f'{(kind or "").lower()} "{name}" not found; see: reconciler get {what[0]}')
+    if kind is not None and name is not None and not body["items"]:
+        raise not_found(kind, name)
     _print(body, kind, name, output)
 
 

@@ -16,7 +16,13 @@ PARENT_VARIABLE = "RECONCILER_PARENT_FD"
 BACK_OFF_SECONDS_MIN = 0.2
 BACK_OFF_SECONDS_MAX = 5.0
 HEALTHY_SECONDS = 10.0
+"""A child that has lived so long starts anew with the shortest back-off."""
 END_SECONDS = 15.0
+"""The gateway gives running answers 10 s."""
+LOG_BYTES_MAX = 8 * 1024 * 1024
+"""A log that is longer when its process starts is put aside, in place of the one put aside before."""
+LAST_WORDS_BYTES = 4096
+LAST_WORDS_CHARACTERS = 300
 
 
 @dataclass(slots=True)
@@ -32,10 +38,25 @@ class Child:
     delay: float = BACK_OFF_SECONDS_MIN
     ended: bool = False
     """Told to end: not started again."""
+    log_offset: int = 0
+    """Where in the log this process began."""
+    told: str = ""
+    """What was last said about its end: an exit that repeats is told once."""
 
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    def last_words(self, lines: int = 1) -> str:
+        """The last lines that this process, or the one before it, has logged."""
+        try:
+            with self.log.open("rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(self.log_offset, end - LAST_WORDS_BYTES, 0))
+                written = file.read().decode("utf-8", "replace").strip().splitlines()
+        except OSError:
+            return ""
+        return "\n".join(line[:LAST_WORDS_CHARACTERS] for line in written[-lines:])
 
 
 @dataclass(slots=True)
@@ -44,9 +65,11 @@ class Supervisor:
 
     children: list[Child]
     say: Callable[[str], None]
+    search_path: Path
+    """Where children find this very installation of the reconciler, whatever the current folder is."""
+    clock: Callable[[], float] = field(default=time.monotonic)
     _read: int = -1
     _write: int = -1
-    _clock: Callable[[], float] = field(default=time.monotonic)
 
     def start(self) -> None:
         """Start all children."""
@@ -61,22 +84,25 @@ class Supervisor:
                 continue
             if child.process is not None:
                 self._note_end(child, child.process)
-            elif self._clock() >= child.restart_at:
+            elif self.clock() >= child.restart_at:
                 self._spawn(child)
 
     def _note_end(self, child: Child, process: subprocess.Popen[bytes]) -> None:
-        lived = self._clock() - child.started_at
-        child.delay = (
-            BACK_OFF_SECONDS_MIN if lived > HEALTHY_SECONDS else min(BACK_OFF_SECONDS_MAX, child.delay * 2)
-        )
-        child.restart_at = self._clock() + child.delay
+        if self.clock() - child.started_at > HEALTHY_SECONDS:
+            child.delay, child.told = BACK_OFF_SECONDS_MIN, ""
+        child.restart_at = self.clock() + child.delay
+        child.delay = min(BACK_OFF_SECONDS_MAX, child.delay * 2)
         child.process = None
-        self.say(
-            f"the {child.name} {_ending(process.returncode)}; it is started again{_last_words(child.log)}"
-        )
+        words = child.last_words() if process.returncode > 0 else ""
+        text = f"the {child.name} {_ending(process.returncode)} and is started again{': ' if words else ''}{words}"
+        told, child.told = child.told, _without_time(text)
+        if child.told != told or process.returncode < 0:
+            self.say(text)
 
     def _spawn(self, child: Child) -> None:
-        environment = {**os.environ, PARENT_VARIABLE: str(self._read)}
+        paths = os.pathsep.join(filter(None, (str(self.search_path), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, PARENT_VARIABLE: str(self._read), "PYTHONPATH": paths}
+        child.log_offset = _make_room(child.log)
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(
                 child.command,
@@ -87,20 +113,22 @@ class Supervisor:
                 pass_fds=(self._read,),
                 start_new_session=True,  # the terminal's Ctrl-C is for the parent alone
             )
-        child.started_at = self._clock()
+        child.started_at = self.clock()
 
-    def end(self) -> None:
-        """End all children in order; those that do not go are killed."""
+    def end(self, seconds: float = END_SECONDS) -> None:
+        """End all children, side by side; those that are still there after ``seconds`` are killed."""
         for child in self.children:
             child.ended = True
             if child.alive and child.process is not None:
                 child.process.send_signal(signal.SIGTERM)
+        deadline = self.clock() + seconds
         for child in self.children:
             if child.process is None:
                 continue
             try:
-                child.process.wait(END_SECONDS)
+                child.process.wait(max(0.0, deadline - self.clock()))
             except subprocess.TimeoutExpired:
+                self.say(f"the {child.name} does not end by itself: it is killed")
                 child.process.kill()
                 child.process.wait()
         for descriptor in (self._read, self._write):
@@ -113,6 +141,15 @@ def _ending(status: int) -> str:
     return f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
 
 
-def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return f": {lines[-1]}" if lines and "rror" in lines[-1] else ""
+def _without_time(text: str) -> str:
+    """Digits differ from one time to the next (times, pids) where the failure is the same."""
+    return "".join(character for character in text if not character.isdigit())
+
+
+def _make_room(log: Path) -> int:
+    """The size of a log that is to be continued."""
+    size = log.stat().st_size if log.exists() else 0
+    if size <= LOG_BYTES_MAX:
+        return size
+    log.replace(log.with_name(f"{log.name}.1"))
+    return 0

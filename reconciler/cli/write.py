@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-from reconciler.errors import Invalid, Unreachable
+from reconciler.errors import Conflict, Invalid, Unreachable
 from reconciler.wire.admin import ShowStatus
 
 from .app import Settings
 from .client import ask
 from .kinds import full_name
 from .output import output_option, print_json
+
+COMMITS_TRIED = 5
 
 files_option = click.option(
     "-f",
@@ -101,8 +103,10 @@ def apply(
       reconciler apply -f llama.yaml --dry-run
     """
     refuse_watched_folder(settings)
-    repo = prepare(settings)
-    revision, results = commit_paths(repo, paths, message, dry_run)
+    if dry_run:
+        revision, results = _foreseen(settings, paths)
+    else:
+        revision, results = commit_paths(prepare(settings), paths, message)
     if output == "json":
         objects = [{"kind": r.kind, "name": r.name, "action": r.action} for r in results]
         print_json({"revision": revision, "dryRun": dry_run, "objects": objects})
@@ -113,21 +117,54 @@ def apply(
         click.echo("note: the controller is not running; start it with: reconciler up", err=True)
 
 
-def commit_paths(
-    repo: Any, paths: tuple[str, ...], message: str | None, dry_run: bool
-) -> tuple[str | None, Any]:
-    """Land manifests in the repository as one commit; the new revision and what became of each object."""
+def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> tuple[str | None, Any]:
+    """Land manifests in the repository as one commit; the new revision and what became of each object.
+
+    Where somebody else commits meanwhile it is done again on top of that, a few times.
+    """
     from reconciler.source.editing import apply_documents
     from reconciler.source.git import author_of
 
     incoming = load_paths(paths)
+    for attempt in range(1, COMMITS_TRIED + 1):
+        head, files = _in_force(repo)
+        edit = apply_documents(files, incoming)
+        if not edit.changes:
+            return head, edit.results
+        try:
+            author = author_of(Path.cwd())
+            return repo.commit(head, edit.changes, message or _subject(edit.results), author), edit.results
+        except Conflict:
+            if attempt == COMMITS_TRIED:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _subject(results: Any) -> str:
+    changed = [f"{result.kind.lower()}/{result.name}" for result in results if result.action != "unchanged"]
+    return f"Apply {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"
+
+
+def _in_force(repo: Any) -> tuple[str | None, dict[str, bytes]]:
     head = repo.head()
-    edit = apply_documents(repo.read(head) if head else {}, incoming)
-    if dry_run or not edit.changes:
-        return head, edit.results
-    changed = [f"{r.kind.lower()}/{r.name}" for r in edit.results if r.action != "unchanged"]
-    text = message or f"Apply {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"
-    return repo.commit(head, edit.changes, text, author_of(Path.cwd())), edit.results
+    return head, repo.read(head) if head else {}
+
+
+def _present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
+    """Revision and files of the repository; nothing where there is none, and none is made."""
+    from reconciler.source.git import ClusterRepo
+
+    if not (settings.repo / "HEAD").exists():
+        return None, {}
+    return _in_force(ClusterRepo(settings.repo))
+
+
+def _foreseen(settings: Settings, paths: tuple[str, ...]) -> tuple[str | None, Any]:
+    from reconciler.source.editing import apply_documents
+
+    incoming = load_paths(paths)
+    revision, files = _present(settings)
+    return revision, apply_documents(files, incoming).results
 
 
 @click.command()
@@ -145,9 +182,9 @@ def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
     from reconciler.source.editing import diff as differences
 
     incoming = load_paths(paths)
-    repo = prepare(settings)
-    head = repo.head()
-    found = differences(load(repo.read(head)) if head else (), incoming)
+    refuse_watched_folder(settings)
+    _, files = _present(settings)
+    found = differences(load(files), incoming)
     if output == "json":
         print_json([{"kind": d.kind, "name": d.name, "action": d.action, "diff": d.text} for d in found])
     else:

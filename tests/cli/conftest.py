@@ -1,0 +1,113 @@
+"""A scripted controller behind a real socket, and the command line as a function."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.cli.app import run
+from reconciler.errors import Refused
+from reconciler.transport.rpc import RpcServer
+from reconciler.wire.admin import CONTROLLER_HEARS_OF_CLI, Answer
+
+from . import bodies
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A reconciler's home with a path short enough for sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="r-"))
+    yield folder / "home"
+    shutil.rmtree(folder)
+
+
+@dataclass
+class Result:
+    """What a command left: exit status, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Cli:
+    """`reconciler --home HOME ARGUMENTS`, run in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, stdin: str = "") -> Result:
+        monkeypatch.setattr(sys, "argv", ["reconciler", "--home", str(home), *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            run()
+        captured = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Result(code, captured.out, captured.err)
+
+    return call
+
+
+@dataclass
+class Controller:
+    """Answers every request with the body that ``answers`` has for its type; keeps what it heard."""
+
+    answers: dict[str, Any]
+    heard: list[Any] = field(default_factory=list)
+
+    async def dispatch(self, message: Any) -> Answer:
+        self.heard.append(message)
+        body = self.answers[message.TYPE]
+        body = body(message) if callable(body) else body
+        if isinstance(body, Refused):
+            raise body
+        return Answer(body)
+
+
+@pytest.fixture
+def controller(home: Path) -> Iterator[Controller]:
+    """A controller of a small cluster that is at rest, listening in ``home``."""
+    home.mkdir()
+    scripted = Controller(bodies.at_rest())
+    loop = asyncio.new_event_loop()
+    server = RpcServer(home / "controller.sock", CONTROLLER_HEARS_OF_CLI, scripted.dispatch)
+    loop.run_until_complete(server.start())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield scripted
+    asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare with a file of ``golden/``; UPDATE_GOLDEN=1 writes it anew."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / f"{name}.txt"
+        if os.environ.get("UPDATE_GOLDEN"):
+            path.write_text(text)
+        assert text == path.read_text()
+
+    return compare

@@ -1,0 +1,157 @@
+"""Errors say what to do next, on standard error, and exit statuses are kubectl's."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.client import Client
+from reconciler.errors import Unreachable
+
+from .conftest import Cli, Controller
+
+BROKEN = "apiVersion: reconciler/v1alpha1\nkind: Nod\n"
+VALID = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: a\nspec:\n  local: {}\n"
+
+WITH_CONTROLLER = [
+    (("get", "nodes"), 0, ""),
+    (("plan",), 0, ""),
+    (("plan", "--exit-code"), 0, ""),
+    (("get", "podz"), 2, 'unknown kind "podz"; expected one of nodes, models,'),
+    (("get", "modeldeploymnets"), 2, 'did you mean "modeldeployments"?'),
+    (("get", "node", "a", "b"), 2, "expected KIND, KIND NAME or KIND/NAME"),
+    (("get", "node", "nod-a"), 1, 'node "nod-a" not found; what there is shows: reconciler get nodes'),
+    (("describe", "node/nod-a"), 1, 'node "nod-a" not found'),
+    (("describe", "nodes"), 2, "expected KIND NAME or KIND/NAME, such as: deployment tiny"),
+    (("logs", "tinny"), 1, 'modeldeployment "tinny" not found'),
+    (("logs", "tiny", "--replica", "1"), 1, "replica 1 of tiny has no group now"),
+    (("get", "nodes", "-o", "xml"), 2, "'xml' is not one of 'json', 'wide', 'yaml', 'name'"),
+    (("gett",), 2, 'unknown command "gett", did you mean "get"?'),
+    (("frobnicate",), 2, 'unknown command "frobnicate"; expected one of up, init, validate,'),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "text"), WITH_CONTROLLER)
+def test_exit_statuses_with_a_controller(
+    arguments: tuple[str, ...], code: int, text: str, cli: Cli, controller: Controller
+) -> None:
+    result = cli(*arguments)
+    assert result.code == code
+    assert text in result.err
+    assert result.err == "" if code == 0 else result.err.startswith("error: ")
+
+
+WITHOUT_CONTROLLER = [
+    (("get", "nodes"), 1, "no controller runs in {home}; start it with: reconciler up"),
+    (("plan",), 1, "no controller runs in"),
+    (("diff", "-f", "missing.yaml"), 2, "missing.yaml is not there"),
+    (("diff", "-f", "broken.yaml"), 2, 'broken.yaml:2:7: kind: unknown kind "Nod", did you mean "Node"?'),
+    (("diff",), 2, "Missing option '-f'"),
+    (("diff", "-f", "valid.yaml"), 1, ""),
+    (("validate", "-f", "valid.yaml"), 0, ""),
+    (("validate", "-f", "broken.yaml"), 1, "error: 1 problem in the manifests, listed above"),
+    (("validate", "-f", "empty"), 1, "no manifests in empty"),
+    (("apply", "-f", "broken.yaml"), 1, "broken.yaml:2:7: "),
+    (("up", "--watch", "empty", "-f", "valid.yaml"), 2, "--watch and -f exclude each other"),
+    (("up", "--watch", "missing"), 1, "missing is not a folder"),
+    (("up", "--models", "missing"), 1, "missing: not a folder"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "text"), WITHOUT_CONTROLLER)
+def test_exit_statuses_without_a_controller(
+    arguments: tuple[str, ...], code: int, text: str, cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.yaml").write_text(BROKEN)
+    (tmp_path / "valid.yaml").write_text(VALID)
+    (tmp_path / "empty").mkdir()
+    result = cli(*arguments)
+    assert result.code == code
+    assert text.format(home=home) in result.err
+
+
+def test_a_plan_with_steps_exits_with_two_where_that_is_asked_for(cli: Cli, controller: Controller) -> None:
+    step = {"step": "StartRank", "object": "modeldeployment/tiny", "text": "start rank 0"}
+    controller.answers["plan"] = {"steps": [step], "waiting": [], "refused": []}
+    assert cli("plan").code == 0
+    assert cli("plan", "--exit-code").code == 2
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    command = [sys.executable, "-m", "reconciler"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Examples:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["up", "init", "validate", "apply", "diff", "plan", "get", "describe", "events", "logs", "version"],
+)
+def test_every_command_has_help_with_an_example(command: str, cli: Cli) -> None:
+    result = cli(command, "--help")
+    assert result.code == 0
+    assert f"reconciler {command}" in result.out.split("Example", 1)[1]
+
+
+@pytest.mark.parametrize("command", ["controller", "gateway"])
+def test_the_processes_behind_up_are_not_listed(command: str, cli: Cli) -> None:
+    assert f"  {command} " not in cli("--help").out
+    assert cli(command, "--help").code == 0
+
+
+def test_a_home_that_cannot_be_made_is_named(cli: Cli, home: Path) -> None:
+    home.write_text("a file where a folder should be")
+    assert cli("init").err == f"error: {home}: File exists\n"
+
+
+def test_a_home_too_long_for_sockets_is_refused_before_anything_starts(tmp_path: Path, cli: Cli) -> None:
+    long = tmp_path / ("x" * 100)
+    result = cli("--home", str(long), "up")
+    assert result.code == 1
+    assert "choose a shorter RECONCILER_HOME" in result.err
+    assert not long.exists()
+
+
+def test_a_socket_that_a_dead_controller_left_behind_counts_as_none(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(home / "controller.sock"))
+    assert cli("get", "nodes").err.startswith(f"error: no controller runs in {home}")
+
+
+def test_a_controller_that_does_not_answer_is_not_waited_for_forever(home: Path) -> None:
+    home.mkdir()
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(home / "controller.sock"))
+        mute.listen()
+        with pytest.raises(Unreachable, match="does not answer: it may be stopped or very busy"):
+            Client(home / "controller.sock", seconds=0.1)
+
+
+def test_no_colours_where_nobody_looks(cli: Cli) -> None:
+    assert "\x1b" not in cli("get", "nodes").err
+
+
+def test_the_module_is_the_command(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "reconciler", "get", "nodes"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "RECONCILER_HOME": str(home)},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: no controller runs in {home}")
+
+
+def test_a_reader_that_goes_away_is_no_traceback(home: Path) -> None:
+    command = f"{sys.executable} -m reconciler --help | true"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""

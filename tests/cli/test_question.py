@@ -1,0 +1,82 @@
+"""The question of `up --once`, asked of a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from reconciler.cli.question import ask_endpoint
+from reconciler.errors import Invalid
+
+
+class Endpoint(HTTPServer):
+    """Answers everything with ``answer``; keeps what was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.answer: tuple[int, Any] = (200, {"choices": [{"message": {"content": "Because."}}]})
+        self.asked: list[tuple[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class Answering(BaseHTTPRequestHandler):
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, body))
+        status, answer = self.server.answer
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(10)
+
+
+def test_the_answers_text_is_returned(endpoint: Endpoint) -> None:
+    assert ask_endpoint(endpoint.url, "tiny", "Why?") == "Because."
+    ((path, body),) = endpoint.asked
+    assert path == "/v1/chat/completions"
+    assert (body["model"], body["messages"]) == ("tiny", [{"role": "user", "content": "Why?"}])
+
+
+def test_a_proxy_of_the_environment_is_not_asked(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert ask_endpoint(endpoint.url, "tiny", "Why?") == "Because."
+
+
+def test_the_endpoints_own_words_tell_why_there_is_no_answer(endpoint: Endpoint) -> None:
+    endpoint.answer = (503, {"error": {"message": "no group is ready"}})
+    with pytest.raises(Invalid, match="answered 503: no group is ready"):
+        ask_endpoint(endpoint.url, "tiny", "Why?")
+
+
+@pytest.mark.parametrize("answer", [(200, {}), (200, {"choices": []}), (500, ["?"])])
+def test_an_answer_of_another_shape_is_none(endpoint: Endpoint, answer: tuple[int, Any]) -> None:
+    endpoint.answer = answer
+    with pytest.raises(Invalid, match="gave no usable answer"):
+        ask_endpoint(endpoint.url, "tiny", "Why?")
+
+
+def test_nobody_listening_is_said(endpoint: Endpoint) -> None:
+    with pytest.raises(Invalid, match="gave no usable answer: ConnectionRefusedError"):
+        ask_endpoint("http://127.0.0.1:1/v1", "tiny", "Why?")
