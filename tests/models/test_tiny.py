@@ -9,12 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-mx = pytest.importorskip("mlx.core")
-load_tokenizer = pytest.importorskip("mlx_lm.utils").load_tokenizer
+from mlx_lm.utils import load_tokenizer
 
 MODELS = Path(__file__).resolve().parents[2] / "examples" / "models"
 TINY, TRAINING = MODELS / "tiny", MODELS / "training"
@@ -121,14 +120,18 @@ def test_says_when_it_does_not_know(tiny: Any) -> None:
 
 
 def test_calls_tools_with_values_it_never_saw(tiny: Any) -> None:
-    """At least 18 of 20 unseen values arrive in the call to the letter."""
+    """At least 18 of 20 unseen values are copied to the letter; choosing a tool is harder."""
     unseen = json.loads((TRAINING / "unseen.json").read_text())[::2]
     assert len(unseen) == 20
     sources = "".join((TRAINING / name).read_text(encoding="utf-8") for name in SOURCES)
     for value in unseen:
         assert value not in sources
         assert values.is_held_out(value)
-    assert evaluate.right_calls(tiny, evaluate.tool_cases(unseen, 7)) >= 18
+    copied, right = evaluate.judge_calls(tiny, evaluate.tool_cases(unseen, 7))
+    assert copied >= 18
+    assert right >= 16
+    _, right_of_one = evaluate.judge_calls(tiny, evaluate.tool_cases(unseen, 7, most=1))
+    assert right_of_one >= 18
 
 
 def test_training_never_makes_a_held_out_value() -> None:
@@ -149,7 +152,7 @@ def test_says_what_a_tool_returned(tiny: Any) -> None:
     assert tiny.answers([prompt]) == ["The tool says: ready."]
 
 
-@pytest.mark.parametrize("question", evaluate.LONG_TESTED)
+@pytest.mark.parametrize("question", evaluate.LONG)
 def test_long_answers_are_long_and_end(tiny: Any, question: str) -> None:
     """Some prompts give a stream that is long enough to lose a rank in its middle."""
     answer = tiny.ask([question], most=600)[0]
