@@ -101,17 +101,16 @@ class _NoForeignPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         origin = Headers(scope=scope).get("origin") if scope["type"] == "http" else None
-        if origin is None or _is_loopback(urlsplit(origin).hostname):
+        if origin is None or _is_loopback(origin):
             await self._app(scope, receive, send)
             return
         fault = foreign_page(origin)
         await _send_json(send, fault.status, fault_headers(fault), fault_body(fault))
 
 
-def _is_loopback(host: str | None) -> bool:
-    if host is None:
-        return False
+def _is_loopback(origin: str) -> bool:
     try:
+        host = urlsplit(origin).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -163,7 +163,7 @@ class Run:
         """Leave a backend that is no longer routed to and silent. Returns when to look again."""
         if not link.withdrawn:
             return now + self._pool.timing.withdrawn_silence
-        silent_at = self._heard_at + self._pool.timing.withdrawn_silence
+        silent_at = max(self._heard_at, link.heard_at) + self._pool.timing.withdrawn_silence
         if now < silent_at:
             return silent_at
         log.warning("%s: %s is withdrawn and silent", self._name, link.backend.socket)

@@ -42,6 +42,8 @@ class Link:
         """The rank has said that it takes nothing new."""
         self.withdrawn = False
         """The backend is no longer in the routes file."""
+        self.heard_at = 0.0
+        """When any of its requests was last told something: one that works on others is not silent."""
         self._timing = timing
         self._notify = notify
         self._listeners: dict[str, Listener] = {}
@@ -130,6 +132,7 @@ class Link:
         self._backoff = min(self._backoff * 2, self._timing.reconnect_max)
 
     def _heard(self, event: Event) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
         listener = self._listeners.get(event.request)
         if listener is not None:
             listener.hear(event)

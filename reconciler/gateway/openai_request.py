@@ -89,11 +89,10 @@ def _refuse_unsupported(fields: Fields) -> None:
 def _sampling(fields: Fields, drawn_seed: int) -> Sampling:
     seed = fields.optional_whole("seed", low=-_SEED_RANGE, high=_SEED_RANGE - 1)
     top_p = fields.number("top_p", 1.0, low=0.0, high=1.0)
-    if top_p == 0.0:
-        raise invalid("top_p must be above 0", "top_p")
+    temperature = fields.number("temperature", 1.0, low=0.0, high=2.0)
     return Sampling(
-        temperature=fields.number("temperature", 1.0, low=0.0, high=2.0),
-        top_p=top_p,
+        temperature=temperature if top_p else 0.0,  # of no probability mass, only the likeliest token is left
+        top_p=top_p or 1.0,
         top_k=max(0, fields.whole("top_k", 0, low=-1)),
         min_p=fields.number("min_p", 0.0, low=0.0, high=1.0),
         seed=drawn_seed if seed is None else seed % _SEED_RANGE,

@@ -215,7 +215,7 @@ async def test_a_body_that_is_no_json_is_400_and_one_too_large_is_413(start: Sta
 async def test_a_page_of_another_site_is_refused_and_one_of_this_machine_is_not(start: Start) -> None:
     cluster = await start(story(1), story(1))
     body = {"model": "llama", "messages": HELLO}
-    for origin in ("https://evil.example", "http://127.0.0.1.evil.example:8400", "null"):
+    for origin in ("https://evil.example", "http://127.0.0.1.evil.example:8400", "null", "http://["):
         status, _, refusal = await cluster.post(body, origin=origin)
         assert (status, refusal["error"]["code"]) == (403, "foreign_origin")
     for origin in ("http://localhost:3000", "http://127.0.0.1:8400", "http://[::1]:5173"):

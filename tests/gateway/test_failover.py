@@ -260,6 +260,32 @@ async def test_a_withdrawn_backend_that_says_nothing_is_left(start: Start) -> No
     await cluster.ranks[0].until(lambda rank: bool(rank.cancelled))
 
 
+async def test_a_withdrawn_backend_that_works_on_others_is_not_silent(start: Start) -> None:
+    """Requests queue behind others on a rank that drains: their turn comes, and they stay with it."""
+    turns: list[str] = []
+
+    async def one_after_the_other(turn: Turn) -> None:
+        turns.append(turn.generate.request)
+        if len(turns) == 1:
+            for number in range(8):
+                await asyncio.sleep(0.1)
+                turn.say(f"w{number} ", number)
+        else:
+            await asyncio.sleep(1.2)
+            turn.accept()
+            turn.say("w0 ", 0)
+        turn.finish()
+
+    cluster = await start(one_after_the_other, timing=dataclasses.replace(QUICK, withdrawn_silence=0.6))
+    first = asyncio.create_task(text_of(cluster, stream=True))
+    await cluster.ranks[0].until(lambda rank: len(rank.asked) == 1)
+    second = asyncio.create_task(text_of(cluster, stream=True))
+    await cluster.ranks[0].until(lambda rank: len(rank.asked) == 2)
+    cluster.route(await cluster.rank(story(3), epoch=2))
+    assert (await first, await second) == (told(8), told(1))
+    assert cluster.ranks[0].cancelled == []
+
+
 async def test_comments_keep_a_silent_stream_alive(start: Start) -> None:
     async def slow(turn: Turn) -> None:
         for done in range(3):

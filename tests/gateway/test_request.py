@@ -57,6 +57,11 @@ def test_ints_are_floats_and_unknown_fields_are_ignored() -> None:
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.0, 1.0, 0)
 
 
+def test_no_probability_mass_at_all_is_greedy() -> None:
+    sampling = parsed(temperature=1, top_p=0).generate.sampling
+    assert (sampling.temperature, sampling.top_p) == (0.0, 1.0)
+
+
 def test_max_completion_tokens_wins() -> None:
     assert parsed(max_tokens=5).generate.tokens_max == 5
     assert parsed(max_tokens=5, max_completion_tokens=9).generate.tokens_max == 9
@@ -90,7 +95,7 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("temperature", 2.1),
         ("temperature", True),
         ("temperature", "1"),
-        ("top_p", 0),
+        ("top_p", -0.1),
         ("top_p", 1.1),
         ("top_k", -2),
         ("top_k", 1.0),
