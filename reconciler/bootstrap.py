@@ -36,6 +36,7 @@ from reconciler.store import Store
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode
+from reconciler.wire.paths import agent_socket
 
 log = logging.getLogger("reconciler")
 
@@ -87,6 +88,13 @@ class Home:
         for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def check_sockets(self) -> None:
+        """Raise ``Invalid`` where the home's path is too long for the sockets of its nodes."""
+        try:
+            agent_socket(str(self.run), "any")
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """One controller at a time. Raises ``Conflict`` naming the process that has it."""
@@ -111,6 +119,7 @@ def run_controller(home: Path, watch: Path | None) -> int:
     place = Home(home.absolute())
     try:
         place.create()
+        place.check_sockets()
         with place.lock():
             asyncio.run(_control(place, watch))
     except ReconcilerError as error:

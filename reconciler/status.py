@@ -120,7 +120,7 @@ def _status(key: ObjectKey, snapshots: Snapshots, before: ObjectStatus | None) -
         (
             "Reconciling",
             bool(active),
-            waiting.reason.value if waiting else "Acting" if step else "Settled",
+            "Acting" if step else waiting.reason.value if waiting else "Settled",
             active,
         ),
         ("Stalled", bool(stalled), refusal.reason.value if refusal else "NotStalled", stalled),

@@ -30,7 +30,9 @@ from reconciler.state import (
     StartAgent,
     StartRank,
     Step,
+    StepFailure,
     StopAgent,
+    StopAsked,
     StopRank,
     Write,
 )
@@ -94,7 +96,10 @@ class World:
     next_port: int = PORT_FIRST
     sequence: int = 1
     writes: dict[NodeName, Write] = field(default_factory=dict)
-    stops: dict[RankId, float] = field(default_factory=dict)
+    stops: dict[RankId, StopAsked] = field(default_factory=dict)
+    failures: dict[str, StepFailure] = field(default_factory=dict)
+    in_flight: set[str] = field(default_factory=set)
+    memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
     agents: set[NodeName] = field(default_factory=set)
 
@@ -117,7 +122,7 @@ class World:
             release="6.1",
             machine="x86_64",
             hostname=name,
-            memory_bytes=self.memory_bytes,
+            memory_bytes=self.memory_of.get(name, self.memory_bytes),
             cpus=2,
             host_id=self.hosts.get(name, name),
             python="/usr/bin/python3",
@@ -139,7 +144,10 @@ class World:
             next_port=self.next_port,
             groups=dict(self.groups),
             last_epochs=dict(self.last_epochs),
+            agents=frozenset(self.agents),
+            in_flight=frozenset(self.in_flight),
             writes=dict(self.writes),
+            failures=dict(self.failures),
             stops=dict(self.stops),
         )
 
@@ -181,6 +189,7 @@ class World:
                 self.down.discard(step.node)
             case StopAgent():
                 self.agents.discard(step.node)
+                self.down.discard(step.node)
 
     def _start(self, step: StartRank) -> None:
         rank_id = step.spec.id

@@ -33,7 +33,11 @@ class Weights:
     def report(self, path: str) -> ModelReport:
         """The state of the model at ``path``: relative to the node's models, absolute, or below ``~``."""
         directory = self._place(path)
-        if not directory.is_dir():
+        try:
+            present = directory.is_dir()
+        except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that cannot be
+            return ModelReport(path, str(directory), present=False, problem=str(error))
+        if not present:
             return ModelReport(path, str(directory), present=False)
         config: Mapping[str, Any] = {}
         size = 0

@@ -8,12 +8,9 @@ from dataclasses import replace
 from reconciler.errors import Conflict, Invalid, Unreachable
 from reconciler.source.sources import Source
 from reconciler.state import Desired, Rejection
-from reconciler.state.identity import ObjectKey
+from reconciler.state.identity import CLUSTER
 from reconciler.state.report import Event
 from reconciler.store import Store
-
-CLUSTER = ObjectKey("Cluster", "main")
-"""What events about the manifests as a whole are about."""
 
 
 class Intent:
@@ -47,7 +44,7 @@ class Intent:
         before = self.desired.rejection
         if before is not None and before.text == text:
             return
-        self.desired = replace(self.desired, rejection=Rejection("", text))
+        self.desired = replace(self.desired, rejection=Rejection(text))
         self._tell("RevisionRejected", f"{text} (what was in force stays in force)", None)
 
     def _tell(self, reason: str, message: str, hook_at: float | None) -> None:
@@ -58,7 +55,7 @@ class Intent:
             warning=warning,
             reason=reason,
             message=message,
-            revision=self.desired.revision,
+            revision="" if warning else self.desired.revision,
             hook_at=hook_at,
         )
         self._store.add_events((event,))

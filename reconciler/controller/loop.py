@@ -6,8 +6,9 @@ A trigger carries a name, never a change: whatever happened, the next pass looks
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from reconciler.state import Contact, Outcome, Plan
 
@@ -18,17 +19,18 @@ log = logging.getLogger(__name__)
 RESYNC_SECONDS = 10.0
 COALESCE_SECONDS = 0.01
 GATEWAY_POLL_SECONDS = 0.5
-FAILED_PASS_SECONDS = 2.0
+FAILED_ROUND_SECONDS = 2.0
 
 
 class Loop:
-    """Runs passes until it is told to end."""
+    """Runs passes until it is told to end. The manifests are read beside them: healing waits for no source."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._wake = asyncio.Event()
-        self._source_at: float | None = None
-        self._read_source = True
+        self._read = asyncio.Event()
+        self._read.set()
+        self._hook_at: float | None = None
         self._ending = False
         self.plan = Plan()
 
@@ -38,9 +40,8 @@ class Loop:
 
     def look_at_source(self, hook_at: float | None = None) -> None:
         """The manifests may have changed; ``hook_at`` is when the repository's hook noticed."""
-        self._read_source = True
-        self._source_at = hook_at if hook_at is not None else self._source_at
-        self.trigger()
+        self._hook_at = hook_at if hook_at is not None else self._hook_at
+        self._read.set()
 
     def foresee(self) -> Plan:
         """What the next pass would do, without doing it."""
@@ -63,34 +64,53 @@ class Loop:
 
     async def run(self) -> None:
         """Pass after pass."""
-        watcher = asyncio.create_task(self._watch_gateway(), name="watch gateway")
+        beside = [
+            asyncio.create_task(self._read_source(), name="read the manifests"),
+            asyncio.create_task(self._watch_gateway(), name="watch the gateway"),
+        ]
         try:
             while not self._ending:
                 self._wake.clear()
-                await self._pass()
+                await self._guarded(self._pass())
                 if self._parts.stopping and self._all_stopped():
                     return
                 await self._sleep()
         finally:
-            watcher.cancel()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def _pass(self) -> None:
+        self.plan = reconcile(self._parts)
+
+    async def _read_source(self) -> None:
+        """Read the manifests whenever it is worth it, and a rejected revision now and then again."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                again = self._parts.intent.desired.rejection is not None
+                await asyncio.wait_for(self._read.wait(), RESYNC_SECONDS if again else None)
+            self._read.clear()
+            hook_at, self._hook_at = self._hook_at, None
+            if not await self._guarded(self._parts.intent.refresh(hook_at)):
+                self._read.set()
+            self.trigger()
+
+    @staticmethod
+    async def _guarded(work: Awaitable[None]) -> bool:
+        """Do one round of work; whether it went well. What nobody expected must not end the rounds."""
         try:
-            if self._read_source:
-                hook_at, self._source_at, self._read_source = self._source_at, None, False
-                await self._parts.intent.refresh(hook_at)
-            self.plan = reconcile(self._parts)
-        except Exception:  # the one place: a pass that fails must not end the passes
-            log.exception("a pass failed; the next one looks at everything again")
-            self._read_source = True
-            await asyncio.sleep(FAILED_PASS_SECONDS)
+            await work
+        except Exception:
+            log.exception("unexpected; the next round looks at everything again")
+            await asyncio.sleep(FAILED_ROUND_SECONDS)
+            return False
+        return True
 
     async def _sleep(self) -> None:
         now = self._parts.clock()
-        untils = [w.until for w in self.plan.waiting if w.until is not None]
-        seconds = min([RESYNC_SECONDS, *(max(0.0, until - now) for until in untils)])
+        ahead = [w.until - now for w in self.plan.waiting if w.until is not None and w.until > now]
         try:
-            await asyncio.wait_for(self._wake.wait(), max(seconds, COALESCE_SECONDS))
+            await asyncio.wait_for(self._wake.wait(), max(min([RESYNC_SECONDS, *ahead]), COALESCE_SECONDS))
         except TimeoutError:
             return
         await asyncio.sleep(COALESCE_SECONDS)

@@ -14,7 +14,7 @@ from reconciler.state import Desired, Outcome
 from reconciler.state.report import Event
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.wire.codec import to_wire
+from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.generation import Route, Routes
 
 ROUTES_VERSION = 1
@@ -26,7 +26,8 @@ class Publisher:
     def __init__(self, store: Store, routes_path: Path) -> None:
         self._store = store
         self._path = routes_path
-        self._routes: Routes | None = None
+        self._routes = _routes_on_disk(routes_path)
+        self._waking: asyncio.Task[None] | None = None
         self._told = store.told()
         self.statuses = store.statuses()
         self.news = asyncio.Condition()
@@ -36,7 +37,7 @@ class Publisher:
         """Derive and write everything that follows from these snapshots."""
         endings = status.endings(snapshots.observed, snapshots.now)
         self.tell(event for event in endings if event.key not in self._told)
-        self._told.update(event.key for event in endings)
+        self._told = {event.key for event in endings}
         after = status.statuses(snapshots, self.statuses)
         self.tell(status.transitions(self.statuses, after, snapshots.now))
         changed = {key: value for key, value in after.items() if self.statuses.get(key) != value}
@@ -54,30 +55,34 @@ class Publisher:
     def tell(self, events: Iterable[Event]) -> None:
         """Add events and wake whoever waits for them."""
         if self._store.add_events(events):
-            asyncio.get_running_loop().create_task(self._wake(), name="wake readers of events")
+            self._waking = asyncio.get_running_loop().create_task(self._wake(), name="wake readers")
 
     async def _wake(self) -> None:
         async with self.news:
             self.news.notify_all()
 
     def _route(self, desired: Desired, found: tuple[Route, ...]) -> None:
-        gateway = desired.gateway
-        if gateway is None:
+        gateway, before = desired.gateway, self._routes
+        if gateway is not None:
+            listen, hold = gateway.spec.listen, gateway.spec.hold
+        elif before is not None:  # the Gateway was deleted: it goes on listening, and offers nothing
+            listen, hold, found = before.listen, before.hold_seconds, ()
+        else:
             return
-        sequence = self._routes.sequence if self._routes else _sequence_on_disk(self._path)
-        wanted = Routes(ROUTES_VERSION, sequence, gateway.spec.listen, gateway.spec.hold, found)
-        if wanted == self._routes:
+        sequence = before.sequence if before else 0
+        wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found)
+        if wanted == before:
             return
         self._routes = replace(wanted, sequence=sequence + 1)
         replace_file(self._path, json.dumps(to_wire(self._routes), indent=1))
 
 
-def _sequence_on_disk(path: Path) -> int:
-    """The last controller's count: the gateway must see ours as newer."""
+def _routes_on_disk(path: Path) -> Routes | None:
+    """What the last controller wrote: the gateway must see ours as newer, and only if it differs."""
     try:
-        return int(json.loads(path.read_text())["sequence"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+        return from_wire(Routes, json.loads(path.read_text()))
+    except (OSError, ValueError, WireError):
+        return None
 
 
 def replace_file(path: Path, text: str) -> None:

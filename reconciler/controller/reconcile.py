@@ -31,6 +31,10 @@ class Parts:
     clock: Callable[[], float]
     entropy: Callable[[], str]
     stopping: bool = False
+    looked: bool = False
+    """Every node was tried once since the start: what is published may change from here on."""
+    greeted: set[NodeName] = field(default_factory=set)
+    """Nodes whose highest fencing token was looked at."""
     last: Snapshots = field(
         default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(0, 0), Plan(), 0.0)
     )
@@ -38,20 +42,43 @@ class Parts:
 
 def reconcile(parts: Parts) -> Plan:
     """Look, decide, act, tell. Nothing in here waits for a machine."""
-    parts.collector.watch(*_watched(_desired(parts), remember(parts), parts.collector))
+    if _known(parts):
+        parts.collector.watch(*_watched(_desired(parts), remember(parts)))
+    _outrank(parts)
     parts.last = decide(parts)
     parts.executor.launch(parts.last.plan.steps)
-    if not _looking(parts.last.observed):
+    if _ready_to_publish(parts):
         parts.publisher.publish(parts.last)
     return parts.last.plan
 
 
-def _looking(observed: Observed) -> bool:
-    """Whether some node has not been tried yet: what was published before stays true until it has been.
+def _outrank(parts: Parts) -> None:
+    """Where the store was lost, agents have seen higher tokens than it knows: take one above theirs.
 
-    A controller that has just started would otherwise unroute groups that serve on.
+    Only at the first sight of each agent, so that a deposed controller does not come back.
     """
-    return any(node.contact is Contact.UNKNOWN for node in observed.nodes.values())
+    for name, node in parts.collector.nodes().items():
+        if node.report is None or name in parts.greeted:
+            continue
+        parts.greeted.add(name)
+        if node.report.token > parts.tools.token:
+            parts.tools.token = parts.store.next_token(above=node.report.token)
+
+
+def _known(parts: Parts) -> bool:
+    """Whether it is known what is wanted: before that there is nothing to look for."""
+    return parts.stopping or bool(parts.intent.desired.revision)
+
+
+def _ready_to_publish(parts: Parts) -> bool:
+    """Not before the manifests were read and every node was tried: until then the last controller's word holds.
+
+    One that has just started would otherwise unroute groups that serve on.
+    """
+    nodes = parts.last.observed.nodes.values()
+    tried = not any(node.contact is Contact.UNKNOWN for node in nodes)
+    parts.looked = parts.looked or (_known(parts) and tried)
+    return parts.looked
 
 
 def decide(parts: Parts) -> Snapshots:
@@ -73,6 +100,7 @@ def remember(parts: Parts) -> Memory:
         next_port=parts.store.next_port(PORT_FIRST),
         groups=parts.store.groups(),
         last_epochs=parts.store.last_epochs(),
+        agents=parts.store.agents(),
         in_flight=parts.executor.in_flight,
         writes=dict(parts.tools.writes),
         failures=dict(parts.executor.failures),
@@ -80,11 +108,8 @@ def remember(parts: Parts) -> Memory:
     )
 
 
-def _watched(
-    desired: Desired, memory: Memory, collector: Collector
-) -> tuple[frozenset[NodeName], tuple[str, ...]]:
-    """The nodes to watch, also those that only old ranks tie us to, and the weights to look for there."""
+def _watched(desired: Desired, memory: Memory) -> tuple[frozenset[NodeName], tuple[str, ...]]:
+    """The nodes to watch, also those that only an agent or old ranks tie us to, and the weights to look for."""
     members = {name for group in memory.groups.values() for name in group.members}
-    kept = {name for name, node in collector.nodes().items() if node.contact is not Contact.AGENT_DOWN}
     paths = sorted({model.spec.source.path for model in desired.models.values()})
-    return frozenset(desired.nodes.keys() | members | kept), tuple(paths)
+    return frozenset(desired.nodes.keys() | members | memory.agents), tuple(paths)

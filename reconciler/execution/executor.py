@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS_MIN = 0.5
 RETRY_SECONDS_MAX = 60.0
+FAILURES_KEPT_SECONDS = 600.0
+"""A step that has not been tried for so long is not wanted any more."""
 
 
 class Executor:
@@ -77,4 +79,8 @@ class Executor:
         before = self.failures.get(step.key)
         attempts = before.attempts + 1 if before else 1
         delay = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** (attempts - 1))
+        now = self._tools.clock()
+        self.failures = {
+            key: f for key, f in self.failures.items() if f.retry_at > now - FAILURES_KEPT_SECONDS
+        }
         self.failures[step.key] = StepFailure(attempts, self._tools.clock() + delay, problem)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from reconciler.errors import Unreachable
 from reconciler.state import (
     AllocateEpoch,
     ForgetRank,
@@ -18,6 +19,7 @@ from reconciler.state import (
     StartRank,
     Step,
     StopAgent,
+    StopAsked,
     StopRank,
     Write,
 )
@@ -30,6 +32,8 @@ from .proof import ask_once
 REQUEST_SECONDS_MAX = 15.0
 STOP_REPEATED_AFTER_SECONDS = 10.0
 """Beyond the grace: then the request to stop was lost, and is made again."""
+STOPS_KEPT_SECONDS = 600.0
+"""What was asked so long ago is forgotten: the rank is gone, or its node is."""
 
 
 class Groups(Protocol):
@@ -38,6 +42,8 @@ class Groups(Protocol):
     def allocate(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
+    def keep_agent(self, node: NodeName) -> None: ...
+    def drop_agent(self, node: NodeName) -> None: ...
 
 
 class Links(Protocol):
@@ -46,6 +52,7 @@ class Links(Protocol):
     def link(self, name: NodeName) -> tuple[AgentLink, int]: ...
     def look(self, name: NodeName) -> None: ...
     async def reach(self, name: NodeName) -> None: ...
+    async def lose(self, name: NodeName) -> None: ...
 
 
 @dataclass(slots=True)
@@ -58,7 +65,7 @@ class Tools:
     clock: Callable[[], float]
     token: int
     writes: dict[NodeName, Write] = field(default_factory=dict)
-    stops: dict[RankId, float] = field(default_factory=dict)
+    stops: dict[RankId, StopAsked] = field(default_factory=dict)
 
 
 async def carry_out(step: Step, tools: Tools) -> str:
@@ -80,23 +87,44 @@ async def carry_out(step: Step, tools: Tools) -> str:
             tools.groups.prove(step.replica, step.epoch, tools.clock())
             return f"answered in {seconds:.1f} s"
         case StartAgent():
+            tools.groups.keep_agent(step.node)
             await tools.start_agent(step.node)
             await tools.links.reach(step.node)
         case StopAgent():
-            link, _ = tools.links.link(step.node)
-            await link.request(node.Shutdown(tools.token), timeout=REQUEST_SECONDS_MAX)
+            await _stop_agent(tools, step.node)
     return ""
+
+
+async def _stop_agent(tools: Tools, name: NodeName) -> None:
+    """End an agent, and see that it is gone; one that is down already is only no longer kept."""
+    try:
+        link, _ = tools.links.link(name)
+    except Unreachable:
+        tools.groups.drop_agent(name)
+        return
+    await link.request(node.Shutdown(tools.token), timeout=REQUEST_SECONDS_MAX)
+    await tools.links.lose(name)
+    tools.groups.drop_agent(name)
 
 
 async def _stop(tools: Tools, step: StopRank) -> None:
     await _change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
-    tools.stops[step.id] = tools.clock() + step.grace_seconds + STOP_REPEATED_AFTER_SECONDS
+    gone_by = tools.clock() + step.grace_seconds
+    known = {id: asked for id, asked in tools.stops.items() if asked.void_at > gone_by - STOPS_KEPT_SECONDS}
+    known[step.id] = StopAsked(gone_by, gone_by + STOP_REPEATED_AFTER_SECONDS)
+    tools.stops = known
 
 
 async def _change(tools: Tools, name: NodeName, request: object) -> None:
     """Ask an agent for a change, and remember how new an observation must be to show it."""
     link, number = tools.links.link(name)
-    done = await link.request(request, timeout=REQUEST_SECONDS_MAX)
+    try:
+        done = await link.request(request, timeout=REQUEST_SECONDS_MAX)
+    except Unreachable:
+        # It may be carried out yet: only what is seen over a later connection can be believed.
+        tools.writes[name] = Write(number + 1, 0)
+        await link.close()
+        raise
     assert isinstance(done, node.Done)
     tools.writes[name] = Write(number, done.sequence)
     tools.links.look(name)

@@ -7,6 +7,8 @@ reads what is here and never waits for a machine.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +16,8 @@ from reconciler.errors import Refused, Unreachable
 from reconciler.state import Contact, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe
+
+log = logging.getLogger(__name__)
 
 OBSERVE_SECONDS_MAX = 20.0
 RESYNC_SECONDS = 15.0
@@ -50,6 +54,7 @@ class Collector:
         self._clock = clock
         self._changed = changed
         self._watches: dict[NodeName, _Watch] = {}
+        self._numbers = itertools.count(1)
         self._models: tuple[str, ...] = ()
 
     def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
@@ -57,7 +62,7 @@ class Collector:
         for name in sorted(names - self._watches.keys()):
             watch = _Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
             self._watches[name] = watch
-            watch.task = asyncio.create_task(self._follow(watch), name=f"watch {name}")
+            self._start(watch)
         for name in sorted(self._watches.keys() - names):
             task = self._watches.pop(name).task
             if task is not None:
@@ -95,6 +100,16 @@ class Collector:
             await asyncio.sleep(REACH_POLL_SECONDS)
         raise Unreachable(f"the agent of {name} was started and does not answer")
 
+    async def lose(self, name: NodeName) -> None:
+        """Wait until the end of a connection has been noticed. Raises ``Unreachable`` when it never is."""
+        deadline = asyncio.get_running_loop().time() + REACH_SECONDS_MAX
+        while asyncio.get_running_loop().time() < deadline:
+            watch = self._watches.get(name)
+            if watch is None or (watch.link is None and watch.seen.contact is not Contact.REACHED):
+                return
+            await asyncio.sleep(REACH_POLL_SECONDS)
+        raise Unreachable(f"the agent of {name} was told to end and goes on")
+
     async def close(self) -> None:
         """End all watchers."""
         tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
@@ -102,6 +117,20 @@ class Collector:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, watch: _Watch) -> None:
+        watch.task = asyncio.create_task(self._follow(watch), name=f"watch {watch.seen.name}")
+        watch.task.add_done_callback(lambda task: self._ended(watch, task))
+
+    def _ended(self, watch: _Watch, task: asyncio.Task[None]) -> None:
+        """A watcher never ends by itself: one that fails is told of, and another takes its place."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        log.error("watching %s failed", watch.seen.name, exc_info=error)
+        self._lost(watch, f"watching it failed: {error!r}")
+        if self._watches.get(watch.seen.name) is watch:
+            asyncio.get_running_loop().call_later(REDIAL_SECONDS, self._start, watch)
 
     async def _follow(self, watch: _Watch) -> None:
         while True:
@@ -114,14 +143,17 @@ class Collector:
             try:
                 await self._listen(watch, link)
             except (Refused, Unreachable) as error:
+                watch.link = None
                 self._lost(watch, str(error))
             finally:
                 watch.link = None
                 await link.close()
+            watch.look.clear()
+            await self._pause(watch, REDIAL_SECONDS)
 
     async def _listen(self, watch: _Watch, link: AgentLink) -> None:
         """Ask for reports until the connection ends, which is ``Unreachable``."""
-        number = watch.seen.link + 1
+        number = next(self._numbers)
         listener = asyncio.create_task(_relay(link, watch.look), name=f"changes on {watch.seen.name}")
         try:
             while True:

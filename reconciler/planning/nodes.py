@@ -25,17 +25,19 @@ def decide(world: World, name: NodeName) -> Decision:
     """Start the agent of a node that should have one, end that of one that should not."""
     node = world.node(name)
     wanted = name in world.desired.nodes and not world.desired.stopping
+    started = name in world.memory.agents
     tied = _occupied(world, name) or any(name in g.members for g in world.memory.groups.values())
-    needed = wanted or tied
+    unknown = started and node.report is None  # it may have ranks: only its agent can tell
+    needed = wanted or tied or unknown
     if f"node/{name}" in world.memory.in_flight:
         return Decision(waiting=(_wait(name, WaitingFor.STEP, "its agent is being started or stopped"),))
     if node.contact is Contact.UNKNOWN:
         return (
             Decision(waiting=(_wait(name, WaitingFor.AGENT, "looking for its agent"),)) if needed else NOTHING
         )
-    if node.contact is Contact.AGENT_DOWN:
-        return Decision(steps=(StartAgent(name),)) if needed else NOTHING
-    if needed:
+    if node.contact is Contact.AGENT_DOWN and needed:
+        return Decision(steps=(StartAgent(name),))
+    if needed or (node.contact is Contact.AGENT_DOWN and not started):
         return NOTHING
     return Decision(steps=(StopAgent(name),))
 
@@ -65,4 +67,7 @@ def forget(world: World, name: NodeName) -> Decision:
 
 def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
     record = world.memory.groups.get(replica)
-    return record is None or epoch <= record.epoch - EPOCHS_KEPT
+    if record is None:
+        # Where the store was lost, the epochs of these ranks are all that is known of the last one.
+        return replica not in world.desired.replicas()
+    return epoch <= record.epoch - EPOCHS_KEPT

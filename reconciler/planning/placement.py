@@ -6,11 +6,12 @@ Deterministic and stable: the same nodes again where nothing speaks against them
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import (
-    GroupRecord,
+    Contact,
     NodeName,
     Refusal,
     RefusedBecause,
@@ -30,49 +31,49 @@ Placed = tuple[NodeName, ...]
 
 
 class Ledger:
-    """Memory by host: what the groups placed so far are charged. Lives for one pass."""
+    """Memory by host: what ranks are charged that live or may live. Lives for one pass.
+
+    What runs is charged as it was placed, whatever the manifests have come to say since.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._charged: dict[str, int] = {}
-        self._ranks: dict[NodeName, int] = {}
-        for record in world.memory.groups.values():
-            self._charge_record(record)
+        self._entries: list[tuple[ReplicaId, NodeName, int]] = []
+        for replica, record in world.memory.groups.items():
+            self.charge(replica, record.members, record.rank_bytes)
+        for rank in world.observed.ranks():
+            known = world.memory.groups.get(rank.replica)
+            if rank.alive and (known is None or rank.report.id.epoch != known.epoch):
+                self.charge(rank.replica, (rank.node,), known.rank_bytes if known else RANK_OVERHEAD_BYTES)
 
-    def _charge_record(self, record: GroupRecord) -> None:
-        deployment = self._world.desired.deployments.get(record.replica.deployment)
-        model = self._world.desired.models.get(deployment.spec.model) if deployment else None
-        if deployment and model:
-            self.charge(record.members, deployment, model)
+    def charge(self, replica: ReplicaId, members: Placed, rank_bytes: int) -> None:
+        """Add one rank on each of these nodes."""
+        self._entries += [(replica, name, rank_bytes) for name in members]
 
-    def charge(self, members: Placed, deployment: ModelDeployment, model: Model, sign: int = 1) -> None:
-        """Add a group's ranks (or, with ``sign`` -1, take them away)."""
-        for name in members:
-            host, weights = self._host(name), self._world.node(name).model(model.spec.source.path)
-            need = rank_bytes(deployment, weights, len(members)) if weights else RANK_OVERHEAD_BYTES
-            self._charged[host] = self._charged.get(host, 0) + sign * need
-            self._ranks[name] = self._ranks.get(name, 0) + sign
-
-    def free(self, name: NodeName) -> int:
-        """Bytes of a node's host that no group is charged for, less the reserve."""
+    def free(self, name: NodeName, replacing: ReplicaId) -> int:
+        """Bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""
         report = self._world.node(name).report
-        total = report.memory_bytes if report else 0
-        return total - self._reserve(self._host(name)) - self._charged.get(self._host(name), 0)
+        if report is None:
+            return 0
+        host = report.host_id
+        charged = sum(
+            size for replica, node, size in self._entries if replica != replacing and self.host(node) == host
+        )
+        return report.memory_bytes - self._reserve(host) - charged
 
-    def ranks(self, name: NodeName) -> int:
-        """Ranks placed on a node."""
-        return self._ranks.get(name, 0)
+    def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
+        """Ranks on a node, but for those of ``replacing``."""
+        return sum(node == name and replica != replacing for replica, node, _ in self._entries)
 
-    def _host(self, name: NodeName) -> str:
+    def host(self, name: NodeName) -> str:
+        """The machine behind a node."""
         report = self._world.node(name).report
         return report.host_id if report else f"node/{name}"
 
     def _reserve(self, host: str) -> int:
         """The largest reserve that any node of the host asks for: they speak of the same memory."""
         nodes = self._world.desired.nodes
-        return max(
-            (n.spec.memory.reserve for name, n in nodes.items() if self._host(name) == host), default=0
-        )
+        return max((n.spec.memory.reserve for name, n in nodes.items() if self.host(name) == host), default=0)
 
 
 def rank_bytes(deployment: ModelDeployment, weights: ModelReport, ranks: int) -> int:
@@ -96,20 +97,50 @@ def _number(config: Mapping[str, Any], field: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def place(
-    world: World, ledger: Ledger, replica: ReplicaId, deployment: ModelDeployment, model: Model
-) -> Placed | Waiting | Refusal:
-    """The nodes for a replica's group, in the order of ranks; else what is awaited, or why it cannot be."""
-    matching = _matching(world, deployment)
-    unknown = [name for name in matching if not _known(world, name)]
-    usable, problem = _usable(world, matching, replica, model)
-    wanted = deployment.spec.parallelism.nodes
-    if len(usable) < wanted.min and unknown:
-        names = ", ".join(unknown)
-        return Waiting(replica.key, WaitingFor.AGENT, f"no answer yet from {names}", replica=replica)
-    if len(usable) < wanted.min:
-        return problem or _too_few(replica, wanted.min, len(usable))
-    return _largest_fit(world, ledger, replica, deployment, usable)
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be placed."""
+
+    replica: ReplicaId
+    deployment: ModelDeployment
+    model: Model
+
+    @property
+    def path(self) -> str:
+        return self.model.spec.source.path
+
+    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
+        return Refusal(self.replica.key, because, text, self.replica)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes in the order of ranks, and the memory that each rank is charged."""
+
+    members: Placed
+    rank_bytes: int
+
+
+def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
+    """Where a replica's group goes; else what is awaited, or why it cannot be."""
+    matching = _matching(world, request.deployment)
+    awaited = [name for name in matching if _awaited(world, name, request.path)]
+    if awaited:
+        # Not only when there are too few: how large a group becomes must not depend on who answers first.
+        text = f"{request.replica}: no answer yet from {', '.join(awaited)}"
+        return Waiting(request.replica.key, WaitingFor.AGENT, text, replica=request.replica)
+    usable: list[NodeName] = []
+    problem: Refusal | None = None
+    for name in matching:
+        refusal = _unfit(world, name, request)
+        if refusal is None:
+            usable.append(name)
+        problem = problem or refusal
+    wanted = request.deployment.spec.parallelism.nodes.min
+    if len(usable) < wanted:
+        text = f"needs {wanted} nodes, {len(usable)} can be used; add Nodes or lower spec.parallelism.nodes"
+        return problem or request.refuse(RefusedBecause.NO_NODES, text)
+    return _largest(world, ledger, request, usable)
 
 
 def _matching(world: World, deployment: ModelDeployment) -> list[NodeName]:
@@ -122,101 +153,82 @@ def _matching(world: World, deployment: ModelDeployment) -> list[NodeName]:
     ]
 
 
-def _known(world: World, name: NodeName) -> bool:
-    """Whether the node has said what it can run."""
-    report = world.node(name).report
-    return world.reached(name) and report is not None and report.runtime is not None
+def _awaited(world: World, name: NodeName, path: str) -> bool:
+    """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
+    node = world.node(name)
+    if node.contact is Contact.AGENT_DOWN:
+        return f"start-agent/{name}" not in world.memory.failures
+    return not world.reached(name) or node.report is None or not _told(node.report.runtime, node.model(path))
 
 
-def _usable(
-    world: World, names: list[NodeName], replica: ReplicaId, model: Model
-) -> tuple[list[NodeName], Refusal | None]:
-    """Nodes that could run a rank now, and the first reason why another could not."""
-    usable: list[NodeName] = []
-    problem: Refusal | None = None
-    for name in names:
-        node = world.node(name)
-        if not _known(world, name):
-            continue
-        assert node.report is not None
-        refusal = _unfit(name, node.report.runtime or {}, node.model(model.spec.source.path), replica, model)
-        if refusal is None:
-            usable.append(name)
-        problem = problem or refusal
-    return usable, problem
+def _told(runtime: Mapping[str, str] | None, weights: ModelReport | None) -> bool:
+    return runtime is not None and weights is not None
 
 
-def _unfit(
-    name: NodeName,
-    runtime: Mapping[str, str],
-    weights: ModelReport | None,
-    replica: ReplicaId,
-    model: Model,
-) -> Refusal | None:
-    path, title = model.spec.source.path, model.metadata.name
-    if not runtime.get("mlx"):
+def _unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
+    """Why a node cannot run a rank; None if it can."""
+    node, title = world.node(name), request.model.metadata.name
+    weights = node.model(request.path)
+    if not world.reached(name) or node.report is None or weights is None:
+        return request.refuse(
+            RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
+        )
+    if not (node.report.runtime or {}).get("mlx"):
         text = f"{name} has no mlx in its Python; install reconciler with its extra: reconciler[runtime]"
-        return Refusal(replica.key, RefusedBecause.NO_RUNTIME, text, replica)
-    if weights is None or not weights.present:
-        where = weights.directory if weights else path
-        text = f"model {title}: no weights at {where} on {name}; put them there or correct spec.source.path"
-        return Refusal(replica.key, RefusedBecause.WEIGHTS_MISSING, text, replica)
+        return request.refuse(RefusedBecause.NO_RUNTIME, text)
     if weights.problem:
         text = f"model {title}: {weights.directory} on {name}: {weights.problem}"
-        return Refusal(replica.key, RefusedBecause.WEIGHTS_UNUSABLE, text, replica)
+        return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
+    if not weights.present:
+        text = (
+            f"model {title}: no weights at {weights.directory} on {name};"
+            " put them there or correct spec.source.path"
+        )
+        return request.refuse(RefusedBecause.WEIGHTS_MISSING, text)
     return None
 
 
-def _too_few(replica: ReplicaId, wanted: int, usable: int) -> Refusal:
-    text = f"needs {wanted} nodes, {usable} can be used; add Nodes or lower spec.parallelism.nodes"
-    return Refusal(replica.key, RefusedBecause.NO_NODES, text, replica)
-
-
-def _largest_fit(
-    world: World, ledger: Ledger, replica: ReplicaId, deployment: ModelDeployment, usable: list[NodeName]
-) -> Placed | Refusal:
+def _largest(world: World, ledger: Ledger, request: Request, usable: list[NodeName]) -> Placement | Refusal:
     """As many nodes as there are within the bounds, and fewer where the model or the memory asks for it."""
-    model = world.desired.models[deployment.spec.model]
+    bounds = request.deployment.spec.parallelism.nodes
+    first: Refusal | None = None
+    for size in range(min(bounds.max, len(usable)), bounds.min - 1, -1):
+        answer = _of_size(world, ledger, request, usable, size)
+        if isinstance(answer, Placement):
+            ledger.charge(request.replica, answer.members, answer.rank_bytes)
+            return answer
+        first = first or answer
+    assert first is not None
+    return first
+
+
+def _of_size(
+    world: World, ledger: Ledger, request: Request, usable: list[NodeName], size: int
+) -> Placement | Refusal:
+    """The best nodes for a group of one size: those it has already, then the least occupied ones."""
+    replica = request.replica
+    weights = world.node(usable[0]).model(request.path)
+    assert weights is not None
+    why = indivisible(weights.config, size)
+    if why and strategy_of(request.deployment, weights.config, size) == "tensor":
+        text = f"model {request.deployment.spec.model} cannot be split by tensor over {size} nodes: {why}"
+        return request.refuse(RefusedBecause.NOT_DIVISIBLE, text)
     record = world.memory.groups.get(replica)
     before = record.members if record else ()
-    ranked = sorted(usable, key=lambda n: (n not in before, ledger.ranks(n), n))
-    wanted = deployment.spec.parallelism.nodes
-    refusal: Refusal | None = None
-    for size in range(min(wanted.max, len(ranked)), wanted.min - 1, -1):
-        members = tuple(sorted(ranked[:size]))
-        answer = _check(world, ledger, replica, deployment, members)
-        if answer is None:
-            ledger.charge(members, deployment, model)
-            return members
-        refusal = refusal or answer
-    assert refusal is not None
-    return refusal
-
-
-def _check(
-    world: World, ledger: Ledger, replica: ReplicaId, deployment: ModelDeployment, members: Placed
-) -> Refusal | None:
-    """Why these nodes will not do; None if they will."""
-    model = world.desired.models[deployment.spec.model]
-    needs: dict[str, int] = {}
-    for name in members:
-        node = world.node(name)
-        weights = node.model(model.spec.source.path)
-        assert weights is not None
-        assert node.report is not None
-        why = indivisible(weights.config, len(members))
-        if why and strategy_of(deployment, weights.config, len(members)) == "tensor":
-            text = f"model {deployment.spec.model} cannot be split by tensor over {len(members)} nodes: {why}"
-            return Refusal(replica.key, RefusedBecause.NOT_DIVISIBLE, text, replica)
-        host = node.report.host_id
-        needs[host] = needs.get(host, 0) + rank_bytes(deployment, weights, len(members))
-        if needs[host] > ledger.free(name):
-            text = (
-                f"needs {_gib(needs[host])} on the host of {name}, {_gib(max(0, ledger.free(name)))} are free; "
-                "lower spec.serving.context or maxBatch, or add nodes"
-            )
-            return Refusal(replica.key, RefusedBecause.NO_MEMORY, text, replica)
-    return None
+    need = rank_bytes(request.deployment, weights, size)
+    chosen: list[NodeName] = []
+    for name in sorted(usable, key=lambda n: (n not in before, ledger.ranks(n, replica), n)):
+        beside = sum(ledger.host(other) == ledger.host(name) for other in chosen)
+        if len(chosen) < size and need * (beside + 1) <= ledger.free(name, replica):
+            chosen.append(name)
+    if len(chosen) == size:
+        return Placement(tuple(sorted(chosen)), need)
+    roomiest = max(usable, key=lambda n: ledger.free(n, replica))
+    text = (
+        f"needs {_gib(need)} on each of {size} nodes, {len(chosen)} have it free (most: {roomiest} with"
+        f" {_gib(max(0, ledger.free(roomiest, replica)))}); lower spec.serving.context or maxBatch, or add nodes"
+    )
+    return request.refuse(RefusedBecause.NO_MEMORY, text)
 
 
 def _gib(size: int) -> str:

@@ -15,11 +15,12 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
+from reconciler.state.identity import CLUSTER
 
 from . import nodes, replica
 from .decision import Decision, whole
 from .placement import Ledger
-from .world import World
+from .world import World, due
 
 
 def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str) -> Plan:
@@ -27,6 +28,10 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
     ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and drawn anew for each pass.
     """
+    if not desired.revision and not desired.stopping:
+        # What is wanted is not known: to take that for nothing would stop everything that runs.
+        unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
+        return Plan(waiting=(unread,))
     world = World(desired, observed, memory, now, entropy)
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
     decisions = [nodes.decide(world, name) for name in names]
@@ -76,7 +81,7 @@ def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
     waiting = list(plan.waiting)
     for step in plan.steps:
         failure = memory.failures.get(step.key)
-        if failure is None or failure.retry_at <= now:
+        if failure is None or due(failure.retry_at, now):
             steps.append(step)
         else:
             text = f"{step}: failed {failure.attempts} times, last: {failure.text}"

@@ -24,6 +24,7 @@ from reconciler.state import (
     ReplicaId,
     StartRank,
     Step,
+    StopAsked,
     StopRank,
     Waiting,
     WaitingFor,
@@ -32,8 +33,8 @@ from reconciler.wire.launch import ExitCode, Phase
 
 from . import group
 from .decision import NOTHING, Decision
-from .placement import Ledger, Placed, place
-from .world import World
+from .placement import Ledger, Request, place
+from .world import World, due
 
 DRAIN_SECONDS = 30.0
 """How long a healthy group may finish what it has begun."""
@@ -42,9 +43,14 @@ GRACE_SECONDS = 5.0
 SHUTDOWN_SECONDS = 3.0
 """The same while everything is being stopped: somebody is waiting at a terminal."""
 
+IMPATIENCE_SECONDS = 1.0
+"""A stop is asked again when it has to be over so much sooner than was said before."""
+
 BACK_OFF_SECONDS_MAX = 300.0
 HEALTHY_SECONDS = 600.0
 """A group that lived so long after its proof has earned an immediate restart."""
+PROOFS_MAX = 3
+"""A group that is ready and cannot answer so often is as good as dead."""
 LASTING_REFUSALS = (ExitCode.CONFIG, ExitCode.WEIGHTS)
 """Exits that another attempt with the same files cannot change: tried again only slowly."""
 
@@ -128,37 +134,60 @@ def _unwanted(view: View) -> Decision | None:
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
 
 
-def _unknown_model(view: View) -> Decision | None:
-    """A deployment without its model forms no group; one that runs goes on."""
-    if view.model is not None or view.deployment is None:
-        return None
-    text = (
-        f'model "{view.deployment.spec.model}" does not exist; add a Model of this name or correct spec.model'
-    )
-    return Decision(refused=(Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica),))
-
-
 def _dead(view: View) -> Decision | None:
-    """One dead rank is a dead group: a new epoch, as soon as the back-off allows."""
-    ended = view.ended
-    if view.record is None or ended is None:
+    """One dead rank is a dead group: a new epoch, as soon as the back-off allows; its survivors end now."""
+    fault = _fault(view)
+    if view.record is None or fault is None:
         return None
-    failures = _failures(view.record, view.world.now)
-    exit_code = ended.report.exit.code if ended.report.exit else None
-    lasting = exit_code in LASTING_REFUSALS and view.record.fingerprint == _wish(view)
-    delay = BACK_OFF_SECONDS_MAX if lasting else back_off_seconds(failures)
-    until = view.record.created_at + delay
-    if view.world.now >= until:
-        return _form(view, Cause.RANK_EXITED, ended.ending, failures + 1)
-    waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {ended.ending}", until)
-    refusal = Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, ended.last_words, view.replica)
-    rest = _stop(view, view.alive, GRACE_SECONDS, "its group is dead") if view.alive else NOTHING
-    return rest + Decision(waiting=(waiting,), refused=(refusal,) if lasting else ())
+    decision = _again(view, view.record, fault)
+    if decision.steps or not view.alive:
+        return decision
+    return _stop(view, view.alive, GRACE_SECONDS, "its group is dead") + decision
 
 
-def _failures(record: GroupRecord, now: float) -> int:
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a group died of."""
+
+    cause: Cause
+    text: str
+    at: float
+    """When, as far as is known."""
+    lasting: str = ""
+    """Why another attempt with the same files cannot end otherwise."""
+
+
+def _fault(view: View) -> Fault | None:
+    ended = view.ended
+    if ended is not None:
+        report = ended.report.exit
+        lasting = ended.last_words if report and report.code in LASTING_REFUSALS else ""
+        return Fault(Cause.RANK_EXITED, ended.ending, report.at if report else view.world.now, lasting)
+    record = view.record
+    proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}") if record else None
+    if record is None or proof is None or proof.attempts < PROOFS_MAX or record.proven_at is not None:
+        return None
+    text = f"epoch {record.epoch} gave no completion in {proof.attempts} attempts: {proof.text}"
+    return Fault(Cause.PROOF_FAILED, text, view.world.now)
+
+
+def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
+    """The next attempt, now or when the back-off is over. A wish that has changed does not wait."""
+    if view.model is None or record.fingerprint != _wish(view):
+        return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}", 0)
+    failures = _failures(record, min(fault.at, view.world.now))
+    delay = BACK_OFF_SECONDS_MAX if fault.lasting else back_off_seconds(failures)
+    until = record.created_at + delay
+    if not record.created_at <= view.world.now < until:  # also when the clock was set back meanwhile
+        return _form(view, fault.cause, fault.text, failures + 1)
+    waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
+    refusal = Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, fault.lasting, view.replica)
+    return Decision(waiting=(waiting,), refused=(refusal,) if fault.lasting else ())
+
+
+def _failures(record: GroupRecord, died_at: float) -> int:
     """Failures in a row that count: a long healthy life wipes them out."""
-    lived = record.proven_at is not None and now - record.proven_at >= HEALTHY_SECONDS
+    lived = record.proven_at is not None and died_at - record.proven_at >= HEALTHY_SECONDS
     return 0 if lived else record.failures
 
 
@@ -178,6 +207,8 @@ def _unformed(view: View) -> Decision | None:
     record = view.record
     if record is None:
         return _form(view, Cause.NEW_REPLICA, "it has no group yet", 0)
+    if view.model is None:
+        return _replace(view, "its model is gone")
     assert view.deployment is not None
     bounds = view.deployment.spec.parallelism.nodes
     missing = [n for n in record.members if n not in view.world.desired.nodes]
@@ -201,9 +232,14 @@ def _replace(view: View, why: str) -> Decision | None:
 
 
 def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
+    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused."""
     assert view.deployment is not None
-    assert view.model is not None
-    placed = _place(view, view.deployment, view.model)
+    if view.model is None:
+        name = view.deployment.spec.model
+        text = f'model "{name}" does not exist; add a Model of this name or correct spec.model'
+        refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
+        return Decision(refused=(refusal,))
+    placed = place(view.world, view.ledger, Request(view.replica, view.deployment, view.model))
     if isinstance(placed, Waiting):
         return Decision(waiting=(placed,))
     if isinstance(placed, Refusal):
@@ -214,24 +250,15 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
     record = GroupRecord(
         replica=view.replica,
         epoch=epoch,
-        members=placed,
-        port=group.first_ports(memory.next_port, len(placed) + 1, memory.groups.values()),
+        members=placed.members,
+        port=group.first_ports(memory.next_port, len(placed.members) + 1, memory.groups.values()),
         secret=group.secret(view.world.entropy, view.replica, epoch),
         fingerprint=_wish(view),
         created_at=view.world.now,
+        rank_bytes=placed.rank_bytes,
         failures=failures,
     )
     return Decision(steps=(AllocateEpoch(view.replica, record, cause, detail),))
-
-
-def _place(view: View, deployment: ModelDeployment, model: Model) -> Placed | Waiting | Refusal:
-    """Nodes for the new group, as if the one that it replaces were gone already."""
-    old = view.record.members if view.record else ()
-    view.ledger.charge(old, deployment, model, sign=-1)
-    placed = place(view.world, view.ledger, view.replica, deployment, model)
-    if isinstance(placed, Waiting | Refusal):
-        view.ledger.charge(old, deployment, model)
-    return placed
 
 
 def _leftovers(view: View) -> Decision | None:
@@ -249,16 +276,21 @@ def _leftovers(view: View) -> Decision | None:
 def _stop(view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str) -> Decision:
     """Ask each rank to end, once; then wait until all are gone."""
     asked = view.world.memory.stops
+    now = view.world.now
     steps: tuple[Step, ...] = tuple(
         StopRank(view.replica, r.node, r.report.id, grace, reason)
         for r in ranks
-        if asked.get(r.report.id, 0.0) <= view.world.now
+        if _to_be_asked(asked.get(r.report.id), now, grace)
     )
     names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
-    until = max((asked.get(r.report.id, 0.0) for r in ranks), default=0.0)
-    return Decision(
-        steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until or None),)
-    )
+    voids = (asked[r.report.id].void_at for r in ranks if r.report.id in asked)
+    until = min((at for at in voids if at > now), default=None)
+    return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
+
+
+def _to_be_asked(before: StopAsked | None, now: float, grace: float) -> bool:
+    """Never asked yet, or in vain, or with more patience than there is now."""
+    return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS
 
 
 def _running(view: View) -> Decision | None:
@@ -279,6 +311,8 @@ def _incomplete(view: View) -> Decision | None:
     if view.record.proven_at is not None:
         text = f"rank {missing[0]} of epoch {view.record.epoch} is gone without a trace"
         return _form(view, Cause.RANK_MISSING, text, view.record.failures + 1)
+    if view.model is None or view.record.fingerprint != _wish(view):
+        return NOTHING  # a group that is going to be replaced is not completed: its parts would not match
     starts = [_start(view, view.record, rank) for rank in missing]
     return Decision(steps=tuple(step for step in starts if step is not None))
 
@@ -320,6 +354,8 @@ def _not_proven(view: View) -> Decision | None:
         return None
     first = view.current[0]
     step = ProveGroup(view.replica, view.record.epoch, first.node, first.report.socket)
+    if step.subject in view.world.memory.in_flight:
+        return Decision(waiting=(view.wait(WaitingFor.STEP, "its first completion is awaited"),))
     return Decision(steps=(step,))
 
 
@@ -327,7 +363,6 @@ LADDER: tuple[Callable[[View], Decision | None], ...] = (
     _step_in_flight,
     _not_observed,
     _unwanted,
-    _unknown_model,
     _dead,
     _unformed,
     _running,

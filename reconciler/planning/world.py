@@ -15,6 +15,14 @@ from reconciler.state import (
     ReplicaId,
 )
 
+CLOCK_JUMP_SECONDS = 120.0
+"""Nothing within one controller's life waits longer: a later date is one from before the clock was set back."""
+
+
+def due(at: float, now: float) -> bool:
+    """Whether a moment that this controller has set is over, or cannot have been meant."""
+    return at <= now or at - now > CLOCK_JUMP_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class World:

@@ -262,6 +262,8 @@ def _process(
         )
     except FileNotFoundError:
         raise Invalid("git is not installed, or not on PATH") from None
+    except OSError as error:
+        raise Unreachable(f"git cannot be started: {error}") from error
     with process:
         try:
             out, err = process.communicate(stdin, timeout_seconds)

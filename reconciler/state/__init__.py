@@ -2,7 +2,7 @@
 
 from .desired import Desired, Rejection
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
-from .memory import GroupRecord, Memory, StepFailure, Write
+from .memory import GroupRecord, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
 from .outcome import Outcome
 from .plan import (
@@ -51,6 +51,7 @@ __all__ = [
     "Step",
     "StepFailure",
     "StopAgent",
+    "StopAsked",
     "StopRank",
     "Waiting",
     "WaitingFor",

@@ -14,7 +14,6 @@ from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 class Rejection:
     """A newer revision that is not in force because its manifests are wrong."""
 
-    revision: str
     text: str
 
 

@@ -19,6 +19,10 @@ class ObjectKey(NamedTuple):
         return f"{self.kind.lower()}/{self.name}"
 
 
+CLUSTER = ObjectKey("Cluster", "main")
+"""What events about the manifests as a whole are about."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ReplicaId:
     """One running copy of a deployment. Indexes count from 0."""

@@ -19,12 +19,14 @@ class GroupRecord:
     members: tuple[NodeName, ...]
     """The node of each rank, in the order of ranks."""
     port: int
-    """First of ``len(members) + 1`` ports that no earlier group has used: one a rank, then rank 0's control."""
+    """First of ``len(members) + 1`` ports that no recent group has used: one a rank, then rank 0's control."""
     secret: str = field(repr=False)
     """Proof of membership among the ranks."""
     fingerprint: str
     """Of the wish it was formed for: another wish means another group."""
     created_at: float
+    rank_bytes: int = 0
+    """Memory that each of its ranks is charged for, for as long as it may live."""
     proven_at: float | None = None
     """When it first gave a real completion; None until then."""
     failures: int = 0
@@ -58,6 +60,16 @@ class StepFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A rank was asked to end."""
+
+    gone_by: float
+    """When its grace is over."""
+    void_at: float
+    """When the request must have been lost, and is made again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """The store's content and the controller's own doings, at the moment of one pass."""
 
@@ -67,10 +79,11 @@ class Memory:
     groups: Mapping[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
     """The highest epoch that the store has ever given to a replica."""
+    agents: frozenset[NodeName] = frozenset()
+    """Nodes whose agent was started and has not been ended since, wanted or not."""
     in_flight: frozenset[str] = frozenset()
     """Subjects of the steps that are being executed (``Step.subject``)."""
     writes: Mapping[NodeName, Write] = field(default_factory=dict)
     failures: Mapping[str, StepFailure] = field(default_factory=dict)
     """By ``Step.key``."""
-    stops: Mapping[RankId, float] = field(default_factory=dict)
-    """Ranks that were asked to stop, and when that request is void and may be made again."""
+    stops: Mapping[RankId, StopAsked] = field(default_factory=dict)

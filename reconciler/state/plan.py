@@ -18,6 +18,7 @@ class Cause(Enum):
     SPEC_CHANGED = "SpecChanged"
     RANK_EXITED = "RankExited"
     RANK_MISSING = "RankMissing"
+    PROOF_FAILED = "ProofFailed"
 
 
 class _OfReplica:
@@ -143,6 +144,11 @@ class ProveGroup(_OfReplica):
     socket: str
 
     @property
+    def subject(self) -> str:
+        """Of its own: it may take long, and nothing else about the replica has to wait for it."""
+        return f"proof/{self.replica}/{self.epoch}"
+
+    @property
     def key(self) -> str:
         return f"prove/{self.replica}/{self.epoch}"
 
@@ -200,6 +206,7 @@ Step = (
 class WaitingFor(Enum):
     """Why something is not done now, and will be."""
 
+    SOURCE = "ManifestsNotRead"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
     OBSERVATION = "StaleObservation"

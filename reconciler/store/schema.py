@@ -17,9 +17,10 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE groups (
         deployment TEXT NOT NULL, replica INTEGER NOT NULL, epoch INTEGER NOT NULL,
         members TEXT NOT NULL, port INTEGER NOT NULL, secret TEXT NOT NULL, fingerprint TEXT NOT NULL,
-        created_at REAL NOT NULL, proven_at REAL, failures INTEGER NOT NULL,
+        created_at REAL NOT NULL, rank_bytes INTEGER NOT NULL, proven_at REAL, failures INTEGER NOT NULL,
         PRIMARY KEY (deployment, replica)
     ) STRICT;
+    CREATE TABLE agents (node TEXT PRIMARY KEY) STRICT;
     CREATE TABLE objects (
         kind TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, generation INTEGER NOT NULL,
         created_at REAL NOT NULL, PRIMARY KEY (kind, name)
@@ -46,6 +47,14 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
             " install that version again, or restore a backup"
         )
     if 0 < version < len(MIGRATIONS):
-        db.execute("VACUUM INTO ?", (str(path.with_suffix(f".v{version}.db")),))
+        _keep_copy(db, path.with_suffix(f".v{version}.db"))
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+
+
+def _keep_copy(db: sqlite3.Connection, copy: Path) -> None:
+    """A whole copy or none: one that was cut off is made anew."""
+    draft = copy.with_suffix(".part")
+    draft.unlink(missing_ok=True)
+    db.execute("VACUUM INTO ?", (str(draft),))
+    draft.replace(copy)

@@ -59,16 +59,13 @@ class Store:
 
     # --- counters ------------------------------------------------------------------------------
 
-    def next_token(self) -> int:
-        """A fencing token higher than every one before: this controller's."""
-        return self._bump("token", 1, default=0)
-
-    def _bump(self, name: str, by: int, default: int) -> int:
+    def next_token(self, above: int = 0) -> int:
+        """A fencing token higher than every one before and than ``above``: this controller's."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            value = self._counter(name, default) + by
-            self._set_counter(name, value)
-        return value
+            token = max(self._counter("token", 0), above) + 1
+            self._set_counter("token", token)
+        return token
 
     def _counter(self, name: str, default: int) -> int:
         row = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
@@ -78,9 +75,12 @@ class Store:
         self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
 
     def next_port(self, first: int) -> int:
-        """The first port that no group was ever given; ``first`` is the lowest that may be."""
+        """Where to look for ports that no group had lately; ``first`` is the lowest that may be."""
         port = self._counter("next_port", 0)
-        return port or self._bump("next_port", first + secrets.randbelow(PORT_SPREAD), default=0)
+        if not port:
+            port = first + secrets.randbelow(PORT_SPREAD)
+            self._set_counter("next_port", port)
+        return port
 
     # --- epochs and groups ---------------------------------------------------------------------
 
@@ -101,10 +101,12 @@ class Store:
             )
             self._db.execute(
                 "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
-                " fingerprint, created_at, proven_at, failures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " fingerprint, created_at, rank_bytes, proven_at, failures)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
-                    group.secret, group.fingerprint, group.created_at, group.proven_at, group.failures,
+                    group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
+                    group.failures,
                 ),
             )  # fmt: skip
             self._set_counter("next_port", group.port + len(group.members) + 1)
@@ -127,8 +129,8 @@ class Store:
     def groups(self) -> dict[ReplicaId, GroupRecord]:
         """Every group in the store."""
         rows = self._db.execute(
-            "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at, proven_at,"
-            " failures FROM groups"
+            "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
+            " rank_bytes, proven_at, failures FROM groups"
         )
         records = [
             GroupRecord(
@@ -139,8 +141,9 @@ class Store:
                 secret=row[5],
                 fingerprint=row[6],
                 created_at=row[7],
-                proven_at=row[8],
-                failures=row[9],
+                rank_bytes=row[8],
+                proven_at=row[9],
+                failures=row[10],
             )
             for row in rows
         ]
@@ -150,6 +153,20 @@ class Store:
         """The highest epoch ever given to each replica."""
         rows = self._db.execute("SELECT deployment, replica, last FROM epochs")
         return {ReplicaId(DeploymentName(row[0]), row[1]): row[2] for row in rows}
+
+    # --- agents --------------------------------------------------------------------------------
+
+    def keep_agent(self, node: NodeName) -> None:
+        """Note, before it is started, that a node may have an agent: somebody has to end it one day."""
+        self._db.execute("INSERT OR IGNORE INTO agents (node) VALUES (?)", (node,))
+
+    def drop_agent(self, node: NodeName) -> None:
+        """Note that a node has no agent any more."""
+        self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
+
+    def agents(self) -> frozenset[NodeName]:
+        """Nodes that may have an agent."""
+        return frozenset(NodeName(row[0]) for row in self._db.execute("SELECT node FROM agents"))
 
     # --- objects -------------------------------------------------------------------------------
 
@@ -246,10 +263,6 @@ class Store:
             )
             for row in rows
         ]
-
-    def last_event(self) -> int:
-        """The id of the newest event; 0 when there is none."""
-        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
 
 
 def _digest(manifest: Manifest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -52,8 +53,8 @@ class Controller:
         raise AssertionError("waited in vain")
 
     def conditions(self, kind: str, name: str) -> dict[str, dict[str, Any]]:
-        (item,) = self.ask(Get(kind, name))["items"]
-        return {c["type"]: c for c in item["status"]["conditions"]}
+        items = self.ask(Get(kind, name))["items"]
+        return {c["type"]: c for item in items for c in item["status"]["conditions"]}
 
     def reasons(self) -> list[str]:
         return [event["reason"] for event in self.ask(ListEvents())["items"]]
@@ -113,6 +114,7 @@ def test_a_mistake_in_the_folder_is_told_and_the_last_good_state_stays(controlle
 
 
 def test_generations_grow_with_the_spec_and_are_observed(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
     file = controller.manifests / "tiny.yaml"
     file.write_text(file.read_text().replace("replicas: 1", "replicas: 2"))
     controller.ask(Look("source"))
@@ -140,6 +142,31 @@ def test_a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event(
     assert controller.agents() == agents
     assert controller.reasons()[: len(told)] == told
     assert set(controller.reasons()[len(told) :]) <= {"RevisionApplied"}
+
+
+def test_a_lost_store_does_not_lock_its_controller_out_of_the_nodes(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
+    assert controller.process is not None
+    for _ in range(2):  # so that the agents have seen a token that a new store does not give
+        controller.process.kill()
+        controller.process.wait(10)
+        controller.start()
+    controller.process.kill()
+    controller.process.wait(10)
+    for file in controller.home.glob("store.db*"):
+        file.unlink()
+    controller.start()
+    controller.wait(lambda: stalled(controller))
+    controller.ask(Stop())
+    assert controller.process.wait(40) == 0
+    controller.wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in controller.agents()))
+
+
+def test_a_deleted_gateway_offers_nothing(controller: Controller) -> None:
+    routes = controller.home / "routes.json"
+    controller.wait(lambda: routes.exists() and json.loads(routes.read_text())["routes"])
+    (controller.manifests / "gateway.yaml").unlink()
+    controller.wait(lambda: json.loads(routes.read_text())["routes"] == [])
 
 
 def test_a_second_controller_is_refused_by_name(controller: Controller) -> None:

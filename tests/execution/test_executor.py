@@ -14,6 +14,7 @@ from reconciler.inventory import Collector
 from reconciler.state import (
     AllocateEpoch,
     Cause,
+    Contact,
     DeploymentName,
     ForgetRank,
     GroupRecord,
@@ -107,11 +108,15 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
 
     (stopped,) = await bed.do(StopRank(REPLICA, NODE, RANK, 1.0, "test"))
     assert stopped.done
-    assert bed.tools.stops[RANK] > time.time()
+    assert bed.tools.stops[RANK].gone_by > time.time()
     await bed.rank(lambda rank: rank.exit is not None)
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done
     assert RANK not in bed.tools.stops
+    assert bed.store.agents() == {NODE}
+    assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
+    assert bed.collector.nodes()[NODE].contact is Contact.AGENT_DOWN
+    assert bed.store.agents() == frozenset()
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
 
 

@@ -94,6 +94,44 @@ async def test_a_lost_agent_leaves_its_last_report_and_its_successor_has_a_new_l
     assert again.report.agent_id != lost.report.agent_id
 
 
+async def test_a_path_that_cannot_be_looked_at_is_a_fault_of_the_model_alone(watched: Watched) -> None:
+    await watched.bench.agent()
+    watched.collector.watch(frozenset({NODE}), ("x" * 5000, "tiny"))
+    seen = await watched.until(lambda node: node.model("x" * 5000))
+    found = seen.model("x" * 5000)
+    assert found is not None
+    assert not found.present
+    assert "too long" in found.problem
+    assert seen.model("tiny") is not None
+
+
+async def test_a_node_watched_again_has_a_newer_link_than_ever(watched: Watched) -> None:
+    await watched.bench.agent()
+    before = await watched.until(lambda node: node.contact is Contact.REACHED)
+    watched.collector.watch(frozenset(), ())
+    watched.collector.watch(frozenset({NODE}), ())
+    again = await watched.until(lambda node: node.contact is Contact.REACHED)
+    assert again.link > before.link
+
+
+async def test_a_watcher_that_fails_is_told_of_and_replaced() -> None:
+    calls = 0
+
+    async def dial(name: NodeName) -> AgentLink:
+        nonlocal calls
+        calls += 1
+        raise ValueError("a fault of the product") if calls == 1 else Unreachable("nobody there")
+
+    news = asyncio.Event()
+    collector = Collector(dial, time.time, news.set)
+    collector.watch(frozenset({NODE}), ())
+    async with asyncio.timeout(WAIT_SECONDS):
+        while "nobody there" not in collector.nodes()[NODE].problem:
+            news.clear()
+            await news.wait()
+    await collector.close()
+
+
 async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
     watched.collector.watch(frozenset(), ())
     assert watched.collector.nodes() == {}

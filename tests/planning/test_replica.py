@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning import plan
 from reconciler.state import (
     AllocateEpoch,
     Cause,
+    Desired,
     NodeName,
     Plan,
     ProveGroup,
     RefusedBecause,
     StartRank,
+    StepFailure,
+    StopAsked,
     StopRank,
     WaitingFor,
     Write,
@@ -98,7 +102,7 @@ def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
         world.obey(step)
     (stop,) = world.plan().steps
     assert isinstance(stop, StopRank)
-    world.stops[stop.id] = world.now + 15  # asked, and not gone yet
+    world.stops[stop.id] = StopAsked(world.now + 5, world.now + 15)  # asked, and not gone yet
     waiting = world.plan()
     assert waiting.steps == ()
     assert [w.reason for w in waiting.waiting] == [WaitingFor.STOPPING]
@@ -320,6 +324,115 @@ def test_logs_of_the_last_dead_epoch_are_kept_and_older_ones_removed() -> None:
         world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
         world.settle()
     assert {rank.epoch for rank in world.ranks} == {3, 4}
+
+
+def test_before_the_manifests_are_read_nothing_is_done_to_what_runs() -> None:
+    world = two_nodes()
+    world.settle()
+    unread = plan(Desired(""), world.observed(), world.memory(), world.now, "entropy")
+    assert unread.steps == ()
+    assert [w.reason for w in unread.waiting] == [WaitingFor.SOURCE]
+
+
+def test_a_rank_of_a_removed_node_is_found_and_stopped_by_the_next_controller() -> None:
+    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()])
+    world.settle()
+    world.manifests = [m for m in world.manifests if m.metadata.name != "node-a"]
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    world.obey(step)
+    world.down = {"node-a"}  # and its agent dies before the old rank is stopped
+    assert world.settle() == Plan()
+    assert {rank.epoch for rank in world.alive()} == {2}
+    assert world.agents == {"node-b", "node-c"}
+
+
+def test_a_group_about_to_be_replaced_is_not_completed_with_parts_that_do_not_match() -> None:
+    world = two_nodes()
+    world.settle()
+    world.manifests[-1] = deployment(serving={"context": 1024})
+    (step,) = world.plan().steps
+    world.obey(step)  # epoch 2 for a context of 1024; its ranks are not started yet
+    for rank in world.alive():
+        world.end_rank(rank, code=0)
+    world.manifests[-1] = deployment(serving={"context": 16_000_000})
+    decided = world.plan()
+    assert decided.steps == ()
+    assert [r.reason for r in decided.refused] == [RefusedBecause.NO_MEMORY]
+    world.manifests[-1] = deployment(serving={"context": 1024})
+    assert world.settle() == Plan()
+    assert epochs(world) == [1, 2]
+
+
+@pytest.mark.parametrize("why", ["unschedulable", "model"])
+def test_survivors_of_a_dead_group_are_stopped_also_when_it_cannot_be_formed_again(why: str) -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    if why == "model":
+        world.manifests = [m for m in world.manifests if m.kind != "Model"]
+    else:
+        world.manifests[1] = node("node-b", unschedulable=True)
+    decided = world.settle()
+    assert len(decided.refused) == 1
+    assert world.alive() == []
+
+
+def test_a_proof_in_flight_keeps_nothing_else_waiting() -> None:
+    world = two_nodes()
+    world.settle()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world.in_flight = {"proof/tiny/0/1"}
+    assert [w.reason for w in world.plan().waiting] == [WaitingFor.STEP]
+    world.manifests[-1] = deployment(replicas=0)
+    assert [type(step) for step in world.plan().steps] == [StopRank, StopRank]
+
+
+def test_a_group_that_never_answers_is_formed_again() -> None:
+    world = two_nodes()
+    world.settle()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world.failures["prove/tiny/0/1"] = StepFailure(3, world.now, "context_length_exceeded: too long")
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    assert step.cause is Cause.PROOF_FAILED
+    assert "no completion in 3 attempts: context_length_exceeded" in step.detail
+
+
+def test_a_corrected_manifest_does_not_wait_for_the_back_off_of_the_wrong_one() -> None:
+    world = two_nodes()
+    world.settle()
+    record = world.groups[world.replica()]
+    world.groups[world.replica()] = replace(record, failures=9, proven_at=None, created_at=world.now)
+    world.end_rank(RankId("tiny", 0, 1, 0), code=1)
+    assert world.settle().waiting[0].reason is WaitingFor.BACK_OFF
+    world.manifests[-1] = deployment(serving={"context": 1024})
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].failures == 0
+
+
+def test_a_clock_that_was_set_back_delays_nothing() -> None:
+    world = two_nodes()
+    world.settle()
+    world.now -= 7200
+    rank = RankId("tiny", 0, 1, 0)
+    world.stops[rank] = StopAsked(world.now + 7200, world.now + 7210)
+    world.end_rank(rank, signal=9)
+    assert world.settle() == Plan()
+    assert epochs(world) == [1, 2]
+
+
+def test_a_shutdown_does_not_wait_for_a_drain_that_was_begun_with_more_patience() -> None:
+    world = two_nodes()
+    world.settle()
+    for rank in world.alive():
+        world.stops[rank] = StopAsked(world.now + 30, world.now + 40)
+    world.stopping = True
+    stops = [step for step in world.plan().steps if isinstance(step, StopRank)]
+    assert [stop.grace_seconds for stop in stops] == [3.0, 3.0]
+    for stop in stops:
+        world.stops[stop.id] = StopAsked(world.now + 3, world.now + 13)
+    assert world.plan().steps == ()
 
 
 def test_a_proof_is_asked_of_rank_0() -> None:

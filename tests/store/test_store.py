@@ -80,6 +80,22 @@ def test_each_controller_has_a_higher_token(store: Store, tmp_path: Path) -> Non
     again.close()
 
 
+def test_a_store_that_was_lost_takes_a_token_above_what_agents_have_seen(store: Store) -> None:
+    assert store.next_token() == 1
+    assert store.next_token(above=41) == 42
+    assert store.next_token() == 43
+
+
+def test_agents_are_kept_until_they_are_dropped(store: Store, tmp_path: Path) -> None:
+    store.keep_agent(NodeName("node-a"))
+    store.keep_agent(NodeName("node-a"))
+    store.keep_agent(NodeName("node-b"))
+    store.drop_agent(NodeName("node-b"))
+    again = reopened(store, tmp_path)
+    assert again.agents() == {"node-a"}
+    again.close()
+
+
 def test_a_generation_counts_changes_of_the_spec_alone(store: Store) -> None:
     def generations(*manifests: object) -> dict[ObjectKey, int]:
         return store.generations(Desired.of("r", manifests).objects())[0]  # type: ignore[arg-type]
