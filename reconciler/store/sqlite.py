@@ -240,11 +240,12 @@ class Store:
         return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
 
     def events(self, wanted: EventFilter) -> list[tuple[int, Event]]:
-        """Events by id, oldest first; the newest ones where the limit cuts a listing from the start."""
+        """Events by id, oldest first: from ``after`` on as many as the limit allows, without it the newest."""
+        order = "ASC" if wanted.after else "DESC"
         rows = self._db.execute(
             "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"
             " FROM events WHERE id > :after AND (:kind IS NULL OR kind = :kind)"
-            " AND (:name IS NULL OR name = :name) ORDER BY id DESC LIMIT :limit) ORDER BY id",
+            f" AND (:name IS NULL OR name = :name) ORDER BY id {order} LIMIT :limit) ORDER BY id",
             asdict(wanted),
         )
         return [

@@ -122,6 +122,9 @@ def test_events_come_back_in_order_and_a_fact_with_a_key_is_told_once(store: Sto
     assert store.events(EventFilter(after=last)) == []
     assert [e.message for _, e in store.events(EventFilter(limit=1))] == ["three"]
     assert store.events(EventFilter(kind="Model")) == []
+    assert [e.message for _, e in store.events(EventFilter(after=1, limit=1))] == [
+        "two"
+    ]  # a reader misses none
 
 
 def test_old_events_are_dropped(store: Store) -> None:
