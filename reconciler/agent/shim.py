@@ -217,6 +217,7 @@ class Shim:
 
     def _welcome(self, peer: Peer) -> None:
         self._peers.add(peer)
+        self._alone.clear()
         peer.send(self._state)
 
     def _leave(self, peer: Peer) -> None:

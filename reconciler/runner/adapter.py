@@ -13,8 +13,9 @@ from typing import Any
 
 import jinja2
 import mlx.core as mx
-from mlx_lm.generate import BatchGenerator, TextStateMachine, make_text_state_machine
-from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
+from mlx_lm.generate import BatchGenerator, GenerationBatch, TextStateMachine, make_text_state_machine
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.sample_utils import greedy_sampler
 from mlx_lm.utils import load, load_model, sharded_load
 
 from reconciler.wire.launch import ExitCode
@@ -38,12 +39,17 @@ FOREIGN_ERRORS = (
 """What templates, tool parsers and loaders, which come with a model, may raise about what they are given."""
 
 PREFILL_TOKENS = 512
-"""Prompt tokens per step and sequence: answers that are running wait for no longer than one such chunk."""
+"""Prompt tokens per step, of all sequences together: running answers wait for no longer than that takes."""
 PREFILL_SEQUENCES = 8
+HELD_TOKENS_MAX = 8
+"""Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
 PEER_LOST_TEXT = "connection to a peer was lost"
 MEMORY_TEXTS = ("unable to allocate", "out of memory", "outofmemory", "insufficient memory", "[malloc")
 
 Sampler = Callable[[Any], Any]
+"""Log-probabilities, a row per sequence, to one token per row."""
+Agree = Callable[[Any], Any]
+"""Tokens, one per row, as this rank chose them to tokens as all ranks take them."""
 
 
 def versions() -> tuple[str, str]:
@@ -98,16 +104,29 @@ def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: 
                 tokenizer_config=tokenizer_config,
                 trust_remote_code=trust_remote_code,
             )
+        _check_batching(model, files.config.get("model_type"))
+        nested = config.get("text_config") or {}
+        vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
+        return Loaded(model, Tokenizer(tokenizer), vocabulary)
     except FOREIGN_ERRORS as error:
         known = ending_of(error) if isinstance(error, RuntimeError) else None
         raise known or bad_weights(f"cannot load {path}: {_first_line(error)}") from error
-    vocabulary = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
-    return Loaded(model, Tokenizer(tokenizer), int(vocabulary or len(tokenizer)))
 
 
 def loaded_bytes() -> int:
     """Memory that MLX holds now."""
     return int(mx.get_active_memory())
+
+
+def _check_batching(model: Any, kind: object) -> None:
+    """Say at once what ``BatchGenerator`` would say at the first prompt."""
+    caches = [part for cache in make_prompt_cache(model) for part in getattr(cache, "caches", (cache,))]
+    for cache in caches:
+        if not hasattr(cache, "merge"):
+            kept = type(cache).__name__
+            raise bad_weights(
+                f"mlx-lm cannot answer several requests of {kind} models together: {kept} does not merge"
+            )
 
 
 def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> None:
@@ -152,14 +171,16 @@ class Read:
 class Generator:
     """``BatchGenerator``, reduced to what lockstep needs. Sequences have uids that count from 0."""
 
-    def __init__(self, loaded: Loaded, batch_max: int) -> None:
-        self._generator = BatchGenerator(
+    def __init__(self, loaded: Loaded, batch_max: int, agree: Agree) -> None:
+        self._generator: Any = BatchGenerator(
             loaded.model,
             stop_tokens=[(token,) for token in sorted(loaded.tokenizer.end_ids)],
             completion_batch_size=batch_max,
             prefill_batch_size=min(batch_max, PREFILL_SEQUENCES),
             prefill_step_size=PREFILL_TOKENS,
         )
+        self._generator._generation_batch = _AgreedBatch.empty(loaded.model, greedy_sampler)
+        self._generator._generation_batch.agree = agree
 
     def insert(self, prompt: Sequence[int], tokens_max: int, sampler: Sampler) -> int:
         """Queue a sequence for this generator's next step; returns its uid."""
@@ -171,22 +192,41 @@ class Generator:
 
     def step(self) -> tuple[list[Read], list[Token]]:
         """One decode step of all running sequences, and one prefill chunk of those that wait."""
-        prompts, tokens = self._generator.next()
+        generator = self._generator
+        waiting = len(generator._prompt_batch) + len(generator._unprocessed_sequences)
+        generator.prefill_step_size = PREFILL_TOKENS // max(1, min(generator.prefill_batch_size, waiting))
+        prompts, tokens = generator.next()
         return (
             [Read(p.uid, *p.progress) for p in prompts],
             [Token(t.uid, t.token, t.finish_reason or "") for t in tokens],
         )
 
+    def settle(self) -> None:
+        """Wait for what a step has begun: the next one's tokens are always computed ahead."""
+        for stream in (self._generator.stream, mx.default_stream(mx.cpu)):  # the latter talks to the others
+            mx.synchronize(stream)
 
-def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
-    """Log-probabilities with the unlikely tokens ruled out, in ``mlx_lm``'s order."""
-    if 0 < top_p < 1:
-        logprobs = apply_top_p(logprobs, top_p)
-    if min_p > 0:
-        logprobs = apply_min_p(logprobs, min_p)
-    if 0 < top_k < logprobs.shape[-1]:
-        logprobs = apply_top_k(logprobs, top_k)
-    return logprobs
+
+class _AgreedBatch(GenerationBatch):  # type: ignore[misc]
+    """Tokens as all ranks agree on them, with one collective for all rows of a step."""
+
+    agree: Agree
+    _next_tokens: Any
+
+    def _step(self) -> Any:
+        told = super()._step()
+        self._agree_on(self)
+        return told
+
+    def extend(self, batch: Any) -> None:
+        """Take in sequences that have come to the end of their prompts, with a token that each chose."""
+        self._agree_on(batch)
+        super().extend(batch)
+
+    def _agree_on(self, batch: Any) -> None:
+        batch._next_tokens = self.agree(batch._next_tokens)
+        # Begun here: in a pipeline not every rank's next step needs it, and collectives have one order.
+        mx.async_eval(batch._next_tokens)  # type: ignore[no-untyped-call]
 
 
 # --- text ------------------------------------------------------------------------------------------
@@ -203,33 +243,44 @@ class Tokenizer:
         self.has_tools: bool = wrapped.has_tool_calling
         self.tool_start: str = wrapped.tool_call_start or ""
         self.tool_end: str = wrapped.tool_call_end or ""
+        self.token_bytes_max = max(map(_bytes_of, wrapped.get_vocab()))
+        """No token stands for more bytes of text."""
         self._markup = make_text_state_machine(wrapped)
+        self._markup_depths = _depths(self._markup)
         self._silent = self._special_ids() - self._marker_ids()
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-        """A conversation as the prompt for its next answer. Raises ``FOREIGN_ERRORS``."""
+    def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+        """A conversation as the text that asks for its next answer. Raises ``FOREIGN_ERRORS``."""
         if not self._encoding.has_chat_template:
             raise ValueError("this model has no chat template")
-        prompt = self._encoding.apply_chat_template(
-            list(messages), tools=list(tools) or None, add_generation_prompt=True
+        return str(
+            self._encoding.apply_chat_template(
+                list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False
+            )
         )
-        return [int(token) for token in prompt]
+
+    def rendered(self, text: str) -> list[int]:
+        """Text that a template made, as token ids: it has its special tokens already."""
+        return [int(token) for token in self._encoding.encode(text, add_special_tokens=False)]
 
     def plain(self, text: str) -> list[int]:
         """Text as token ids, without a template."""
         return [int(token) for token in self._encoding.encode(text)]
 
     def detokenizer(self) -> Detokenizer:
-        return Detokenizer(self._decoding.detokenizer, self._silent, len(self._decoding))
+        return Detokenizer(self._decode, self._silent, len(self._decoding))
 
     def markup(self, prompt: Sequence[int]) -> Scanner:
         """Splits an answer to ``prompt`` into ``normal``, ``reasoning`` and ``tool``."""
-        return Scanner(self._markup, self._initial_state(list(prompt)))
+        return Scanner(self._markup, self._markup_depths, self._initial_state(list(prompt)))
 
     def parse_tool_calls(self, text: str, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Tool calls in the markup between ``tool_start`` and ``tool_end``. Raises ``FOREIGN_ERRORS``."""
         parsed = self._decoding.tool_parser(text, list(tools))
         return parsed if isinstance(parsed, list) else [parsed]
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return str(self._decoding.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def _initial_state(self, prompt: list[int]) -> str:
         state = "normal"
@@ -253,38 +304,53 @@ class Tokenizer:
         } - set(self.end_ids)
 
 
-class Detokenizer:
-    """Token ids of one answer to text, piece by piece.
+def _bytes_of(token: str | bytes) -> int:
+    return len(token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass"))
 
+
+class Detokenizer:
+    """Token ids of one answer to text, piece by piece, at a cost that does not grow with the answer.
+
+    Tokens are decoded together with those just before them, for what a token says may depend on them.
     Special tokens have no text, nor have ids beyond the tokenizer's, with which some models fill up.
     """
 
-    def __init__(self, wrapped: Any, silent: set[int], length: int) -> None:
-        self._wrapped = wrapped
+    def __init__(self, decode: Callable[[Sequence[int]], str], silent: set[int], length: int) -> None:
+        self._decode = decode
         self._silent = silent
         self._length = length
+        self._before: list[int] = []
+        self._said = ""
+        """What ``_before`` alone decodes to."""
+        self._held: list[int] = []
 
     def text(self, token: int) -> str:
         """What this token completes; empty within a character."""
         if token in self._silent or token >= self._length:
             return ""
-        self._wrapped.add_token(token)
-        return str(self._wrapped.last_segment)
+        self._held.append(token)
+        text = self._decode(self._before + self._held)
+        if not text.endswith("\ufffd"):
+            return self._release(text)
+        return self.rest() if len(self._held) >= HELD_TOKENS_MAX else ""
 
     def rest(self) -> str:
-        """What was held back at the end of the answer."""
-        try:
-            self._wrapped.finalize()
-        except LookupError:
-            return ""  # the last bytes are no text at all
-        return str(self._wrapped.last_segment)
+        """What is held back; what comes later does not complete it any more."""
+        return self._release(self._decode(self._before + self._held)) if self._held else ""
+
+    def _release(self, text: str) -> str:
+        new = text[len(self._said) :]
+        self._before, self._held = self._held, []
+        self._said = self._decode(self._before)
+        return new
 
 
 class Scanner:
     """Text to segments ``(state, text)``, with control strings cut out and possible ones held back."""
 
-    def __init__(self, machine: Any, initial: str) -> None:
+    def __init__(self, machine: Any, depths: Mapping[int, int], initial: str) -> None:
         self._state = machine.make_state(initial)
+        self._depths = depths
 
     @property
     def over(self) -> bool:
@@ -293,7 +359,13 @@ class Scanner:
 
     def segments(self, text: str) -> list[tuple[str, str]]:
         """One entry per state passed, the last is the current one."""
-        self._state, segments = TextStateMachine.split(self._state, text)
+        (name, node, states, held), segments = TextStateMachine.split(self._state, text)
+        if name is not None:
+            # ``split`` holds back more: all since it last saw no control string begin.
+            possible = len(held) - self._depths.get(id(node), 0)
+            segments[-1] = (name, segments[-1][1] + held[:possible])
+            held = held[possible:]
+        self._state = (name, node, states, held)
         return list(segments)
 
     def rest(self) -> str:
@@ -304,4 +376,17 @@ class Scanner:
 
 def stop_scanner(stop: Sequence[str]) -> Scanner:
     """A scanner with the one state ``normal`` that is over after any of these strings."""
-    return Scanner(TextStateMachine({"normal": [(text, None) for text in stop]} if stop else None), "normal")
+    machine = TextStateMachine({"normal": [(text, None) for text in stop]} if stop else None)
+    return Scanner(machine, _depths(machine), "normal")
+
+
+def _depths(machine: Any) -> dict[int, int]:
+    """How much of a control string each node of a machine has read, by the node's ``id``."""
+    depths: dict[int, int] = {}
+    level = [root for root, _ in machine._states.values()]
+    depth = 0
+    while level:
+        depths.update((id(node), depth) for node in level)
+        level = [child for node in level for edge, child in node.items() if len(edge) == 1]
+        depth += 1
+    return depths

@@ -25,10 +25,9 @@ class _Pending:
 
 
 class Answer:
-    """Takes tokens, gives events. End tokens have neither text nor a place in ``Delta.tokens``.
+    """Takes tokens, gives events, as ``wire.generation`` says.
 
-    So the tokens of all deltas, one after the other, are what ``Generate.resume`` takes to continue. Text
-    is held back while it may turn out to be markup or one of the request's stop strings.
+    Text is held back while it may turn out to be markup or one of the request's stop strings.
     """
 
     def __init__(self, wish: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
@@ -46,16 +45,21 @@ class Answer:
         self._markup = tokenizer.markup(prompt)
         self._tool: str | None = None
         self._reasoning = False
+        self._end_token: tuple[int, ...] = ()
         self._pending = _Pending()
         for token in wish.resume:
             if not self.stopped:
                 self.take(token)
-        self._pending = _Pending()
+        # Text was told with its tokens; a call may have been lost on its way, and has an index of its own.
+        self._pending = _Pending(calls=self._pending.calls)
+        self._told_to_the_end = bool(wish.resume)
 
     def take(self, token: int) -> None:
         """The next token of the answer."""
+        self._told_to_the_end = False
         if token in self._tokenizer.end_ids:
             self.stopped = True
+            self._end_token = (token,)
             return
         self._tokens += 1
         self._pending.tokens.append(token)
@@ -64,23 +68,35 @@ class Answer:
     def events(self) -> list[Event]:
         """What there is to tell since the last call."""
         told, self._pending = self._pending, _Pending()
-        events: list[Event] = []
+        events: list[Event] = [*told.calls]
         if told.tokens or told.text or told.reasoning:
             events.append(Delta(self._wish.request, tuple(told.tokens), told.text, told.reasoning))
-        return events + told.calls
+        return events
 
     def finish(self, reason: str) -> list[Event]:
         """The last events. ``reason`` is ``stop``, ``length`` or ``cancelled``."""
+        if reason != "cancelled":
+            self._let_go()
+        if reason == "stop" and self._calls:
+            reason = "tool_calls"
+        last = Finished(self._wish.request, reason, self._prompt_tokens, self._tokens)
+        return [*self.events(), last]
+
+    def _let_go(self) -> None:
+        """Tell what was held back, and together with it the token that ended the answer.
+
+        A continued answer whose tokens go that far knows that all of its text was told.
+        """
         if not self._stop.over:
             self._read(self._detokenizer.rest())
         if not self._stop.over:
             self._split(self._stop.rest())
         self._place(self._markup.rest())
         self._close_tool("")
-        if reason == "stop" and self._calls:
-            reason = "tool_calls"
-        last = Finished(self._wish.request, reason, self._prompt_tokens, self._tokens)
-        return [*self.events(), last]
+        if self._pending.text or self._pending.reasoning:
+            self._pending.tokens.extend(self._end_token)
+        if self._told_to_the_end:
+            self._pending = _Pending(calls=self._pending.calls)
 
     def _read(self, text: str) -> None:
         self._split("".join(part for _, part in self._stop.segments(text)))
@@ -118,7 +134,7 @@ class Answer:
     def _parsed(self, markup: str) -> list[tuple[str, str]]:
         try:
             return [_call(call) for call in self._tokenizer.parse_tool_calls(markup, self._wish.tools)]
-        except FOREIGN_ERRORS:
+        except (*FOREIGN_ERRORS, MemoryError):  # the latter is how Python's parser refuses deep nesting
             return []  # the model wrote something else than a call: it is text then
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from reconciler.wire.group import Step
 from reconciler.wire.launch import ExitCode
 
 from .adapter import Generator, Read, Token, ending_of
 from .ending import RankEnd
 from .progress import ProgressPipe
-from .sampling import Samplers
+from .sampling import sampler
 
 
 class Batch:
     """What a rank decodes now. The same steps give the same tokens on every rank."""
 
-    def __init__(self, generator: Generator, samplers: Samplers, progress: ProgressPipe) -> None:
+    def __init__(self, generator: Generator, progress: ProgressPipe) -> None:
         self._generator = generator
-        self._samplers = samplers
         self._progress = progress
         self._steps = 0
         self._inserted = 0
@@ -40,19 +42,17 @@ class Batch:
     def run(self, step: Step) -> tuple[list[Read], list[Token]]:
         """Do a step. Raises ``RankEnd``: ``DIVERGED``, ``PEER_LOST`` or ``MEMORY``."""
         self._check(step)
-        try:
+        with _known_endings():
             read, tokens = self._do(step)
-        except RuntimeError as error:
-            known = ending_of(error)
-            if known is None:
-                raise
-            raise known from error
-        except MemoryError:
-            raise RankEnd(ExitCode.MEMORY, "this node has too little memory for the batch") from None
         self._steps += 1
         self._live.difference_update(token.uid for token in tokens if token.ended)
         self._progress.step()
         return read, tokens
+
+    def settle(self) -> None:
+        """Wait until this rank owes the others no part in a collective. Raises like ``run``."""
+        with _known_endings():
+            self._generator.settle()
 
     def _check(self, step: Step) -> None:
         if step.number != self._steps or not self._live.issuperset(step.remove):
@@ -67,8 +67,21 @@ class Batch:
             self._generator.remove(step.remove)
             self._live.difference_update(step.remove)
         for insertion in step.insert:
-            sampler = self._samplers.sampler(insertion.sampling, insertion.position)
-            uid = self._generator.insert(insertion.prompt, insertion.tokens_max, sampler)
+            choice = sampler(insertion.sampling, insertion.position)
+            uid = self._generator.insert(insertion.prompt, insertion.tokens_max, choice)
             self._live.add(uid)
             self._inserted = uid + 1
         return self._generator.step()
+
+
+@contextlib.contextmanager
+def _known_endings() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        known = ending_of(error)
+        if known is None:
+            raise
+        raise known from error
+    except MemoryError:
+        raise RankEnd(ExitCode.MEMORY, "this node has too little memory for the batch") from None

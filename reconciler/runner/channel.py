@@ -150,6 +150,10 @@ def _problem(mine: Join, joins: Mapping[int, Join]) -> str:
     return ""
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # JSON may hold half a character, and a stranger sends it
+
+
 class _Stranger:
     """A connection that has not said yet who it is."""
 
@@ -178,7 +182,7 @@ class _Reception:
 
     def __init__(self, config: RankConfig, mine: Join, listener: socket.socket) -> None:
         self._config = config
-        self._secret = mine.secret.encode()
+        self._secret = _bytes(mine.secret)
         self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._strangers: dict[socket.socket, _Stranger] = {}
@@ -232,7 +236,7 @@ class _Reception:
             return
         if join is None:
             return
-        belongs = hmac.compare_digest(join.secret.encode(), self._secret)
+        belongs = hmac.compare_digest(_bytes(join.secret), self._secret)
         if not belongs or not 0 < join.rank < self._config.size:
             self._drop(stranger)
             return

@@ -10,6 +10,9 @@ from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, RankConfig
 
 from .ending import RankEnd
 
+CONTEXT_MAX = 1 << 20
+"""The ids of so many tokens take half of the longest frame: steps and answers of longer ones would not fit."""
+
 
 def read_config(path: str) -> RankConfig:
     """The rank's configuration. Raises ``RankEnd(CONFIG)`` with what is wrong with it."""
@@ -40,7 +43,7 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
             alone or config.strategy in ("tensor", "pipeline"),
             f"strategy is {config.strategy!r}, expected 'tensor' or 'pipeline'",
         ),
-        (config.context >= 2, f"context is {config.context}, the least is 2"),
+        (2 <= config.context <= CONTEXT_MAX, f"context is {config.context}, expected 2 to {CONTEXT_MAX}"),
         (config.batch_max >= 1, f"batch_max is {config.batch_max}, the least is 1"),
         (config.rendezvous_seconds > 0, "rendezvous_seconds is not above 0"),
         (config.id.rank != 0 or bool(config.socket), "socket is empty"),

@@ -41,7 +41,8 @@ class Orders:
 class Inbox:
     """Between the thread of the socket and the loop, which sleeps on it when there is nothing to do.
 
-    Every request that is ``open`` waits or runs: their number is the demand reported to the shim.
+    A request is open from its first byte to its last event. Those that were ``put`` wait or run: their
+    number is the demand reported to the shim. While a request is being read no step is owed to it.
     """
 
     def __init__(self, open_max: int, progress: ProgressPipe) -> None:
@@ -49,6 +50,7 @@ class Inbox:
         self._progress = progress
         self._condition = threading.Condition()
         self._open = 0
+        self._demand = 0
         self._tickets: list[Ticket] = []
         self._cancelled: list[Ticket] = []
         self._draining = False
@@ -61,20 +63,28 @@ class Inbox:
             if self._open >= self._open_max:
                 return "overloaded"
             self._open += 1
-            self._progress.demand(self._open)
         return ""
 
-    def close(self, count: int = 1) -> None:
-        """So many open requests have come to their end."""
+    def give_up(self) -> None:
+        """An open request ends before it was put."""
         with self._condition:
-            self._open -= count
-            self._progress.demand(self._open)
+            self._open -= 1
             self._condition.notify()
 
     def put(self, ticket: Ticket) -> None:
         """Hand over a request that was opened."""
         with self._condition:
             self._tickets.append(ticket)
+            self._demand += 1
+            self._progress.demand(self._demand)
+            self._condition.notify()
+
+    def close(self, count: int) -> None:
+        """So many of the requests that were put have come to their end."""
+        with self._condition:
+            self._open -= count
+            self._demand -= count
+            self._progress.demand(self._demand)
             self._condition.notify()
 
     def cancel(self, ticket: Ticket) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,16 +11,20 @@ from reconciler.wire.generation import Failed, Finished, Prefill, Sampling
 from reconciler.wire.group import Insertion, Step
 
 from .adapter import Read, Token
+from .answer import Answer
 from .batch import Batch
+from .config import CONTEXT_MAX
 from .inbox import Inbox, Ticket
 
-PROMPT_TOKENS_PER_STEP = 1_000_000
-"""Insertions of one step stop above this, so that its frame stays well below the wire's bound."""
+PROMPT_TOKENS_PER_STEP = CONTEXT_MAX
+"""All insertions of one step together, so that its frame stays well below the wire's bound."""
 
 Post = Callable[[Mapping[Any, Sequence[object]]], None]
 """Takes the events of one step, by connection; must not wait."""
 Say = Callable[[Step], None]
 """Sends a step to every other rank."""
+
+log = logging.getLogger("reconciler.runner")
 
 
 class Leader:
@@ -76,7 +81,9 @@ class Leader:
     def _admissions(self) -> list[Insertion]:
         insertions: list[Insertion] = []
         length = 0
-        while self._waiting and len(self._running) < self._batch_max and length < PROMPT_TOKENS_PER_STEP:
+        while self._waiting and len(self._running) < self._batch_max:
+            if length + len(self._waiting[0].prompt) > PROMPT_TOKENS_PER_STEP:
+                break
             ticket = self._waiting.popleft()
             ticket.uid = self._batch.next_uid + len(insertions)
             self._running[ticket.uid] = ticket
@@ -91,31 +98,49 @@ class Leader:
 
     def _take(self, token: Token) -> None:
         ticket = self._running[token.uid]
-        ticket.answer.take(token.id)
-        if ticket.answer.stopped and not token.ended:
-            self._remove.append(token.uid)  # a stop string: only this rank reads text
-        if ticket.answer.stopped or token.ended:
-            self._end(ticket, "stop" if ticket.answer.stopped else "length")
-        else:
-            self._tell(ticket, ticket.answer.events())
+        try:
+            events, over = _told(ticket.answer, token)
+        except Exception:
+            # Tokenizers and parsers come with a model: what they do to one answer is no end of the others.
+            log.exception("request %s: its answer cannot be read", ticket.answer.request)
+            events, over = [_unreadable(ticket.answer.request)], True
+        if over and not token.ended:
+            self._remove.append(token.uid)  # only this rank reads text
+        if over:
+            self._end(ticket)
+        self._tell(ticket, events)
 
     def _cancel(self, ticket: Ticket) -> None:
         if ticket.uid is not None and self._running.get(ticket.uid) is ticket:
             self._remove.append(ticket.uid)
-            self._end(ticket, "cancelled")
         elif ticket in self._waiting:
             self._waiting.remove(ticket)
-            self._end(ticket, "cancelled")
+        else:
+            return
+        self._end(ticket)
+        self._tell(ticket, ticket.answer.finish("cancelled"))
 
-    def _end(self, ticket: Ticket, reason: str) -> None:
+    def _end(self, ticket: Ticket) -> None:
         if ticket.uid is not None:
             del self._running[ticket.uid]
         self._ended += 1
-        self._tell(ticket, ticket.answer.finish(reason))
 
     def _tell(self, ticket: Ticket, events: Sequence[object]) -> None:
         if events:
             self._events.setdefault(ticket.connection, []).extend(events)
+
+
+def _told(answer: Answer, token: Token) -> tuple[Sequence[object], bool]:
+    """The events of one more token, and whether the answer is over."""
+    answer.take(token.id)
+    if answer.stopped or token.ended:
+        return answer.finish("stop" if answer.stopped else "length"), True
+    return answer.events(), False
+
+
+def _unreadable(request: str) -> Failed:
+    # Not ``internal``, which is tried again: the next group's reader would be the same.
+    return Failed(request, "invalid_request", "the model's answer cannot be turned into text or tool calls")
 
 
 def is_last(event: object) -> bool:

@@ -12,23 +12,29 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.wire.generation import Generate, Sampling
+from reconciler.wire.generation import Failed, Generate, Sampling
 
 from .adapter import FOREIGN_ERRORS, Tokenizer
-from .answer import Answer
+from .answer import Answer, Event
 
 STOP_STRINGS_MAX = 64
 STOP_CHARACTERS_MAX = 4096
+USUAL_TOKEN_CHARACTERS = 8
+"""Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
+SEAM_TOKENS = 64
+"""What a cut may add to the tokens of a text."""
 
 
 class Unanswerable(Exception):
-    """The fields of a ``Failed``."""
+    """Why a request cannot be answered."""
 
     def __init__(self, code: str, text: str, parameter: str | None = None) -> None:
         super().__init__(text)
-        self.code = code
-        self.text = text
-        self.parameter = parameter
+        self._fields = (code, text, parameter)
+
+    def failed(self, request: str) -> Failed:
+        """The answer to the request of this name."""
+        return Failed(request, *self._fields)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +46,31 @@ class Prompt:
     tokens_max: int
     """Tokens that may still come; 0 when the answer is already as long as it may be."""
     answer: Answer
+    last: tuple[Event, ...] = ()
+    """The events that end the answer, where ``Generate.resume`` holds all of it."""
+
+
+def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
+    """Bytes of text in a request. Raises ``Unanswerable`` when no tokenizer could make them fit.
+
+    Takes milliseconds, where a template and a tokenizer take seconds.
+    """
+    length = 0
+    parts: list[Any] = [wish.messages, wish.tools]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str):
+            length += len(part.encode("utf-8", "surrogatepass"))
+        elif isinstance(part, Mapping):
+            parts.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            parts.extend(part)
+    most = context * tokenizer.token_bytes_max
+    if length > most:
+        raise _too_long(
+            f"has {length} bytes of text, and {context} tokens of this model hold {most}", context
+        )
+    return length
 
 
 def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: int) -> Prompt:
@@ -48,7 +79,7 @@ def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: 
     _check_stop(wish.stop)
     messages = [_message(message) for message in wish.messages]
     try:
-        tokens = tokenizer.chat(messages, wish.tools)
+        tokens = _tokens(tokenizer, tokenizer.render(messages, wish.tools), context)
     except FOREIGN_ERRORS as error:
         what = "tools" if wish.tools else "messages"
         raise _invalid(f"the model's chat template does not take these {what}: {error}", what) from None
@@ -58,13 +89,23 @@ def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: 
         raise _invalid("the prompt has tokens that the model does not know", "messages")
     left = context - len(tokens)
     if left < 1:
-        raise Unanswerable(
-            "context_length_exceeded",
-            f"the prompt has {len(tokens)} tokens; with at least one for the answer the most is {context}",
-            "messages",
-        )
-    tokens_max = _tokens_max(wish.tokens_max, left)
-    return Prompt(tuple(tokens), max(0, tokens_max - len(wish.resume)), Answer(wish, tokens, tokenizer))
+        raise _too_long(f"has {len(tokens)} tokens", context)
+    tokens_left = max(0, _tokens_max(wish.tokens_max, left) - len(wish.resume))
+    answer = Answer(wish, tokens, tokenizer)
+    last: list[Event] = []
+    if answer.stopped or not tokens_left:
+        last = answer.finish("stop" if answer.stopped else "length")
+    return Prompt(tuple(tokens), tokens_left, answer, tuple(last))
+
+
+def _tokens(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
+    """Tokenize a prompt, but not all of one that is seen to be too long after a part of it."""
+    usual = USUAL_TOKEN_CHARACTERS * context
+    if len(text) > usual:
+        count = len(tokenizer.rendered(text[:usual]))
+        if count > context + SEAM_TOKENS:
+            raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context)
+    return tokenizer.rendered(text)
 
 
 def _tokens_max(wished: int | None, left: int) -> int:
@@ -132,8 +173,14 @@ def _arguments(text: str) -> Any:
         return {}
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise _invalid(f"the arguments of a tool call are not JSON: {error}", "messages") from None
+    except (ValueError, RecursionError):
+        # The model wrote it so and the client cannot take it back; many templates print text as it is.
+        return text
+
+
+def _too_long(what: str, context: int) -> Unanswerable:
+    text = f"the prompt {what}; with at least one token for the answer the most is {context}"
+    return Unanswerable("context_length_exceeded", text, "messages")
 
 
 def _invalid(text: str, parameter: str) -> Unanswerable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import logging
+import os
 import socket
 import sys
 import threading
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 EXIT_SECONDS = 20.0
 """Bound on the interpreter's orderly exit, in which MLX frees what it holds of the network."""
+EXIT_SECONDS_AT_MOST = 2 * EXIT_SECONDS
+"""Bound on its very last part, in which threads of Python do not run any more."""
 WARM_TOKENS = 4
 WARM_TEXT = "Hello"
 LOADED_EVERY_SECONDS = 0.5
@@ -39,6 +42,7 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
     progress = ProgressPipe(progress_descriptor)
     watch = Watch(progress)
+    ending = RankEnd(ExitCode.UNEXPECTED, "")
     try:
         progress.enter(Phase.STARTING)
         watch.shim(sys.stdin.fileno())
@@ -51,10 +55,21 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
         raise
     finally:
         watch.stand_down()
-        faulthandler.dump_traceback_later(EXIT_SECONDS, exit=True)
+        _bound_exit(ending.code)
     progress.say(ending.sentence)
     log.info("rank ends: %s", ending.sentence)
     return ending.code
+
+
+def _bound_exit(code: int) -> None:
+    def end() -> None:
+        faulthandler.dump_traceback()
+        os._exit(code)
+
+    timer = threading.Timer(EXIT_SECONDS, end)
+    timer.daemon = True
+    timer.start()
+    faulthandler.dump_traceback_later(EXIT_SECONDS_AT_MOST, exit=True)
 
 
 def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
@@ -141,6 +156,7 @@ def _lead(
     watch.ready(drain)
     leader.serve(server.post)
     server.stop()
+    batch.settle()
     watch.stand_down()
     channel.broadcast(peers, Leave("rank 0 was asked to stop"))
     return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
@@ -163,6 +179,7 @@ def _follow(
         progress.enter(Phase.READY)
 
     reason = follow_steps(orders, batch, progress, ready)
+    batch.settle()
     watch.stand_down()
     return RankEnd(ExitCode.OK, f"left the group: {reason}")
 
@@ -170,6 +187,6 @@ def _follow(
 def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPipe) -> Any:
     from .adapter import Generator
     from .batch import Batch
-    from .sampling import Agreement, Samplers
+    from .sampling import Agreement
 
-    return Batch(Generator(loaded, config.batch_max), Samplers(Agreement(group)), progress)
+    return Batch(Generator(loaded, config.batch_max, Agreement(group).on), progress)

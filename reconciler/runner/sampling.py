@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import mlx.core as mx
 
 from reconciler.wire.generation import Sampling
 
-from .adapter import Sampler, keep_likely
+from .adapter import Sampler
 
 GREEDY_BELOW = 1e-5
-"""Temperatures below this are greedy: their inverse would overflow in half precision."""
+"""A temperature or ``top_p`` below this leaves nothing but the likeliest token, and floats no room."""
 
 
 class Agreement:
@@ -36,34 +37,57 @@ class Agreement:
         return mx.distributed.all_sum(tokens * self._weight, group=self._group)
 
 
-class Samplers:
-    """A sampler for each sequence; greedy ones share one, which then decides a whole batch at once."""
+def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
+    """Log-probabilities with the unlikely tokens ruled out, as ``mlx_lm``'s samplers do it.
 
-    def __init__(self, agreement: Agreement) -> None:
-        self._agreement = agreement
-        self._greedy: Sampler = lambda logprobs: agreement.on(mx.argmax(logprobs, axis=-1))
+    Theirs are compiled anew for every value of a parameter, which clients choose: here nothing is. Tokens
+    as likely as the last one kept are kept too.
+    """
+    length = logprobs.shape[-1]
+    least = mx.array(-math.inf)
+    if min_p > 0:
+        least = mx.max(logprobs, axis=-1, keepdims=True) + math.log(min_p)
+    by_mass, by_count = top_p < 1, 0 < top_k < length
+    if by_mass or by_count:
+        ordered = mx.sort(logprobs, axis=-1)
+    if by_mass:
+        mass = mx.exp(ordered)
+        above = mx.cumsum(mass, axis=-1, reverse=True, inclusive=False)
+        dropped = (above >= top_p * mx.sum(mass, axis=-1, keepdims=True)).sum(axis=-1, keepdims=True)
+        least = mx.maximum(least, mx.take_along_axis(ordered, dropped, axis=-1))
+    if by_count:
+        least = mx.maximum(least, ordered[..., length - top_k, None])
+    return mx.where(logprobs < least, -math.inf, logprobs)
 
-    def sampler(self, sampling: Sampling, position: int) -> Sampler:
-        """``position`` is how many tokens of the answer there are already."""
-        if sampling.temperature < GREEDY_BELOW:
-            return self._greedy
-        return _Drawn(sampling, position, self._agreement)
+
+def sampler(sampling: Sampling, position: int) -> Sampler:
+    """How one sequence's tokens are chosen. ``position`` is how many tokens of the answer there are already.
+
+    Greedy sequences share one, which then decides a whole batch at once.
+    """
+    if min(sampling.temperature, sampling.top_p) < GREEDY_BELOW:
+        return _greedy
+    return _Drawn(sampling, position)
+
+
+def _greedy(logprobs: Any) -> Any:
+    return mx.argmax(logprobs, axis=-1)
 
 
 class _Drawn:
     """Draws each token with a key made of the seed and the token's place in the answer, and nothing else."""
 
-    def __init__(self, sampling: Sampling, position: int, agreement: Agreement) -> None:
+    def __init__(self, sampling: Sampling, position: int) -> None:
         self._sampling = sampling
         self._position = position
-        self._agreement = agreement
 
     def __call__(self, logprobs: Any) -> Any:
         wish = self._sampling
-        likely = keep_likely(logprobs, wish.top_p, wish.top_k, wish.min_p)
+        # A model's half precision ends at 65504, which a small temperature leaves behind.
+        likely = keep_likely(logprobs.astype(mx.float32), wish.top_p, wish.top_k, wish.min_p)
         key = mx.random.key(_key(wish.seed, self._position))
         self._position += 1
-        return self._agreement.on(mx.random.categorical(likely * (1 / wish.temperature), key=key))
+        return mx.random.categorical(likely * (1 / wish.temperature), key=key)
 
 
 def _key(seed: int, position: int) -> int:

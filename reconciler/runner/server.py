@@ -20,17 +20,19 @@ from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import RANK_HEARS, Accepted, Cancel, Failed, Generate
 from reconciler.wire.launch import ExitCode
 
-from .adapter import FOREIGN_ERRORS, Loaded
+from .adapter import Loaded
 from .ending import RankEnd
 from .inbox import Inbox, Ticket
 from .leader import is_last
-from .prompt import Prompt, Unanswerable, read_prompt
+from .prompt import Prompt, Unanswerable, check_length, read_prompt
 
 CONNECTIONS_MAX = 256
 HELLO_SECONDS = 10.0
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 """A reader who is further behind than this is dropped, and with it its requests."""
 FLUSH_SECONDS = 5.0
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+"""Text of all requests together that wait to be tokenized."""
 _REASONS = {
     "overloaded": "too many requests are waiting here; try again later",
     "draining": "this rank is being stopped; ask another",
@@ -51,6 +53,7 @@ class Server:
         self._connections: set[_Connection] = set()
         # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
+        self._unread = 0
         self._server: asyncio.Server | None = None
 
     def start(self) -> None:
@@ -126,11 +129,16 @@ class Server:
             self._open(connection, message)
 
     def _open(self, connection: _Connection, wish: Generate) -> None:
-        refusal = self._inbox.open()
+        try:
+            length = check_length(wish, self._loaded.tokenizer, self._context)
+        except Unanswerable as error:
+            connection.send([error.failed(wish.request)])
+            return
+        refusal = "overloaded" if self._unread + length > UNREAD_BYTES_MAX else self._inbox.open()
         if refusal:
             connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
             return
-        connection.requests[wish.request] = wish
+        self._unread += length
         reading = self._loop.run_in_executor(
             self._tokenizing,
             read_prompt,
@@ -139,52 +147,64 @@ class Server:
             self._loaded.vocabulary,
             self._context,
         )
-        reading.add_done_callback(lambda done: self._opened(connection, wish, done))
+        connection.requests[wish.request] = reading
+        reading.add_done_callback(lambda done: self._opened(connection, wish, length, done))
 
-    def _opened(self, connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> None:
+    def _opened(
+        self, connection: _Connection, wish: Generate, length: int, reading: asyncio.Future[Prompt]
+    ) -> None:
+        self._unread -= length
+        ticket = None
         try:
-            prompt = reading.result()
-        except asyncio.CancelledError:
-            self._inbox.close()
-            return
-        except Unanswerable as error:
-            self._refuse(connection, wish, Failed(wish.request, error.code, error.text, error.parameter))
-            return
-        except FOREIGN_ERRORS as error:
-            log.exception("reading a request failed")
-            self._refuse(connection, wish, Failed(wish.request, "internal", f"cannot read it: {error}"))
-            return
-        if connection.requests.get(wish.request) is not wish:  # cancelled in the meantime
-            self._inbox.close()
-            return
-        connection.send([Accepted(wish.request, prompt.tokens)])
-        if prompt.answer.stopped or not prompt.tokens_max:
-            self._inbox.close()
-            connection.send(prompt.answer.finish("stop" if prompt.answer.stopped else "length"))
-            return
-        ticket = Ticket(
-            connection=connection,
-            prompt=prompt.tokens + wish.resume,
-            tokens_max=prompt.tokens_max,
-            position=len(wish.resume),
-            sampling=wish.sampling,
-            answer=prompt.answer,
-        )
-        connection.requests[wish.request] = ticket
-        self._inbox.put(ticket)
+            if connection.requests.get(wish.request) is reading:  # else it was cancelled in the meantime
+                ticket = _accept(connection, wish, reading)
+        except BaseException:
+            connection.writer.transport.abort()
+            raise
+        finally:
+            if ticket is None:
+                self._inbox.give_up()
+            else:
+                self._inbox.put(ticket)
 
-    def _refuse(self, connection: _Connection, wish: Generate, failed: Failed) -> None:
-        self._inbox.close()
-        if connection.requests.get(wish.request) is wish:
-            connection.send([failed])
+
+def _accept(connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
+    """A request's first events, and its ticket unless these are its last ones as well."""
+    error = reading.exception()
+    if error is not None:
+        failed = error.failed(wish.request) if isinstance(error, Unanswerable) else _unreadable(wish, error)
+        connection.send([failed])
+        return None
+    prompt = reading.result()
+    connection.send([Accepted(wish.request, prompt.tokens), *prompt.last])
+    if prompt.last:
+        return None
+    ticket = Ticket(
+        connection=connection,
+        prompt=prompt.tokens + wish.resume,
+        tokens_max=prompt.tokens_max,
+        position=len(wish.resume),
+        sampling=wish.sampling,
+        answer=prompt.answer,
+    )
+    connection.requests[wish.request] = ticket
+    return ticket
+
+
+def _unreadable(wish: Generate, error: BaseException) -> Failed:
+    # Not ``internal``, which is tried again: the next group would fail to read it as well.
+    log.error("request %s cannot be read", wish.request, exc_info=error)
+    return Failed(
+        wish.request, "invalid_request", f"it cannot be read: {type(error).__name__}: {error!s:.200}"
+    )
 
 
 @dataclasses.dataclass(eq=False)
 class _Connection:
-    """One client. ``requests`` are open; the wish itself while it is being tokenized."""
+    """One client. ``requests`` are open; what will be read of them while they are being tokenized."""
 
     writer: asyncio.StreamWriter
-    requests: dict[str, Ticket | Generate] = dataclasses.field(default_factory=dict)
+    requests: dict[str, Ticket | asyncio.Future[Prompt]] = dataclasses.field(default_factory=dict)
 
     def send(self, events: Sequence[object]) -> None:
         """Write some events in one go, or drop the connection when its reader is too far behind."""
@@ -204,15 +224,17 @@ class _Connection:
 
     def cancel(self, request: str) -> Ticket | None:
         """The ticket to cancel, if the request has got so far; it is not heard of again otherwise."""
-        ticket = self.requests.get(request)
-        if isinstance(ticket, Ticket):
-            return ticket
-        self.requests.pop(request, None)
+        opened = self.requests.get(request)
+        if isinstance(opened, Ticket):
+            return opened
+        if opened is not None:
+            del self.requests[request]
+            opened.cancel()
         return None
 
     def forget(self) -> list[Ticket]:
         """All open requests, which nobody waits for any more."""
-        tickets = [ticket for ticket in self.requests.values() if isinstance(ticket, Ticket)]
+        tickets = [ticket for request in tuple(self.requests) if (ticket := self.cancel(request))]
         self.requests.clear()
         return tickets
 

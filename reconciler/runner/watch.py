@@ -17,6 +17,7 @@ from typing import Any
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.frames import Decoder
+from reconciler.wire.group import Leave
 from reconciler.wire.launch import ExitCode
 
 from .ending import RankEnd
@@ -24,6 +25,8 @@ from .progress import ProgressPipe
 
 ORDERLY_SECONDS = 1.0
 """What the main thread gets to end by itself."""
+
+LEAVE: str = Leave.TYPE  # type: ignore[attr-defined]
 
 Hear = Callable[[dict[str, Any]], None]
 
@@ -108,13 +111,15 @@ class Watch(threading.Thread):
         try:
             chunk = peer.connection.recv(1 << 16)
             for frame in peer.decoder.feed(chunk):
+                peer.leaves = peer.leaves or frame.get("type") == LEAVE
                 peer.hear(frame)
             problem = "" if chunk else "its control connection was closed"
         except (OSError, WireError) as error:
             problem = str(error)
         if problem:
             self._poll.unregister(peer.connection.fileno())
-            self._end(RankEnd(ExitCode.PEER_LOST, f"rank {peer.rank} is gone: {problem}"))
+            if not peer.leaves:
+                self._end(RankEnd(ExitCode.PEER_LOST, f"rank {peer.rank} is gone: {problem}"))
 
     def _end(self, ending: RankEnd) -> None:
         if self._over or self.ending is not None:
@@ -126,8 +131,9 @@ class Watch(threading.Thread):
         self._progress.say(ending.sentence)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
         time.sleep(ORDERLY_SECONDS)
-        # The collective that holds the main thread never ends, so nothing can be freed in order.
-        os._exit(ending.code)
+        if not self._over:
+            # The collective that holds the main thread never ends, so nothing can be freed in order.
+            os._exit(ending.code)
 
 
 class _Peer:
@@ -136,3 +142,5 @@ class _Peer:
         self.connection = connection
         self.hear = hear
         self.decoder = Decoder()
+        self.leaves = False
+        """It has said that the group ends: the end of its connection is no loss."""

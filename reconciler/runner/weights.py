@@ -56,7 +56,8 @@ def inspect(model_path: str) -> ModelFiles:
 
 def check_division(files: ModelFiles, size: int) -> None:
     """Attention heads must divide evenly among the ranks of a tensor-sharded group."""
-    config = {**files.config.get("text_config", {}), **files.config}
+    nested = files.config.get("text_config")
+    config = {**(nested if isinstance(nested, dict) else {}), **files.config}
     for key, what in (
         ("num_attention_heads", "attention heads"),
         ("num_key_value_heads", "key-value heads"),
@@ -81,7 +82,7 @@ def _read(path: Path) -> bytes:
 def _object(path: Path, text: bytes) -> dict[str, Any]:
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise bad_weights(f"{path} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise bad_weights(f"{path} does not hold a JSON object")
@@ -93,6 +94,8 @@ def _check_index(directory: Path, present: set[str]) -> None:
     if not index.exists():
         return
     weight_map = _object(index, _read(index)).get("weight_map", {})
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise bad_weights(f"{index} has a weight_map that does not name a file for each tensor")
     missing = sorted(set(weight_map.values()) - present)
     if missing:
         raise bad_weights(f"{directory} lacks {len(missing)} of its weight files, the first is {missing[0]}")
@@ -106,7 +109,10 @@ def _check_length(file: Path, size: int) -> None:
         if length > HEADER_BYTES_MAX or length + 8 > size:
             raise bad_weights(f"{file} is damaged or incomplete: its header is not there")
         header = _object(file, opened.read(length))
-    ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
+    try:
+        ends = [int(t["data_offsets"][1]) for name, t in header.items() if name != "__metadata__"]
+    except (TypeError, LookupError, ValueError):
+        raise bad_weights(f"{file} is damaged: its header does not say where each tensor is") from None
     expected = 8 + length + max(ends, default=0)
     if size < expected:
         raise bad_weights(f"{file} is incomplete: it has {size} of {expected} bytes")

@@ -59,7 +59,7 @@ def _check(length: int) -> None:
 def _parse(body: bytes) -> Dict[str, Any]:
     try:
         frame = json.loads(body.decode("utf-8", "surrogatepass"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError("not JSON: {}".format(error)) from None
     if not isinstance(frame, dict):
         raise WireError("expected an object, got {}".format(type(frame).__name__))

@@ -45,7 +45,8 @@ class Generate:
     """Token ids of this answer that another group has already produced and the gateway has received.
 
     They are taken as generated, count against ``tokens_max``, and are not reported again; text that they
-    complete only together with later tokens is.
+    complete only together with later tokens is. Tool calls among them are told once more, with the same
+    index, for one may have been lost on its way.
     """
 
 
@@ -84,7 +85,12 @@ class Prefill:
 @message("delta")
 @dataclasses.dataclass(frozen=True)
 class Delta:
-    """Tokens produced by one step. ``text`` may be empty (an unfinished character, tool markup)."""
+    """Tokens produced by one step. ``text`` may be empty (an unfinished character, tool markup).
+
+    The tokens of all deltas, one after the other, are what ``Generate.resume`` takes. A token that ends the
+    answer is among them only when text that was held back is told with it, so that an answer continued from
+    there does not tell that text again.
+    """
 
     request: str
     tokens: Tuple[int, ...]
@@ -95,7 +101,11 @@ class Delta:
 @message("tool_call")
 @dataclasses.dataclass(frozen=True)
 class ToolCall:
-    """A whole tool call; ``arguments`` is JSON text, as the model meant it."""
+    """A whole tool call; ``arguments`` is JSON text, as the model meant it.
+
+    It comes before the ``Delta`` with its last token. A continued answer may tell it again: ``index``, which
+    counts from 0, is what tells a new one from an old one.
+    """
 
     request: str
     index: int

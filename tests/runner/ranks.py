@@ -217,10 +217,11 @@ class Client:
         self._listening = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        while (frame := await read(self._reader)) is not None:
-            event = decode(frame, GATEWAY_HEARS)
-            if not isinstance(event, Hello):
-                self._queue(event.request).put_nowait(event)
+        with contextlib.suppress(ConnectionError):  # a connection closed under what is being sent ends so
+            while (frame := await read(self._reader)) is not None:
+                event = decode(frame, GATEWAY_HEARS)
+                if not isinstance(event, Hello):
+                    self._queue(event.request).put_nowait(event)
         for queue in self._events.values():
             queue.put_nowait(None)
 

@@ -35,19 +35,19 @@ def group(request: pytest.FixtureRequest, tiny: Path) -> Iterator[Group]:
 
 async def test_greedy_answers_are_those_of_mlx_lm_in_one_process(group: Group, tiny: Path) -> None:
     async with connected(group.socket) as client:
-        replies = await asyncio.gather(*(client.ask(q, q, tokens_max=40) for q in QUESTIONS))
+        replies = await asyncio.gather(*(client.ask(q, q, tokens_max=24) for q in QUESTIONS))
     for reply in replies:
-        assert reply.tokens == greedy_tokens(tiny, list(reply.prompt), 40)
+        assert reply.tokens == greedy_tokens(tiny, list(reply.prompt), 24)
         assert reply.last.completion_tokens == len(reply.tokens)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), DRAWN], ids=["greedy", "drawn"])
 async def test_a_resumed_answer_continues_as_if_never_cut(group: Group, sampling: Sampling) -> None:
     async with connected(group.socket) as client:
-        whole = await client.ask("whole", QUESTIONS[1], tokens_max=24, sampling=sampling)
+        whole = await client.ask("whole", QUESTIONS[1], tokens_max=16, sampling=sampling)
         for cut in (1, len(whole.tokens) // 2, len(whole.tokens)):
             resume = tuple(whole.tokens[:cut])
-            rest = await client.ask(f"{cut}", QUESTIONS[1], tokens_max=24, sampling=sampling, resume=resume)
+            rest = await client.ask(f"{cut}", QUESTIONS[1], tokens_max=16, sampling=sampling, resume=resume)
             assert whole.tokens == [*resume, *rest.tokens]
             assert whole.text.endswith(rest.text)
             assert rest.last.completion_tokens == whole.last.completion_tokens
@@ -56,13 +56,13 @@ async def test_a_resumed_answer_continues_as_if_never_cut(group: Group, sampling
 
 async def test_requests_with_different_sampling_do_not_disturb_each_other(group: Group, tiny: Path) -> None:
     async with connected(group.socket) as client:
-        alone = await client.ask("alone", QUESTIONS[2], tokens_max=20, sampling=DRAWN)
+        alone = await client.ask("alone", QUESTIONS[2], tokens_max=12, sampling=DRAWN)
         greedy, drawn, hot = await asyncio.gather(
-            client.ask("greedy", QUESTIONS[0], tokens_max=20),
-            client.ask("drawn", QUESTIONS[2], tokens_max=20, sampling=DRAWN),
-            client.ask("hot", QUESTIONS[3], tokens_max=30, sampling=Sampling(temperature=5.0, top_k=10**9)),
+            client.ask("greedy", QUESTIONS[0], tokens_max=12),
+            client.ask("drawn", QUESTIONS[2], tokens_max=12, sampling=DRAWN),
+            client.ask("hot", QUESTIONS[3], tokens_max=16, sampling=Sampling(temperature=5.0, top_k=10**9)),
         )
-        assert greedy.tokens == greedy_tokens(tiny, list(greedy.prompt), 20)
+        assert greedy.tokens == greedy_tokens(tiny, list(greedy.prompt), 12)
         assert drawn.tokens == alone.tokens
         assert isinstance(hot.last, Finished)
     steps = {rank.process.poll() for rank in group.ranks}
@@ -93,9 +93,9 @@ async def test_rank_0_decides_where_another_rank_computes_something_else(
         try:
             group = await asyncio.to_thread(Group(ranks, first.socket).ready)
             async with connected(group.socket) as client:
-                greedy = await client.ask("a", "Tell me", tokens_max=30)
-                drawn = await client.ask("b", "Tell me", tokens_max=30, sampling=Sampling(temperature=0.5))
-            assert greedy.tokens == greedy_tokens(endless, list(greedy.prompt), 30)
+                greedy = await client.ask("a", "Tell me", tokens_max=16)
+                drawn = await client.ask("b", "Tell me", tokens_max=16, sampling=Sampling(temperature=0.5))
+            assert greedy.tokens == greedy_tokens(endless, list(greedy.prompt), 16)
             assert len(drawn.tokens) > 1
             for rank in ranks:
                 await asyncio.to_thread(rank.wait_until, lambda report: report.demand == 0)

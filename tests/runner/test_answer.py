@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mlx_lm.utils import load
 
 from reconciler.runner.adapter import Tokenizer
 from reconciler.runner.answer import Answer
@@ -88,8 +90,9 @@ def test_a_stop_string_is_held_back_until_it_is_certain(endless_tokenizer: Token
 def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
     endless_tokenizer: Tokenizer, text: str
 ) -> None:
-    whole = say(endless_tokenizer, text, tools=(TOOL,))
-    tokens = endless_tokenizer.plain(text)
+    """Cut between any two tokens, and before the one that ends it."""
+    whole = say(endless_tokenizer, f"{text}<|end|>", tools=(TOOL,))
+    *tokens, end = endless_tokenizer.plain(f"{text}<|end|>")
     for cut in range(len(tokens) + 1):
         first = Answer(
             question("a", "", tools=(TOOL,)), endless_tokenizer.plain("assistant:"), endless_tokenizer
@@ -106,6 +109,78 @@ def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
         for token in tokens[cut:]:
             again.take(token)
             events += again.events()
+        again.take(end)
         both = Reply(events + again.finish("stop"))
         assert (both.text, both.reasoning, both.tokens) == (whole.text, whole.reasoning, whole.tokens)
-        assert (both.calls, both.last) == (whole.calls, whole.last)
+        assert (sorted(set(both.calls), key=lambda c: c.index), both.last) == (whole.calls, whole.last)
+
+
+def test_a_tool_call_comes_no_later_than_its_last_token_and_once_more_in_a_continued_answer(
+    endless_tokenizer: Tokenizer,
+) -> None:
+    whole = say(endless_tokenizer, CALL, tools=(TOOL,))
+    assert isinstance(whole.events[-3], ToolCall)
+    again = Answer(
+        question("a", "", tools=(TOOL,), resume=tuple(whole.tokens)),
+        endless_tokenizer.plain("assistant:"),
+        endless_tokenizer,
+    )
+    assert again.finish("stop") == [*whole.calls, whole.last]
+
+
+@pytest.mark.parametrize(("end", "reason"), [("<|end|>", "stop"), ("", "length")])
+@pytest.mark.parametrize("text", ["one <tool_ca", "<think>hm</thi", "one ST", "na\u00efve"])
+def test_text_that_the_end_sets_free_is_not_told_again_when_only_the_last_event_was_lost(
+    endless_tokenizer: Tokenizer, text: str, end: str, reason: str
+) -> None:
+    fields: Any = {"tools": (TOOL,), "stop": ("STOP",)}
+    whole = say(endless_tokenizer, text + end, reason, **fields)
+    assert text.endswith(whole.text)
+    prompt = endless_tokenizer.plain("assistant:")
+    again = Answer(question("a", "", resume=tuple(whole.tokens), **fields), prompt, endless_tokenizer)
+    if again.stopped or reason == "length":
+        assert again.finish(reason) == [whole.last]
+    else:
+        again.take(endless_tokenizer.plain(end)[0])
+        assert again.finish(reason) == [whole.last]
+
+
+def test_a_cancelled_answer_tells_nothing_more(endless_tokenizer: Tokenizer) -> None:
+    """Whoever did not ask for the end continues it elsewhere, where the rest may turn out to be markup."""
+    assert say(endless_tokenizer, "one <tool_ca", "cancelled", tools=(TOOL,)).text == "one "
+
+
+def test_only_what_may_begin_a_stop_string_is_held_back(endless_tokenizer: Tokenizer) -> None:
+    answer = Answer(question("a", "", stop=("ab", "aac")), [], endless_tokenizer)
+    told = ""
+    for token in endless_tokenizer.plain("a" * 50):
+        answer.take(token)
+        told += Reply(answer.events()).text
+    assert told == "a" * 48
+    answer.take(endless_tokenizer.plain("b")[0])
+    assert answer.stopped
+    assert told + Reply(answer.finish("stop")).text == "a" * 49
+
+
+def test_bytes_that_are_no_text_are_not_held_back_for_long(endless_tokenizer: Tokenizer) -> None:
+    (first, *_) = endless_tokenizer.plain("\u00ef")
+    answer = Answer(question("a", ""), [], endless_tokenizer)
+    for _ in range(30):
+        answer.take(first)
+    assert len(Reply(answer.events()).text) >= 22
+    for token in endless_tokenizer.plain(" and \U0001f999"):
+        answer.take(token)
+    assert Reply(answer.finish("stop")).text.endswith(" and \U0001f999")
+
+
+def test_a_hole_in_the_vocabulary_has_no_text(endless_tokenizer: Tokenizer) -> None:
+    detokenizer = endless_tokenizer.detokenizer()
+    assert [detokenizer.text(token) for token in (100_000, *endless_tokenizer.plain("a"))] == ["", "a"]
+
+
+def test_markup_that_no_parser_can_take_comes_back_as_text(tiny: Path) -> None:
+    """Python's own parser, which some tool parsers use, gives up on deep nesting with ``MemoryError``."""
+    wrapped: Any = load(str(tiny), tokenizer_config={"tool_parser_type": "pythonic"})[1]
+    tokenizer = Tokenizer(wrapped)
+    text = f"{tokenizer.tool_start}[f(x={'-' * 7000}1)]{tokenizer.tool_end}"
+    assert say(tokenizer, text, tools=(TOOL,)).text == text

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import os
 import signal
 import socket
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reconciler.runner import adapter
-from reconciler.runner.config import split_address
+from reconciler.runner import adapter, channel
+from reconciler.runner.config import read_config, split_address
+from reconciler.runner.ending import RankEnd
 from reconciler.runner.weights import inspect
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode, receive
@@ -54,7 +57,9 @@ def test_strangers_at_the_door_do_not_disturb_the_forming_of_a_group(endless: Pa
                 b"",
                 b"GET / HTTP/1.1\r\n\r\n",
                 struct.pack(">I", 1 << 24) + b"x" * 40_000,
+                struct.pack(">I", 16_000) + b"[" * 16_000,
                 join_of(first, endless, secret="wrong"),
+                join_of(first, endless, secret="\ud800"),
                 join_of(first, endless, rank=7),
             ):
                 strangers.append(call(first.control))
@@ -95,7 +100,7 @@ async def test_a_terminated_group_finishes_what_it_has_and_takes_nothing_new(end
         await asyncio.to_thread(group.ready)
         async with connected(group.socket) as client:
             for name in ("running", "queued"):
-                client.send(question(name, "Tell me", tokens_max=150))
+                client.send(question(name, "Tell me", tokens_max=80))
             while not isinstance(await client.next("running"), Delta):
                 pass
             for rank in group.ranks:
@@ -108,7 +113,7 @@ async def test_a_terminated_group_finishes_what_it_has_and_takes_nothing_new(end
             for name in ("running", "queued"):
                 reply = await client.reply(name)
                 assert isinstance(reply.last, Finished)
-                assert reply.last.completion_tokens == 150
+                assert reply.last.completion_tokens == 80
             codes = [await asyncio.to_thread(rank.exit_code) for rank in group.ranks]
     assert codes == [ExitCode.OK, ExitCode.OK]
     assert not Path(group.socket).exists()
@@ -152,13 +157,10 @@ async def test_a_rank_whose_shim_is_gone_ends_as_an_orphan_even_inside_a_collect
 
 def test_a_follower_gives_up_when_nobody_welcomes_it(endless: Path) -> None:
     with short_directory() as directory:
-        _, second = configs(endless, directory, 2, rendezvous_seconds=1.0)
-        rank = Rank(second, directory)
-        try:
-            assert rank.exit_code() == ExitCode.RENDEZVOUS
-            assert "did not welcome" in rank.last.detail
-        finally:
-            rank.end()
+        _, second = configs(endless, directory, 2, rendezvous_seconds=0.5)
+    with pytest.raises(RankEnd, match="did not welcome") as end:
+        channel.follow(second, Join(1, 1, second.secret, "", "", ""))
+    assert end.value.code == ExitCode.RENDEZVOUS
 
 
 def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready_ends_at_once(
@@ -167,16 +169,15 @@ def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready
     with short_directory() as directory:
         first, _ = configs(endless, directory, 2)
         waiting = Rank(first, directory)
-        late: Rank | None = None
         try:
             call(first.control).close()
-            late = Rank(first, directory)
-            assert late.exit_code() == ExitCode.PORT_IN_USE
+            with pytest.raises(RankEnd, match="cannot listen") as end:
+                channel.lead(first, Join(0, 1, first.secret, "", "", ""))
+            assert end.value.code == ExitCode.PORT_IN_USE
             os.kill(waiting.process.pid, signal.SIGTERM)
             assert waiting.exit_code(15) == ExitCode.OK
         finally:
-            for rank in filter(None, (waiting, late)):
-                rank.end()
+            waiting.end()
 
 
 @pytest.mark.parametrize("closing", [True, False], ids=["dies", "hangs"])
@@ -184,13 +185,13 @@ def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_wait
     endless: Path, closing: bool
 ) -> None:
     with short_directory() as directory:
-        first, _ = configs(endless, directory, 2, rendezvous_seconds=3.0)
+        first, _ = configs(endless, directory, 2, rendezvous_seconds=2.0)
         rank = Rank(first, directory)
         try:
             with call(first.control) as peer:
                 peer.sendall(join_of(first, endless))
                 assert receive(peer) == {"type": "joined", "problem": ""}
-                time.sleep(1.0)
+                time.sleep(0.5)
                 if closing:
                     peer.close()
                 code = rank.exit_code(20)
@@ -215,7 +216,18 @@ def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> No
             rank.end()
 
 
-def test_a_configuration_that_contradicts_itself_is_refused(endless: Path) -> None:
-    with running(endless, 1, batch_max=0) as group:
-        assert group.ranks[0].exit_code() == ExitCode.CONFIG
-        assert "batch_max is 0, the least is 1" in group.ranks[0].last.detail
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"batch_max": 0}, "batch_max is 0, the least is 1"),
+        ({"context": 2_000_000}, "context is 2000000, expected 2 to 1048576"),
+    ],
+)
+def test_a_configuration_that_cannot_work_is_refused(
+    endless: Path, tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(to_wire(configs(endless, tmp_path, 1, **changes)[0])))
+    with pytest.raises(RankEnd, match=sentence) as end:
+        read_config(str(path))
+    assert end.value.code == ExitCode.CONFIG

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import mlx.core as mx
 import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models import llama4
 
 from reconciler.runner.adapter import load_shard
 from reconciler.runner.ending import RankEnd
@@ -15,6 +20,32 @@ from reconciler.runner.weights import check_division, inspect
 from reconciler.wire.launch import ExitCode
 
 from .ranks import running
+
+CHUNKED: dict[str, Any] = {
+    "model_type": "llama4",
+    "text_config": {
+        "attention_bias": False,
+        "attention_chunk_size": 128,
+        "head_dim": 16,
+        "hidden_size": 32,
+        "interleave_moe_layer_step": 1,
+        "intermediate_size": 32,
+        "intermediate_size_mlp": 32,
+        "max_position_embeddings": 256,
+        "model_type": "llama4_text",
+        "num_attention_heads": 2,
+        "num_experts_per_tok": 1,
+        "num_hidden_layers": 1,
+        "num_key_value_heads": 2,
+        "num_local_experts": 2,
+        "rms_norm_eps": 1e-6,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "use_qk_norm": False,
+        "vocab_size": 304,
+    },
+}
+"""An architecture whose caches cannot be merged."""
 
 
 def remove_config(model: Path) -> None:
@@ -43,6 +74,15 @@ def lose_a_shard(model: Path) -> None:
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
+def lose_an_offset(model: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [1]}}).encode()
+    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def list_instead_of_map(model: Path) -> None:
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": ["model.safetensors"]}))
+
+
 @pytest.fixture
 def copy(endless: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(endless, tmp_path / "copy"))
@@ -56,6 +96,8 @@ def copy(endless: Path, tmp_path: Path) -> Path:
         (remove_weights, "has no model.*safetensors"),
         (cut_weights, "is incomplete: it has"),
         (cut_header, "its header is not there"),
+        (lose_an_offset, "its header does not say where each tensor is"),
+        (list_instead_of_map, "has a weight_map that does not name a file for each tensor"),
         (lose_a_shard, "lacks 1 of its weight files, the first is model-00002-of-00002"),
     ],
 )
@@ -72,6 +114,26 @@ def test_an_unknown_architecture_is_named(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "model_type": "perceptron"}))
     with pytest.raises(RankEnd, match="perceptron") as end:
+        load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
+    assert end.value.code == ExitCode.WEIGHTS
+
+
+def test_a_model_whose_requests_cannot_be_batched_is_refused(copy: Path) -> None:
+    (copy / "config.json").write_text(json.dumps(CHUNKED))
+    model = llama4.Model(llama4.ModelArgs.from_dict(CHUNKED))
+    weights = dict(tree_flatten(model.parameters()))
+    mx.save_safetensors(str(copy / "model.safetensors"), weights, metadata={"format": "mlx"})
+    with pytest.raises(RankEnd, match="cannot answer several requests of llama4 models together") as end:
+        load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
+    assert end.value.code == ExitCode.WEIGHTS
+
+
+@pytest.mark.parametrize("nested", [None, []])
+def test_a_config_with_an_empty_text_model_is_refused_as_such(copy: Path, nested: object) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "vocab_size": None, "text_config": nested}))
+    check_division(inspect(str(copy)), 2)
+    with pytest.raises(RankEnd, match="cannot load") as end:
         load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
     assert end.value.code == ExitCode.WEIGHTS
 

@@ -1,0 +1,86 @@
+"""The end of a rank, in processes of their own: what is watched is a process's signals and its exit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from reconciler.wire.launch import ExitCode
+
+SLOW_TO_UNWIND = """
+import os, sys, time
+from reconciler.runner import watch
+from reconciler.runner.ending import RankEnd
+from reconciler.runner.progress import ProgressPipe
+watch.ORDERLY_SECONDS = 0.3
+guard = watch.Watch(ProgressPipe(None))
+guard.start()
+guard.shim(0)
+try:
+    time.sleep(20)
+except RankEnd as end:
+    guard.stand_down()
+    time.sleep(1.0)
+    print("in order")
+    sys.exit(end.code)
+"""
+SLOW_TO_EXIT = """
+import atexit, sys, time
+from reconciler.runner import rank
+rank.EXIT_SECONDS = 0.3
+atexit.register(time.sleep, 30)
+sys.exit(rank.live("", None))
+"""
+LEFT = """
+import socket, time
+from queue import SimpleQueue
+from reconciler.runner.progress import ProgressPipe
+from reconciler.runner.watch import Watch
+from reconciler.wire.codec import to_wire
+from reconciler.wire.frames import encode
+from reconciler.wire.group import Leave
+guard = Watch(ProgressPipe(None))
+guard.start()
+ours, theirs = socket.socketpair()
+orders = SimpleQueue()
+guard.peer(0, ours, orders.put)
+theirs.sendall(encode(to_wire(Leave("rank 0 was asked to stop"))))
+theirs.close()
+print(orders.get(timeout=10)["type"])
+time.sleep(0.3)
+print(guard.ending)
+"""
+
+
+def run(script: str, orphan: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run it to its end, with the pipe that a shim would hold; an orphan's has ended."""
+    reading, writing = os.pipe()
+    if orphan:
+        os.close(writing)
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", script], stdin=reading, capture_output=True, text=True, timeout=30
+        )
+    finally:
+        os.close(reading)
+        if not orphan:
+            os.close(writing)
+
+
+def test_a_rank_that_ends_in_order_may_take_its_time() -> None:
+    ended = run(SLOW_TO_UNWIND, orphan=True)
+    assert (ended.returncode, ended.stdout) == (ExitCode.ORPHANED, "in order\n")
+
+
+def test_an_exit_that_takes_too_long_is_cut_short_with_the_same_status_and_says_where_it_was() -> None:
+    begun = time.monotonic()
+    ended = run(SLOW_TO_EXIT)
+    assert time.monotonic() - begun < 25
+    assert ended.returncode == ExitCode.CONFIG
+    assert "most recent call first" in ended.stderr
+
+
+def test_who_has_said_that_the_group_ends_is_not_lost_when_its_connection_ends() -> None:
+    assert run(LEFT).stdout == "leave\nNone\n"
