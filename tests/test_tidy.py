@@ -193,7 +193,7 @@ def test_tests_use_real_parts() -> None:
 # --- texts -----------------------------------------------------------------------------------------
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-OWN_MACHINE = re.compile(r"(?<![\w.])(/Users/\w|/root/|/work/)")
+OWN_MACHINE = re.compile(r"(?<![\w.])(/Users/\w|/(?:root|work)/)")
 
 
 @cache
