@@ -72,7 +72,8 @@ class GitSource:
     """Branch ``main`` of the cluster repo.
 
     A push is announced to the controller by the hook; ``changes`` looks at the branch as well, every
-    ``poll_seconds``, for a hook may fail.
+    ``poll_seconds``, for a hook may fail. It speaks up for what it has found unread twice: between the move
+    of the branch and the hook's word there is a moment, and the hook knows when the push came.
     """
 
     def __init__(self, repo: ClusterRepo, poll_seconds: float = 5.0) -> None:
@@ -90,13 +91,15 @@ class GitSource:
         return self._loaded.revision(head, lambda: self._repo.read(head))
 
     async def changes(self) -> AsyncIterator[None]:
+        unread: str | None = None
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
-                head = await asyncio.to_thread(self._repo.head)
+                head = await asyncio.to_thread(self._repo.head) or EMPTY
             except (Invalid, Unreachable):
-                head = None  # looking again says why
-            if (head or EMPTY) != self._loaded.id:
+                head = EMPTY  # looking again says why
+            before, unread = unread, head if head != self._loaded.id else None
+            if unread is not None and unread == before:
                 yield
 
     def describe(self) -> str:
