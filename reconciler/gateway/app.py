@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .dispatch import Run
 from .events import Answer
 from .faults import ClientGone, Fault, body_too_slow, foreign_page, internal, too_large
+from .health import Counted, Probes
 from .openai_chat import KEEP_ALIVE, ChatReply, ChatStream, Heading, fault_body, fault_headers
 from .openai_request import ChatRequest, parse_chat
 from .pool import Pool
@@ -52,13 +53,21 @@ class Sources:
 
 def build_app(pool: Pool, sources: Sources) -> Starlette:
     """The endpoint over ``pool``, whose ``watch`` the caller keeps running."""
+    probes = Probes(pool)
     routes = [
+        Route("/health", probes.health, methods=["GET"]),
+        Route("/ready", probes.ready, methods=["GET"]),
+        Route("/metrics", probes.metrics, methods=["GET"]),
         Route("/v1/models", _Models(pool), methods=["GET"]),
         Route("/v1/chat/completions", _Chat(pool, sources), methods=["POST"]),
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(_RequestIds, new_id=sources.new_id), Middleware(_NoForeignPages)],
+        middleware=[
+            Middleware(Counted, metrics=pool.metrics, paths=frozenset(route.path for route in routes)),
+            Middleware(_RequestIds, new_id=sources.new_id),
+            Middleware(_NoForeignPages),
+        ],
         exception_handlers={HTTPException: _http_fault, Exception: _unexpected},
     )
     app.router.redirect_slashes = False

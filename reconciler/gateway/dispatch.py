@@ -29,6 +29,7 @@ from .faults import (
     too_large,
 )
 from .link import Link
+from .metrics import Timeline
 from .pool import Pool
 
 log = logging.getLogger(__name__)
@@ -68,8 +69,12 @@ class Run:
         self._accepted = False
         """By the current backend."""
         self._heard_at = 0.0
-        self._deadline = self._loop.time() + pool.hold_seconds
+        self._began = self._loop.time()
+        self._deadline = self._began + pool.hold_seconds
         self._abandoned = False
+        self._timeline: Timeline | None = None
+        """None before it is known that there is such a model."""
+        self._finish = "error"
         self.done = False
 
     def __enter__(self) -> Run:
@@ -79,6 +84,10 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self._detach(cancel=not self.done)
         self._pool.leave(self)
+        if self._timeline is not None:
+            self._timeline.end(
+                "abort" if self._abandoned and not self.done else self._finish, self._loop.time()
+            )
 
     async def next(self, seconds: float) -> Sequence[Answer]:
         """All that has arrived since the last call; nothing after ``seconds`` without anything."""
@@ -103,6 +112,8 @@ class Run:
 
     def hear(self, event: Event) -> None:
         self._inbox.append(event)
+        if self._timeline is not None:
+            self._timeline.hear(event, self._loop.time())
         self.wake()
 
     def lost(self) -> None:
@@ -134,6 +145,8 @@ class Run:
         route = self._pool.find(self._model)
         if route is None:
             raise model_not_found(self._model)
+        if self._timeline is None:
+            self._timeline = self._pool.metrics.begin(route.model, self._began)
         if self._attempts >= self._pool.timing.attempts_max:
             raise internal(f"given up after {self._attempts} attempts")
         self._avoid = {link: until for link, until in self._avoid.items() if until > now}
@@ -204,7 +217,7 @@ class Run:
                     answers.append(event)
                 case Finished() if not ends:
                     self._detach(cancel=False)
-                    self.done = True
+                    self.done, self._finish = True, event.reason
                     answers.append(event)
                 case Failed():
                     self._fail(event)
@@ -264,6 +277,8 @@ class Run:
         """Back to waiting. The time to wait starts anew only if the request was being worked on."""
         self._detach(cancel=False)
         self._inbox.clear()
+        if self._timeline is not None:
+            self._timeline.wait(self._loop.time())
         if self._accepted:
             self._deadline = self._loop.time() + self._pool.hold_seconds
         self._accepted = False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Protocol
 
 from reconciler.wire.generation import Route
 
 from .link import Key, Link
+from .metrics import Metrics
 from .routes import RoutesFile
 from .timing import Timing
 
@@ -28,6 +29,7 @@ class Pool:
     def __init__(self, file: RoutesFile, timing: Timing) -> None:
         self.file = file
         self.timing = timing
+        self.metrics = Metrics(self._replicas)
         self.closing = False
         """Set by ``close``: every run ends with a fault."""
         self.replaced: Callable[[], None] = lambda: None
@@ -48,6 +50,19 @@ class Pool:
         if route is None and self.refresh():
             route = self.file.find(name)
         return route
+
+    def connected(self) -> dict[str, int]:
+        """How many groups of each model can be asked now."""
+        counts = dict.fromkeys(self.file.models(), 0)
+        for model, _, _, ready in self._replicas():
+            counts[model] += ready
+        return counts
+
+    def _replicas(self) -> Iterator[tuple[str, int, int, bool]]:
+        for model, route in self.file.models().items():
+            for backend in route.backends:
+                link = self._links[backend.socket, backend.epoch]
+                yield model, backend.replica, backend.epoch, link.ready
 
     def choose(self, route: Route, avoid: Container[Link]) -> Link | None:
         """The connected backend with the fewest requests; starts to connect to those that are not."""

@@ -62,6 +62,10 @@ class RoutesFile:
         """The route of a model's name or alias."""
         return self._by_name.get(name)
 
+    def models(self) -> dict[str, Route]:
+        """The route of each model, by its own name."""
+        return {route.model: route for route in self.current.routes} if self.current is not None else {}
+
     def names(self) -> dict[str, Route]:
         """Every name that clients may use, in the order of the file, names before aliases."""
         return self._by_name

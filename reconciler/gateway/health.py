@@ -1,0 +1,68 @@
+"""``/health``, ``/ready`` and ``/metrics``: for load balancers, scripts and Prometheus."""
+
+from __future__ import annotations
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .metrics import CONTENT_TYPE, Metrics
+from .pool import Pool
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"})
+
+
+class Probes:
+    """Endpoints that ask the gateway about itself."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def health(self, request: Request) -> Response:
+        """200 as long as this process answers, whatever the groups do."""
+        return _json(200, {"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
+        """200 when a request for at least one model can be answered now, else 503.
+
+        The body tells of every model how many of its groups are connected.
+        """
+        self._pool.refresh()
+        models = self._pool.connected()
+        if self._pool.closing:
+            return _json(503, {"status": "stopping", "models": models})
+        if not any(models.values()):
+            return _json(503, {"status": "no group is connected", "models": models})
+        return _json(200, {"status": "ready", "models": models})
+
+    async def metrics(self, request: Request) -> Response:
+        """Everything that is counted, in Prometheus' text format."""
+        return Response(self._pool.metrics.page(), headers={"content-type": CONTENT_TYPE})
+
+
+class Counted:
+    """Count every answer by its path and status, whatever became of it inside."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._paths = paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                path, method = scope["path"], scope["method"]
+                known = path if path in self._paths else "other"
+                self._metrics.answered(known, method if method in _METHODS else "other", message["status"])
+            await send(message)
+
+        await self._app(scope, receive, send_counted)
+
+
+def _json(status: int, body: object) -> Response:
+    return Response(orjson.dumps(body), status, media_type="application/json")

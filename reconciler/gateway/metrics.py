@@ -1,0 +1,252 @@
+"""What the gateway counts, as Prometheus reads it.
+
+Names and meanings are vLLM's where it has them (vllm/v1/metrics/loggers.py), so that its dashboards show this
+endpoint too; what only this product has begins with ``reconciler``. Times are as the gateway sees them.
+The label ``model_name`` is the deployment's name, whatever alias a client used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
+
+from .events import Event
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_FIRST_TOKEN = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+    1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
+)  # fmt: skip
+_PER_TOKEN = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75,
+    1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)  # fmt: skip
+_WHOLE = (
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0,
+    120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0,
+)  # fmt: skip
+_TOKENS = tuple(float(m * 10**e) for e in range(7) for m in (1, 2, 5))
+"""vLLM's buckets: quantiles of both can be compared."""
+
+_LABELS = ("model_name",)
+
+
+class _Stage(Enum):
+    WAITING = "waiting"
+    """Held by the gateway or queued by a group."""
+    RUNNING = "running"
+    """A group reads its prompt or decodes it."""
+
+
+class ModelCounts:
+    """The series of one model, looked up once."""
+
+    def __init__(self, families: _Families, model: str) -> None:
+        self.stages = dict.fromkeys(_Stage, 0)
+        families.running.labels(model).set_function(lambda: self.stages[_Stage.RUNNING])
+        families.waiting.labels(model).set_function(lambda: self.stages[_Stage.WAITING])
+        self.prompt_tokens = families.prompt_tokens.labels(model)
+        self.generation_tokens = families.generation_tokens.labels(model)
+        self.first_token = families.first_token.labels(model)
+        self.inter_token = families.inter_token.labels(model)
+        self.per_token = families.per_token.labels(model)
+        self.whole = families.whole.labels(model)
+        self.queue = families.queue.labels(model)
+        self.prefill = families.prefill.labels(model)
+        self.decode = families.decode.labels(model)
+        self.request_prompt = families.request_prompt.labels(model)
+        self.request_generation = families.request_generation.labels(model)
+        self.continued = families.continued.labels(model)
+        self.ended = {reason: families.ended.labels(model, reason) for reason in _ENDS}
+
+
+_ENDS = ("stop", "length", "abort", "error")
+"""vLLM's ``finished_reason``; an answer that ends with tool calls counts as ``stop`` there."""
+
+
+class _Families:
+    """Every metric of requests."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(name, text, _LABELS, registry=registry, buckets=buckets)
+
+        def counter(name: str, text: str, *more: str) -> Counter:
+            return Counter(name, text, (*_LABELS, *more), registry=registry)
+
+        self.running = Gauge(
+            "vllm:num_requests_running", "Requests being read or decoded.", _LABELS, registry=registry
+        )
+        self.waiting = Gauge(
+            "vllm:num_requests_waiting", "Requests held or queued.", _LABELS, registry=registry
+        )
+        self.prompt_tokens = counter("vllm:prompt_tokens", "Tokens of accepted prompts.")
+        self.generation_tokens = counter("vllm:generation_tokens", "Tokens generated.")
+        self.ended = counter("vllm:request_success", "Requests by how they ended.", "finished_reason")
+        self.first_token = histogram(
+            "vllm:time_to_first_token_seconds", "From the request to its first token.", _FIRST_TOKEN
+        )
+        self.inter_token = histogram(
+            "vllm:inter_token_latency_seconds", "Between tokens of one answer.", _PER_TOKEN
+        )
+        self.per_token = histogram(
+            "vllm:request_time_per_output_token_seconds",
+            "Mean time of an answer's tokens after its first.",
+            _PER_TOKEN,
+        )
+        self.whole = histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", _WHOLE)
+        self.queue = histogram("vllm:request_queue_time_seconds", "Held or queued, all together.", _WHOLE)
+        self.prefill = histogram(
+            "vllm:request_prefill_time_seconds", "From the end of waiting to the first token.", _WHOLE
+        )
+        self.decode = histogram(
+            "vllm:request_decode_time_seconds", "From the first token to the last.", _WHOLE
+        )
+        self.request_prompt = histogram("vllm:request_prompt_tokens", "Tokens of each prompt.", _TOKENS)
+        self.request_generation = histogram(
+            "vllm:request_generation_tokens", "Tokens of each answer.", _TOKENS
+        )
+        self.continued = counter(
+            "reconciler_requests_continued", "Answers that went on with another group after a loss."
+        )
+
+
+class Timeline:
+    """One request's way through its stages. ``now`` is always seconds of the event loop's clock."""
+
+    def __init__(self, counts: ModelCounts, now: float) -> None:
+        self._counts = counts
+        self._began = self._entered = now
+        self._stage = _Stage.WAITING
+        self._waited = 0.0
+        self._prompt: int | None = None
+        self._tokens = 0
+        self._first_at: float | None = None
+        self._last_at = now
+        counts.stages[_Stage.WAITING] += 1
+
+    def hear(self, event: Event, now: float) -> None:
+        """A backend has said something."""
+        match event:
+            case Delta():
+                self._take(len(event.tokens), now)
+            case Prefill():
+                self._enter(_Stage.RUNNING, now)
+            case Accepted() if self._prompt is None:
+                self._prompt = len(event.prompt_tokens)
+                self._counts.prompt_tokens.inc(self._prompt)
+                self._counts.request_prompt.observe(self._prompt)
+            case Finished():
+                self._count_tokens(max(0, event.completion_tokens - self._tokens))
+            case _:
+                pass  # a tool call comes with its tokens, and what a failure means its run knows
+
+    def _take(self, tokens: int, now: float) -> None:
+        self._enter(_Stage.RUNNING, now)
+        if not tokens:
+            return
+        if self._first_at is None:
+            self._first_at = now
+            self._counts.first_token.observe(now - self._began)
+            self._counts.prefill.observe(now - self._entered)
+        else:
+            self._counts.inter_token.observe((now - self._last_at) / tokens)
+        self._last_at = now
+        self._count_tokens(tokens)
+
+    def _count_tokens(self, tokens: int) -> None:
+        if tokens:
+            self._tokens += tokens
+            self._counts.generation_tokens.inc(tokens)
+
+    def wait(self, now: float) -> None:
+        """Its group is gone or took it not: back to waiting."""
+        if self._stage is _Stage.RUNNING:
+            self._counts.continued.inc()
+        self._enter(_Stage.WAITING, now)
+
+    def _enter(self, stage: _Stage, now: float) -> None:
+        if stage is self._stage:
+            return
+        if self._stage is _Stage.WAITING:
+            self._waited += now - self._entered
+        self._counts.stages[self._stage] -= 1
+        self._counts.stages[stage] += 1
+        self._stage, self._entered = stage, now
+
+    def end(self, reason: str, now: float) -> None:
+        """The last word on it: a finish reason, ``abort`` for a client that went, ``error``."""
+        counts = self._counts
+        if self._stage is _Stage.WAITING:
+            self._waited += now - self._entered
+        counts.stages[self._stage] -= 1
+        counts.ended["stop" if reason == "tool_calls" else reason].inc()
+        counts.whole.observe(now - self._began)
+        counts.queue.observe(self._waited)
+        counts.request_generation.observe(self._tokens)
+        if self._first_at is not None:
+            counts.decode.observe(self._last_at - self._first_at)
+            if self._tokens > 1:
+                counts.per_token.observe((self._last_at - self._first_at) / (self._tokens - 1))
+
+
+class _Replicas(Collector):
+    """What the routes file says now: nothing is kept between two scrapes."""
+
+    def __init__(self, seen: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
+        self._seen = seen
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ("model_name", "replica")
+        epoch = GaugeMetricFamily("reconciler_replica_epoch", "Epoch of a replica's group.", labels=labels)
+        up = GaugeMetricFamily(
+            "reconciler_replica_connected", "1 when the gateway is connected to its group.", labels=labels
+        )
+        for model, replica, number, connected in self._seen():
+            epoch.add_metric((model, str(replica)), number)
+            up.add_metric((model, str(replica)), connected)
+        yield epoch
+        yield up
+
+
+class Metrics:
+    """The registry of one gateway process.
+
+    ``replicas`` tells, at each scrape, of every routed group: model, replica, epoch, whether it is connected.
+    """
+
+    def __init__(self, replicas: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
+        self._registry = CollectorRegistry()
+        self._families = _Families(self._registry)
+        self._models: dict[str, ModelCounts] = {}
+        self._registry.register(_Replicas(replicas))
+        ProcessCollector(registry=self._registry)
+        self._http = Counter(
+            "http_requests",
+            "Requests by path, method and class of status.",
+            ("handler", "method", "status"),
+            registry=self._registry,
+        )
+
+    def begin(self, model: str, now: float) -> Timeline:
+        """A request for a model that is routed."""
+        counts = self._models.get(model)
+        if counts is None:
+            counts = self._models[model] = ModelCounts(self._families, model)
+        return Timeline(counts, now)
+
+    def answered(self, handler: str, method: str, status: int) -> None:
+        """An HTTP answer has begun. ``handler`` is one of the known paths, never what a client made up."""
+        self._http.labels(handler, method, f"{status // 100}xx").inc()
+
+    def page(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)
