@@ -1,0 +1,97 @@
+"""`-l`: label selectors, in kubectl's syntax and with its meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KEY = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
+_VALUE = r"[-A-Za-z0-9_.]*"
+_REQUIREMENT = re.compile(
+    rf"""\s*(?:
+        (?P<absent>!)\s*{_KEY.replace("key", "absent_key")}
+      | {_KEY}\s*
+        (?: (?P<equals>==?|!=)\s*(?P<value>{_VALUE})
+          | \s(?P<membership>in|notin)\s*\((?P<values>[^()]*)\)
+        )?
+    )\s*(?:,|$)""",
+    re.VERBOSE,
+)
+_EXPECTED = "expected requirements such as: pool=studios,tier!=test,zone in (a, b),zone notin (c),gpu,!old"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one label must be. With neither ``values`` nor ``negated`` it only has to be there."""
+
+    key: str
+    values: frozenset[str] | None
+    negated: bool
+
+    def met_by(self, labels: Mapping[str, str]) -> bool:
+        """As kubectl: `!=` and `notin` are met by objects that do not have the label at all."""
+        there = self.key in labels and (self.values is None or labels[self.key] in self.values)
+        return there != self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All of its requirements must be met; without any it selects everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is meant."""
+        return all(requirement.met_by(labels) for requirement in self.requirements)
+
+
+def parse_selector(text: str) -> Selector:
+    """The selector that ``text`` says. Raises ``ValueError`` with what was expected."""
+    found: list[Requirement] = []
+    at = 0
+    if not text.strip():
+        return Selector()
+    while at < len(text):
+        match = _REQUIREMENT.match(text, at)
+        if match is None:
+            raise ValueError(f"{text[at:].strip()!r} is no label selector; {_EXPECTED}")
+        found.append(_requirement(match))
+        at = match.end()
+    if text.rstrip().endswith(","):
+        raise ValueError(f"{text!r} ends with a comma; {_EXPECTED}")
+    return Selector(tuple(found))
+
+
+def _requirement(match: re.Match[str]) -> Requirement:
+    if match["absent"]:
+        return Requirement(match["absent_key"], None, True)
+    if match["equals"]:
+        return Requirement(match["key"], frozenset({match["value"]}), match["equals"] == "!=")
+    if match["membership"]:
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return Requirement(match["key"], values, match["membership"] == "notin")
+    return Requirement(match["key"], None, False)
+
+
+class _SelectorType(click.ParamType[Selector]):
+    name = "selector"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Selector:
+        if isinstance(value, Selector):
+            return value
+        try:
+            return parse_selector(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def selector_option() -> Callable[[F], F]:
+    """`-l` on a command, as ``selector``: a ``Selector``, or None where it was not given."""
+    text = "Only objects with such labels: =, ==, !=, in, notin, KEY, !KEY; several by commas."
+    return click.option("-l", "--selector", "selector", type=_SelectorType(), metavar="SELECTOR", help=text)
