@@ -7,7 +7,13 @@ module               what it does
 ===================  ====================================================================
 ``server``           the process: waits for the routes file, listens, stops in order
 ``listening``        the address
-``app``              HTTP: paths, bodies, headers, the client that goes away
+``app``              the endpoint's paths
+``front``            what stands before all of them: request ids, foreign pages, unknown paths
+``chat``             ``POST /v1/chat/completions``
+``model_list``       ``GET /v1/models``
+``health``           ``GET /health``, ``/ready`` and ``/metrics``
+``metrics``          what is counted
+``exchange``         HTTP: bodies in, JSON or an event stream out, the client that goes away
 ``openai_request``   PURE: a request's JSON to ``wire.generation.Generate``, or a ``Fault``
 ``openai_messages``  PURE: its conversation, in the shape of chat templates
 ``reading``          PURE: typed reading of JSON that a stranger wrote
@@ -16,6 +22,7 @@ module               what it does
 ``link``             one connection to one rank 0, shared by many requests
 ``routes``           the routes file
 ``openai_chat``      PURE: rank events to OpenAI's chunks or reply
+``openai_shape``     PURE: errors, headings and usage of all of OpenAI's answers
 ``events``           what a link hears, and what a dialect sees of it
 ``faults``           what can be wrong, before any dialect gives it a shape
 ``timing``           every bound

@@ -20,7 +20,8 @@ from starlette.applications import Starlette
 
 from reconciler.errors import Conflict, Invalid
 
-from .app import Sources, build_app
+from .app import build_app
+from .exchange import Sources
 from .listening import address_of, bind
 from .pool import Pool
 from .routes import RoutesFile

@@ -19,7 +19,7 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
-from reconciler.gateway.app import Sources
+from reconciler.gateway.exchange import Sources
 from reconciler.gateway.server import serve
 from reconciler.gateway.timing import Timing
 from reconciler.wire.codec import to_wire
