@@ -171,13 +171,15 @@ def _build(home: Home, source: Source, store: Store) -> tuple[Loop, Parts]:
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)
 
+    publisher = Publisher(store, home.routes)
+
     parts = Parts(
-        intent=Intent(source, store, time.time),
+        intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
         collector=collector,
         executor=Executor(tools, finished),
         tools=tools,
         store=store,
-        publisher=Publisher(store, home.routes),
+        publisher=publisher,
         gateway=lambda: observe_gateway(home.gateway),
         clock=time.time,
         entropy=lambda: secrets.token_hex(32),

@@ -24,6 +24,7 @@ from reconciler.state import (
     Plan,
     ProveGroup,
     ReleaseReplica,
+    RemoveObject,
     ReplicaId,
     StartAgent,
     StartRank,
@@ -97,13 +98,16 @@ def _backends(
 
 
 def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
-    """The status of every object in force."""
-    return {key: _status(key, snapshots, previous.get(key)) for key in snapshots.desired.objects()}
+    """The status of every object in force, and of those whose manifest is gone while something of them is left."""
+    keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
+    return {key: _status(key, snapshots, previous.get(key)) for key in sorted(keys)}
 
 
 def _status(key: ObjectKey, snapshots: Snapshots, before: ObjectStatus | None) -> ObjectStatus:
-    ready, reason, message, extra = _READINESS[key.kind](key.name, snapshots)
-    generation = snapshots.desired.generations.get(key, 1)
+    leaving = snapshots.memory.leaving.get(key)
+    readiness = _READINESS[key.kind] if leaving is None else _terminating
+    ready, reason, message, extra = readiness(key.name, snapshots)
+    generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     plan = snapshots.plan
     refusal = next((r for r in plan.refused if r.object == key), None)
     waiting = next((w for w in plan.waiting if w.object == key), None)
@@ -141,6 +145,13 @@ def _since(before: ObjectStatus | None, kind: str, value: bool, now: float) -> f
 
 
 Readiness = tuple[bool, str, str, dict[str, Any]]
+
+TERMINATING = "Terminating"
+"""The reason of ``Ready`` for an object whose manifest is gone."""
+
+
+def _terminating(name: str, snapshots: Snapshots) -> Readiness:
+    return False, TERMINATING, "its manifest was removed; what is left of it is ending", {}
 
 
 def _node(name: str, snapshots: Snapshots) -> Readiness:
@@ -234,6 +245,9 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
         was = (old.status, old.message if kind == "Stalled" else "") if old else (False, "")
         if new is None or (new.status, new.message if kind == "Stalled" else "") == was:
             continue
+        if new.reason == TERMINATING:
+            yield Event(now, key, False, TERMINATING, new.message)
+            continue
         bad = new.status == (kind == "Stalled")
         reason = kind if new.status else f"Not{kind}"
         yield Event(now, key, bad, reason, new.message or "what stood in the way is gone")
@@ -287,5 +301,7 @@ def _done(step: Step) -> str | None:
             return "AgentStarted"
         case StopAgent():
             return "AgentStopped"
+        case RemoveObject():
+            return "Removed"
         case ForgetRank():
             return None

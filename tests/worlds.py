@@ -19,13 +19,16 @@ from reconciler.state import (
     Desired,
     ForgetRank,
     GroupRecord,
+    Leaving,
     Memory,
     NodeName,
     NodeObservation,
+    ObjectKey,
     Observed,
     Plan,
     ProveGroup,
     ReleaseReplica,
+    RemoveObject,
     ReplicaId,
     StartAgent,
     StartRank,
@@ -102,6 +105,7 @@ class World:
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
     agents: set[NodeName] = field(default_factory=set)
+    leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
 
     def desired(self) -> Desired:
         desired = Desired.of("r1", self.manifests)
@@ -149,7 +153,13 @@ class World:
             writes=dict(self.writes),
             failures=dict(self.failures),
             stops=dict(self.stops),
+            leaving=dict(self.leaving),
         )
+
+    def remove(self, gone: Manifest) -> None:
+        """A revision without this manifest comes into force."""
+        self.manifests.remove(gone)
+        self.leaving[ObjectKey(gone.kind, gone.metadata.name)] = Leaving(gone, 1, self.now)
 
     def plan(self) -> Plan:
         return plan(self.desired(), self.observed(), self.memory(), self.now, "entropy")
@@ -182,6 +192,8 @@ class World:
                 del self.ranks[step.id]
             case ProveGroup():
                 self.groups[step.replica] = replace(self.groups[step.replica], proven_at=self.now)
+            case RemoveObject():
+                del self.leaving[step.object]
             case ReleaseReplica():
                 del self.groups[step.replica]
             case StartAgent():

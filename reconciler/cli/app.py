@@ -22,6 +22,7 @@ COMMANDS = {
     "validate": "write",
     "apply": "write",
     "diff": "write",
+    "approve": "approve",
     "plan": "read",
     "get": "read",
     "describe": "describe",

@@ -21,6 +21,8 @@ def condition(item: Item, kind: str) -> Item:
 def state(item: Item) -> str:
     """In a few words: ready, or why not."""
     ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
+    if item["metadata"].get("deletionTimestamp"):
+        return f"Terminating: {condition(item, 'Reconciling')['message'] or ready['message']}"
     if stalled["status"] == "True":
         return f"Stalled: {stalled['message']}"
     if ready["status"] == "True":

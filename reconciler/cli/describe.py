@@ -9,6 +9,7 @@ import click
 from reconciler.wire.admin import Get, ListEvents, ShowPlan
 
 from .app import Settings
+from .approve import note_kept_out
 from .client import Client
 from .events import event_table
 from .kinds import not_found, object_named
@@ -34,7 +35,8 @@ def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> N
     if kind is None or name is None or kind == "Rank":
         raise click.UsageError("expected KIND NAME or KIND/NAME, such as: deployment tiny")
     with Client(settings.socket) as client:
-        items = client.ask(Get(kind, name))["items"]
+        found = client.ask(Get(kind, name))
+        items = found["items"]
         if not items:
             raise not_found(kind, name)
         key = f"{kind.lower()}/{name}"
@@ -43,8 +45,9 @@ def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> N
         events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
     if output == "json":
         print_json({**items[0], "plan": concerned, "events": events})
-        return
-    click.echo(_page(items[0], concerned, events))
+    else:
+        click.echo(_page(items[0], concerned, events))
+    note_kept_out(found)
 
 
 def _page(item: dict[str, Any], plan: dict[str, list[dict[str, Any]]], events: list[dict[str, Any]]) -> str:
@@ -55,6 +58,7 @@ def _page(item: dict[str, Any], plan: dict[str, list[dict[str, Any]]], events: l
         f"Name:        {item['metadata']['name']}",
         f"Kind:        {item['kind']}",
         f"Generation:  {item['metadata']['generation']} (observed {status.pop('observedGeneration')})",
+        *_terminating(item),
         "Spec:",
         _indented(as_yaml(item["spec"])),
     ]
@@ -66,6 +70,11 @@ def _page(item: dict[str, Any], plan: dict[str, list[dict[str, Any]]], events: l
     lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
     lines += ["Events:", _indented(event_table(events)) if events else "  <none>"]
     return "\n".join(lines)
+
+
+def _terminating(item: dict[str, Any]) -> list[str]:
+    since = item["metadata"].get("deletionTimestamp")
+    return [f"Terminating: since {since}"] if since else []
 
 
 def _indented(text: str) -> str:

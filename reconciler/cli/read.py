@@ -13,6 +13,7 @@ from reconciler.resources import KINDS
 from reconciler.wire.admin import Get, ShowPlan, ShowStatus
 
 from .app import Settings
+from .approve import note_kept_out
 from .client import Client, ask
 from .columns import HEADERS, ROWS
 from .kinds import full_name, not_found, object_named
@@ -41,6 +42,7 @@ def get(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
     if kind is not None and name is not None and not body["items"]:
         raise not_found(kind, name)
     _print(body, kind, name, output)
+    note_kept_out(body)
 
 
 def _print(body: dict[str, Any], kind: str | None, name: str | None, output: str | None) -> None:

@@ -17,6 +17,7 @@ from reconciler.wire import node
 from reconciler.wire.admin import (
     CONTROLLER_HEARS_OF_CLI,
     Answer,
+    Approve,
     Get,
     ListEvents,
     Look,
@@ -70,6 +71,10 @@ class Admin:
                 return Answer(await self._log(message))
             case ShowStatus():
                 return Answer(self._status())
+            case Approve():
+                body = self.parts.intent.approve(message.revision, message.by)
+                self.loop.look_at_source()
+                return Answer(body)
             case Look():
                 self.loop.look_at_source(message.at)
                 return Answer({})
@@ -114,7 +119,5 @@ class Admin:
             "source": self.source,
             "endpoint": gateway.endpoint if gateway else None,
             "settled": self.loop.plan.settled and bool(self.parts.last.desired.revision),
-            "rejection": self.parts.last.desired.rejection.text
-            if self.parts.last.desired.rejection
-            else None,
+            **answers.kept_out(self.parts.last.desired),
         }

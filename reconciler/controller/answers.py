@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.resources import KINDS, Manifest
-from reconciler.state import ObjectKey, Plan, Refusal, Step, Waiting
+from reconciler.state import Desired, ObjectKey, Plan, Refusal, Step, Waiting
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
 
@@ -20,23 +20,46 @@ def iso(at: float | None) -> str | None:
 
 
 def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: str | None) -> dict[str, Any]:
-    """Manifests in force with their status, in the order of kinds and names."""
+    """The inventory, manifests in force and those that are leaving, in the order of kinds and names."""
+    desired = snapshots.desired
+    going = {key: leaving.manifest for key, leaving in snapshots.memory.leaving.items()}
     items = [
         _object(key, manifest, snapshots, statuses.get(key))
         for key, manifest in sorted(
-            snapshots.desired.objects().items(),
+            {**desired.objects(), **going}.items(),
             key=lambda entry: (list(KINDS).index(entry[0].kind), entry[0].name),
         )
         if kind in (None, key.kind) and name in (None, key.name)
     ]
-    return {"revision": snapshots.desired.revision, "items": items}
+    return {"revision": desired.revision, **kept_out(desired), "items": items}
+
+
+def kept_out(desired: Desired) -> dict[str, Any]:
+    """What became of a newer revision that is not in force: ``held`` and ``rejection``, each None if neither."""
+    held, rejection = desired.hold, desired.rejection
+    return {
+        "held": held
+        and {
+            "revision": held.revision,
+            "removes": [str(key) for key in held.removes],
+            "of": held.of,
+            "command": held.command,
+            "text": held.text,
+        },
+        "rejection": rejection and rejection.text,
+    }
 
 
 def _object(
     key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
 ) -> dict[str, Any]:
     body = manifest.model_dump(mode="json", by_alias=True)
-    body["metadata"]["generation"] = snapshots.desired.generations.get(key, 1)
+    leaving = snapshots.memory.leaving.get(key)
+    if leaving:
+        body["metadata"]["deletionTimestamp"] = iso(leaving.since)
+    body["metadata"]["generation"] = (
+        leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
+    )
     body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
     return body
 

@@ -1,66 +1,130 @@
-"""Desired, as it is in force: the newest revision that is valid."""
+"""Desired, as it is in force: the newest revision that is valid and removes no more than it may."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from reconciler.errors import Conflict, Invalid, Unreachable
-from reconciler.source.sources import Source
-from reconciler.state import Desired, Rejection
+from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.planning import safety
+from reconciler.source.sources import Revision, Source
+from reconciler.state import Desired, Hold, Rejection
+from reconciler.state.desired import abbreviated
 from reconciler.state.identity import CLUSTER
 from reconciler.state.report import Event
-from reconciler.store import Store
+from reconciler.store import EventFilter, Store
+
+PROBLEMS_SHOWN_MAX = 20
+PREFIX_CHARACTERS_MIN = 4
 
 
 class Intent:
-    """Reads the source when told to, and keeps the last good revision."""
+    """Reads the source when told to, and keeps the last good revision, over restarts too.
 
-    def __init__(self, source: Source, store: Store, clock: Callable[[], float]) -> None:
+    ``tell`` publishes an event.
+    """
+
+    def __init__(
+        self, source: Source, store: Store, clock: Callable[[], float], tell: Callable[[Event], None]
+    ) -> None:
         self._source = source
         self._store = store
         self._clock = clock
+        self._tell = tell
         self.desired = Desired(revision="")
 
     async def refresh(self, hook_at: float | None) -> None:
-        """Read the source again. A wrong revision is reported, and the one in force stays."""
+        """Read the source again. A revision that is wrong or held is reported, and the one in force stays."""
         try:
             revision = await self._source.read()
-        except Invalid as error:
-            self._reject(str(error))
-            return
-        except (Unreachable, Conflict, OSError) as error:
-            self._reject(f"the source cannot be read: {error}")
-            return
+        except InvalidManifests as error:
+            self._reject(_listed(error), None)
+        except (Invalid, Unreachable, Conflict, OSError) as error:
+            self._reject(f"the source cannot be read: {error}", self.desired.hold)
+        else:
+            self._judge(revision, hook_at)
+
+    def approve(self, prefix: str, by: str) -> dict[str, Any]:
+        """Let a held revision in; it comes into force when the source is read again and is still at it.
+
+        Raises ``Refused`` where no held revision begins so, naming the one that does.
+        """
+        hold = self.desired.hold
+        known = self._store.objects.approved() | ({hold.revision} if hold else set())
+        matching = [name for name in known if name.startswith(prefix)]
+        if len(prefix) < PREFIX_CHARACTERS_MIN or len(matching) != 1:
+            raise Refused("NotHeld", _not_held(prefix, hold, len(matching)))
+        (revision,) = matching
+        held = hold is not None and hold.revision == revision
+        again = revision in self._store.objects.approved()
+        if not again:
+            self._store.objects.approve(revision, self._clock(), by)
+            self._say("RevisionApproved", f"{abbreviated(revision)} was approved by {by}")
+        removes = [str(key) for key in hold.removes] if hold and held else []
+        return {"revision": revision, "removes": removes, "again": again}
+
+    def _judge(self, revision: Revision, hook_at: float | None) -> None:
         if revision.id == self.desired.revision:
-            self.desired = replace(self.desired, rejection=None)
+            if self.desired.rejection or self.desired.hold:
+                self.desired = replace(self.desired, rejection=None, hold=None)
+                self._say_in_force(hook_at)
             return
-        desired = Desired.of(revision.id, (document.manifest for document in revision.documents))
-        generations, created = self._store.generations(desired.objects())
-        self.desired = replace(desired, generations=generations, created=created)
-        self._tell("RevisionApplied", f"{self._source.describe()} is at {_short(revision.id)}", hook_at)
-
-    def _reject(self, text: str) -> None:
-        before = self.desired.rejection
-        if before is not None and before.text == text:
+        objects = self._store.objects
+        incoming = Desired.of(revision.id, (document.manifest for document in revision.documents))
+        hold = safety.hold(revision.id, objects.keys(), incoming.objects(), objects.approved())
+        if hold is not None:
+            self._hold(hold)
             return
-        self.desired = replace(self.desired, rejection=Rejection(text))
-        self._tell("RevisionRejected", f"{text} (what was in force stays in force)", None)
+        self.desired = objects.apply(incoming, self._clock())
+        self._say_in_force(hook_at)
 
-    def _tell(self, reason: str, message: str, hook_at: float | None) -> None:
-        warning = reason == "RevisionRejected"
-        event = Event(
-            at=self._clock(),
-            object=CLUSTER,
-            warning=warning,
-            reason=reason,
-            message=message,
-            revision="" if warning else self.desired.revision,
-            hook_at=hook_at,
-        )
-        self._store.add_events((event,))
+    def _hold(self, hold: Hold) -> None:
+        before = self._in_force()
+        self.desired = replace(before, rejection=None, hold=hold)
+        if before.hold != hold:
+            self._say("RevisionHeld", f"{hold.text} (what was in force stays in force)", warning=True)
+
+    def _reject(self, text: str, hold: Hold | None) -> None:
+        before = self._in_force()
+        self.desired = replace(before, rejection=Rejection(text), hold=hold)
+        if before.rejection is None or before.rejection.text != text:
+            self._say("RevisionRejected", f"{text} (what was in force stays in force)", warning=True)
+
+    def _in_force(self) -> Desired:
+        """What is in force; after a start what was in force before, by the store."""
+        if self.desired.revision:
+            return self.desired
+        return self._store.objects.in_force() or self.desired
+
+    def _say_in_force(self, hook_at: float | None) -> None:
+        text = f"{self._source.describe()} is at {abbreviated(self.desired.revision)}"
+        self._say("RevisionApplied", text, hook_at=hook_at)
+
+    def _say(self, reason: str, message: str, *, warning: bool = False, hook_at: float | None = None) -> None:
+        """Tell something of the manifests as a whole, once: a restart is no news."""
+        latest = self._store.events(EventFilter(limit=1, kind=CLUSTER.kind, name=CLUSTER.name))
+        if latest and (latest[0][1].reason, latest[0][1].message) == (reason, message):
+            return
+        revision = "" if warning else self.desired.revision
+        self._tell(Event(self._clock(), CLUSTER, warning, reason, message, "", revision, hook_at))
 
 
-def _short(revision: str) -> str:
-    """As git abbreviates commits; other ids are short already."""
-    return revision[:10] if len(revision) == 40 else revision
+def _listed(error: InvalidManifests) -> str:
+    """The first problems; who wants all of them has the command line."""
+    lines = [str(problem) for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
+    hidden = len(error.problems) - len(lines)
+    if hidden:
+        lines.append(f"and {hidden} more problems; reconciler validate lists all")
+    return "\n".join(lines)
+
+
+def _not_held(prefix: str, hold: Hold | None, matching: int) -> str:
+    if hold is None:
+        return f"no revision is held, and none that begins with {prefix!r} was approved before"
+    if matching > 1:
+        return f"{prefix!r} begins more than one revision; the one that is held: {hold.command}"
+    return (
+        f"expected the revision that is held, with at least {PREFIX_CHARACTERS_MIN} characters, "
+        f"got {prefix!r}: {hold.command}"
+    )

@@ -105,6 +105,7 @@ def remember(parts: Parts) -> Memory:
         writes=dict(parts.tools.writes),
         failures=dict(parts.executor.failures),
         stops=dict(parts.tools.stops),
+        leaving=parts.store.objects.leaving(),
     )
 
 

@@ -12,8 +12,10 @@ from reconciler.state import (
     ForgetRank,
     GroupRecord,
     NodeName,
+    ObjectKey,
     ProveGroup,
     ReleaseReplica,
+    RemoveObject,
     ReplicaId,
     StartAgent,
     StartRank,
@@ -44,6 +46,7 @@ class Groups(Protocol):
     def release(self, replica: ReplicaId) -> None: ...
     def keep_agent(self, node: NodeName) -> None: ...
     def drop_agent(self, node: NodeName) -> None: ...
+    def remove_object(self, key: ObjectKey) -> None: ...
 
 
 class Links(Protocol):
@@ -90,6 +93,8 @@ async def carry_out(step: Step, tools: Tools) -> str:
             tools.groups.keep_agent(step.node)
             await tools.start_agent(step.node)
             await tools.links.reach(step.node)
+        case RemoveObject():
+            tools.groups.remove_object(step.object)
         case StopAgent():
             await _stop_agent(tools, step.node)
     return ""

@@ -17,7 +17,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER
 
-from . import nodes, replica
+from . import nodes, removal, replica, safety
 from .decision import Decision, whole
 from .placement import Ledger
 from .world import World, due
@@ -28,15 +28,17 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
     ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and drawn anew for each pass.
     """
+    kept_out = safety.kept_out(desired)
     if not desired.revision and not desired.stopping:
         # What is wanted is not known: to take that for nothing would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
-        return Plan(waiting=(unread,))
+        return whole((kept_out, Decision(waiting=(unread,))))
     world = World(desired, observed, memory, now, entropy)
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
-    decisions = [nodes.decide(world, name) for name in names]
+    decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
     decisions += _replicas(world)
     decisions += [nodes.forget(world, name) for name in names]
+    decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     return _held_back(whole(decisions), memory, now)
 
 

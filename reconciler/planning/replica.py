@@ -257,6 +257,7 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
         created_at=view.world.now,
         rank_bytes=placed.rank_bytes,
         failures=failures,
+        model=view.model.metadata.name,
     )
     return Decision(steps=(AllocateEpoch(view.replica, record, cause, detail),))
 

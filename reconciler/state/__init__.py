@@ -1,8 +1,8 @@
 """The snapshot nouns of the loop: Desired, Observed, Memory, Plan, Outcome. Read this room first."""
 
-from .desired import Desired, Rejection
+from .desired import Desired, Hold, Rejection
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
-from .memory import GroupRecord, Memory, StepFailure, StopAsked, Write
+from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
 from .outcome import Outcome
 from .plan import (
@@ -14,6 +14,7 @@ from .plan import (
     Refusal,
     RefusedBecause,
     ReleaseReplica,
+    RemoveObject,
     StartAgent,
     StartRank,
     Step,
@@ -32,6 +33,8 @@ __all__ = [
     "ForgetRank",
     "GatewayObservation",
     "GroupRecord",
+    "Hold",
+    "Leaving",
     "Memory",
     "NodeName",
     "NodeObservation",
@@ -45,6 +48,7 @@ __all__ = [
     "RefusedBecause",
     "Rejection",
     "ReleaseReplica",
+    "RemoveObject",
     "ReplicaId",
     "StartAgent",
     "StartRank",

@@ -18,6 +18,41 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """A newer revision that is not in force because of how much it would remove."""
+
+    revision: str
+    removes: tuple[ObjectKey, ...]
+    """The objects in force that it does not have, in the order of kinds and names."""
+    of: int
+    """How many objects are in force."""
+
+    @property
+    def command(self) -> str:
+        """What has it applied all the same."""
+        return f"reconciler approve {abbreviated(self.revision)}"
+
+    @property
+    def text(self) -> str:
+        """Why, and what to do, for people."""
+        shown = [str(key) for key in self.removes[:OBJECTS_SHOWN]]
+        more = len(self.removes) - len(shown)
+        names = ", ".join([*shown, *([f"and {more} more"] if more else [])])
+        return (
+            f"revision {abbreviated(self.revision)} is held: it would remove {len(self.removes)} of {self.of}"
+            f" objects ({names}); to remove them: {self.command}; to keep them: commit their manifests again"
+        )
+
+
+OBJECTS_SHOWN = 10
+
+
+def abbreviated(revision: str) -> str:
+    """As git abbreviates commits; other ids are short already."""
+    return revision[:10] if len(revision) == 40 else revision
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """The manifests in force."""
 
@@ -30,6 +65,7 @@ class Desired:
     created: Mapping[ObjectKey, float] = field(default_factory=dict)
     """When each object was first seen, in seconds since the Unix epoch."""
     rejection: Rejection | None = None
+    hold: Hold | None = None
     stopping: bool = False
     """Everything is being shut down: no replica and no agent is wanted any more."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from reconciler.resources import Manifest
 from reconciler.wire.launch import RankId
 
-from .identity import NodeName, ReplicaId
+from .identity import NodeName, ObjectKey, ReplicaId
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class GroupRecord:
     """When it first gave a real completion; None until then."""
     failures: int = 0
     """Groups of this replica in a row that ended without a long healthy life."""
+    model: str = ""
+    """The Model whose weights its ranks hold."""
 
     def rank_id(self, rank: int) -> RankId:
         """The id of one of its ranks."""
@@ -70,6 +73,17 @@ class StopAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaving:
+    """An object whose manifest is gone: it stays in the inventory until nothing of it is left."""
+
+    manifest: Manifest
+    """As it was last in force."""
+    generation: int
+    since: float
+    """When a revision without it came into force, in seconds since the Unix epoch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """The store's content and the controller's own doings, at the moment of one pass."""
 
@@ -87,3 +101,4 @@ class Memory:
     failures: Mapping[str, StepFailure] = field(default_factory=dict)
     """By ``Step.key``."""
     stops: Mapping[RankId, StopAsked] = field(default_factory=dict)
+    leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)

@@ -198,8 +198,34 @@ class StopAgent(_OfNode):
         return f"stop the agent of {self.node}"
 
 
+@dataclass(frozen=True, slots=True)
+class RemoveObject:
+    """Take an object whose manifest is gone, and of which nothing is left, out of the inventory."""
+
+    object: ObjectKey
+
+    @property
+    def subject(self) -> str:
+        return f"object/{self.object}"
+
+    @property
+    def key(self) -> str:
+        return f"remove/{self.object}"
+
+    def __str__(self) -> str:
+        return f"nothing of {self.object} is left"
+
+
 Step = (
-    AllocateEpoch | StartRank | StopRank | ForgetRank | ProveGroup | ReleaseReplica | StartAgent | StopAgent
+    AllocateEpoch
+    | StartRank
+    | StopRank
+    | ForgetRank
+    | ProveGroup
+    | ReleaseReplica
+    | StartAgent
+    | StopAgent
+    | RemoveObject
 )
 
 
@@ -213,6 +239,7 @@ class WaitingFor(Enum):
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"
     BACK_OFF = "BackOff"
+    REMOVAL = "Terminating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +265,8 @@ class RefusedBecause(Enum):
     NOT_DIVISIBLE = "NotDivisible"
     NO_MEMORY = "NotEnoughMemory"
     RANK_REFUSES = "RankRefuses"
+    HELD = "RevisionHeld"
+    REJECTED = "RevisionRejected"
 
 
 @dataclass(frozen=True, slots=True)

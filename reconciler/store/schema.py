@@ -34,6 +34,15 @@ MIGRATIONS: tuple[str, ...] = (
         revision TEXT NOT NULL, hook_at REAL
     ) STRICT;
     """,
+    """
+    ALTER TABLE objects ADD COLUMN manifest TEXT;
+    ALTER TABLE objects ADD COLUMN deleted_at REAL;
+    ALTER TABLE groups ADD COLUMN model TEXT NOT NULL DEFAULT '';
+    CREATE TABLE in_force (
+        id INTEGER PRIMARY KEY CHECK (id = 1), revision TEXT NOT NULL, since REAL NOT NULL
+    ) STRICT;
+    CREATE TABLE approvals (revision TEXT PRIMARY KEY, at REAL NOT NULL, by TEXT NOT NULL) STRICT;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

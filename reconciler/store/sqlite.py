@@ -6,22 +6,20 @@ returned only when it is durable. Calls take well under 10 ms and are made from 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import sqlite3
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.resources import Manifest
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
 
+from .objects import Objects
 from .schema import migrate
 
 EVENTS_KEPT = 10_000
@@ -50,6 +48,7 @@ class Store:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             migrate(self._db, path)
+            self.objects = Objects(self._db)
         except sqlite3.DatabaseError as error:
             raise Invalid(f"{path}: cannot be used as the store: {error}") from error
 
@@ -101,12 +100,12 @@ class Store:
             )
             self._db.execute(
                 "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
-                " fingerprint, created_at, rank_bytes, proven_at, failures)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " fingerprint, created_at, rank_bytes, proven_at, failures, model)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                     group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
-                    group.failures,
+                    group.failures, group.model,
                 ),
             )  # fmt: skip
             self._set_counter("next_port", group.port + len(group.members) + 1)
@@ -130,7 +129,7 @@ class Store:
         """Every group in the store."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
-            " rank_bytes, proven_at, failures FROM groups"
+            " rank_bytes, proven_at, failures, model FROM groups"
         )
         records = [
             GroupRecord(
@@ -144,6 +143,7 @@ class Store:
                 rank_bytes=row[8],
                 proven_at=row[9],
                 failures=row[10],
+                model=row[11],
             )
             for row in rows
         ]
@@ -168,33 +168,11 @@ class Store:
         """Nodes that may have an agent."""
         return frozenset(NodeName(row[0]) for row in self._db.execute("SELECT node FROM agents"))
 
-    # --- objects -------------------------------------------------------------------------------
+    def remove_object(self, key: ObjectKey) -> None:
+        """Take an object that has left out of the inventory."""
+        self.objects.remove(key)
 
-    def generations(
-        self, objects: Mapping[ObjectKey, Manifest]
-    ) -> tuple[dict[ObjectKey, int], dict[ObjectKey, float]]:
-        """Generation and first sight of each object; a changed spec has its generation raised."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            known = {
-                ObjectKey(row[0], row[1]): (row[2], row[3], row[4])
-                for row in self._db.execute("SELECT kind, name, digest, generation, created_at FROM objects")
-            }
-            for key, manifest in objects.items():
-                digest = _digest(manifest)
-                before = known.get(key)
-                if before is not None and before[0] == digest:
-                    continue
-                known[key] = (digest, before[1] + 1 if before else 1, before[2] if before else time.time())
-                self._db.execute(
-                    "INSERT OR REPLACE INTO objects (kind, name, digest, generation, created_at)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    (*key, *known[key]),
-                )
-            for key in known.keys() - objects.keys():
-                self._db.execute("DELETE FROM objects WHERE kind = ? AND name = ?", key)
-                self._db.execute("DELETE FROM statuses WHERE kind = ? AND name = ?", key)
-        return {k: known[k][1] for k in objects}, {k: known[k][2] for k in objects}
+    # --- statuses ------------------------------------------------------------------------------
 
     def statuses(self) -> dict[ObjectKey, ObjectStatus]:
         """The statuses as last written."""
@@ -264,10 +242,6 @@ class Store:
             )
             for row in rows
         ]
-
-
-def _digest(manifest: Manifest) -> str:
-    return hashlib.sha256(manifest.model_dump_json(by_alias=True, include={"spec"}).encode()).hexdigest()
 
 
 def _status(body: dict[str, Any]) -> ObjectStatus:

@@ -59,7 +59,12 @@ class ReadRankLog:
 @message("status")
 @dataclasses.dataclass(frozen=True)
 class ShowStatus:
-    """The controller itself: ``{"version", "pid", "revision", "source", "endpoint", "settled"}``."""
+    """The controller itself: ``{"version", "pid", "revision", "source", "endpoint", "settled"}``.
+
+    And what became of a newer revision that is not in force: ``rejection``, a text, where its manifests are
+    wrong; ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``, where it would remove
+    too much; None each where not.
+    """
 
 
 @message("look")
@@ -77,7 +82,21 @@ class Stop:
     """Stop every rank and every local agent, then end the controller. For ``up`` in the foreground."""
 
 
-CONTROLLER_HEARS_OF_CLI = vocabulary(Hello, Get, ShowPlan, ListEvents, ReadRankLog, ShowStatus, Look, Stop)
+@message("approve")
+@dataclasses.dataclass(frozen=True)
+class Approve:
+    """Have a held revision applied: ``{"revision", "removes": ["kind/name"], "again": bool}``.
+
+    ``revision`` may be abbreviated. ``again``: it had been approved before, nothing was done.
+    """
+
+    revision: str
+    by: str
+
+
+CONTROLLER_HEARS_OF_CLI = vocabulary(
+    Hello, Get, ShowPlan, ListEvents, ReadRankLog, ShowStatus, Approve, Look, Stop
+)
 
 
 @message("answer")

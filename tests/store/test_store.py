@@ -98,13 +98,16 @@ def test_agents_are_kept_until_they_are_dropped(store: Store, tmp_path: Path) ->
 
 def test_a_generation_counts_changes_of_the_spec_alone(store: Store) -> None:
     def generations(*manifests: object) -> dict[ObjectKey, int]:
-        return store.generations(Desired.of("r", manifests).objects())[0]  # type: ignore[arg-type]
+        return dict(store.objects.apply(Desired.of("r", manifests), 1.0).generations)  # type: ignore[arg-type]
 
     key = ObjectKey("ModelDeployment", "tiny")
     assert generations(model(), deployment())[key] == 1
     assert generations(model(), deployment())[key] == 1
     assert generations(model(), deployment(replicas=2))[key] == 2
     assert generations(model()) == {ObjectKey("Model", "tiny"): 1}
+    assert generations(model(), deployment(replicas=2))[key] == 2, "it was back before it had left"
+    generations(model())
+    store.objects.remove(key)
     assert generations(model(), deployment(replicas=2))[key] == 1
 
 

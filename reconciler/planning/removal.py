@@ -1,0 +1,64 @@
+"""When an object whose manifest is gone has left: not before nothing of it runs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.state import RemoveObject, Waiting, WaitingFor
+from reconciler.state.identity import ObjectKey
+
+from .decision import Decision
+from .world import World
+
+
+def decide(world: World, key: ObjectKey) -> Decision:
+    """Take it out of the inventory, or say what is awaited."""
+    step = RemoveObject(key)
+    if step.subject in world.memory.in_flight:
+        return Decision(waiting=(Waiting(key, WaitingFor.STEP, f"{key} is being removed"),))
+    left = next(_left(world, key), None)
+    if left is None:
+        return Decision(steps=(step,))
+    return Decision(waiting=(Waiting(key, WaitingFor.REMOVAL, f"{key} is being removed: {left}"),))
+
+
+def _left(world: World, key: ObjectKey) -> Iterator[str]:
+    """Everything of an object that is still there."""
+    match key.kind:
+        case "ModelDeployment":
+            yield from _of_deployment(world, key)
+        case "Node":
+            yield from _of_node(world, key)
+        case "Model":
+            yield from _of_model(world, key)
+        case _:
+            return  # the gateway process is its supervisor's; with the Gateway its routes went
+
+
+def _of_deployment(world: World, key: ObjectKey) -> Iterator[str]:
+    for rank in world.observed.ranks():
+        if rank.alive and rank.replica.key == key:
+            yield f"waiting for the end of rank {rank.report.id.rank} on {rank.node}"
+    for replica in sorted(world.memory.groups):
+        if replica.key == key:
+            yield f"the group of {replica} is not released yet"
+    if any(subject.startswith(f"replica/{key.name}/") for subject in world.memory.in_flight):
+        yield "a step is being executed"
+
+
+def _of_node(world: World, key: ObjectKey) -> Iterator[str]:
+    for group in world.memory.groups.values():
+        if key.name in group.members:
+            yield f"{group.replica} still has a rank there"
+    if key.name in world.memory.agents or f"node/{key.name}" in world.memory.in_flight:
+        yield "waiting for the end of its agent"
+
+
+def _of_model(world: World, key: ObjectKey) -> Iterator[str]:
+    for replica, group in sorted(world.memory.groups.items()):
+        if group.model == key.name:
+            yield f"{replica} still uses its weights"
+    for rank in world.observed.ranks():
+        group_now = world.memory.groups.get(rank.replica)
+        if rank.alive and group_now is not None and rank.report.id.epoch < group_now.epoch:
+            yield f"the last epoch of {rank.replica} may use its weights"

@@ -1,0 +1,41 @@
+"""What a revision may take away by itself, and what is kept out until somebody agrees or repairs it.
+
+A folder that was emptied, a branch pushed from the wrong place, a merge that went wrong: all of them are
+valid manifests, and would stop what people use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from reconciler.state import Desired, Hold, ObjectKey, Refusal, RefusedBecause
+from reconciler.state.identity import CLUSTER
+
+from .decision import Decision
+
+PERCENT_MAX = 30
+"""Of the objects in force, that a revision may remove without approval; one it may always."""
+
+
+def hold(
+    revision: str, in_force: Collection[ObjectKey], incoming: Collection[ObjectKey], approved: Collection[str]
+) -> Hold | None:
+    """Why ``revision``, which has the objects ``incoming``, must not come into force yet; None where it may.
+
+    A new store has nothing in force, so that nothing can be removed: its first revision is never held.
+    """
+    removes = tuple(sorted(set(in_force) - set(incoming)))
+    much = 100 * len(removes) > max(100, PERCENT_MAX * len(in_force))
+    if revision in approved or not removes or (incoming and not much):
+        return None
+    return Hold(revision, removes, len(in_force))
+
+
+def kept_out(desired: Desired) -> Decision:
+    """What to show of a newer revision that is not in force."""
+    refused = []
+    if desired.hold is not None:
+        refused.append(Refusal(CLUSTER, RefusedBecause.HELD, desired.hold.text))
+    if desired.rejection is not None:
+        refused.append(Refusal(CLUSTER, RefusedBecause.REJECTED, desired.rejection.text))
+    return Decision(refused=tuple(refused))

@@ -1,0 +1,182 @@
+"""What a revision may remove by itself, and when an object that was removed has left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.planning import plan
+from reconciler.planning.safety import hold
+from reconciler.state import Hold, RemoveObject, WaitingFor
+from reconciler.state.desired import OBJECTS_SHOWN
+from reconciler.state.identity import CLUSTER, ObjectKey
+from tests.worlds import World, deployment, gateway, model, node, two_nodes
+
+
+def keys(count: int) -> list[ObjectKey]:
+    return [ObjectKey("Node", f"n{number:03}") for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("in_force", "removed", "held"),
+    [
+        (0, 0, False),
+        (1, 1, True),  # nothing would be left
+        (2, 1, False),
+        (3, 1, False),
+        (3, 2, True),
+        (5, 1, False),
+        (5, 2, True),
+        (10, 3, False),
+        (10, 4, True),
+        (100, 30, False),
+        (100, 31, True),
+    ],
+)
+def test_one_object_or_three_in_ten_go_without_a_question(in_force: int, removed: int, held: bool) -> None:
+    now = keys(in_force)
+    found = hold("r2", now, now[removed:], ())
+    assert (found is not None) == held
+    if found:
+        assert found == Hold("r2", tuple(now[:removed]), in_force)
+
+
+def test_what_is_new_does_not_make_up_for_what_is_gone() -> None:
+    new = [ObjectKey("Model", f"m{number}") for number in range(50)]
+    assert hold("r2", keys(5), [*keys(3), *new], ()) is not None
+
+
+def test_an_approval_is_for_one_revision() -> None:
+    assert hold("r2", keys(5), [], {"r2"}) is None
+    assert hold("r3", keys(5), [], {"r2"}) is not None
+
+
+@given(st.sets(st.sampled_from(keys(12))), st.sets(st.sampled_from(keys(12))))
+def test_nothing_is_held_that_removes_nothing_and_everything_that_leaves_nothing(
+    in_force: set[ObjectKey], incoming: set[ObjectKey]
+) -> None:
+    found = hold("r2", in_force, incoming, ())
+    if in_force <= incoming:
+        assert found is None
+    elif not incoming:
+        assert found is not None
+    if found is None:
+        assert len(in_force - incoming) <= max(1, 0.3 * len(in_force))
+
+
+def test_a_hold_names_what_would_go_and_the_command() -> None:
+    revision = "1f0c2a9b3d" + "0" * 30
+    found = hold(revision, keys(OBJECTS_SHOWN + 3), [], ())
+    assert found is not None
+    assert found.command == "reconciler approve 1f0c2a9b3d"
+    assert "it would remove 13 of 13 objects (node/n000, " in found.text
+    assert "and 3 more); to remove them: reconciler approve 1f0c2a9b3d;" in found.text
+
+
+# --- leaving ---------------------------------------------------------------------------------------
+
+
+def serving() -> World:
+    world = two_nodes()
+    world.manifests.append(gateway())
+    world.settle()
+    assert len(world.alive()) == 2
+    return world
+
+
+def awaited(world: World, kind: str, name: str) -> list[str]:
+    key = ObjectKey(kind, name)
+    return [w.text for w in world.plan().waiting if w.object == key and w.reason is WaitingFor.REMOVAL]
+
+
+def removals(world: World) -> list[str]:
+    return [str(step.object) for step in world.plan().steps if isinstance(step, RemoveObject)]
+
+
+def test_a_deployment_leaves_when_its_ranks_are_gone_and_its_group_is_released() -> None:
+    world = serving()
+    world.remove(world.manifests[3])
+    tiny = "modeldeployment/tiny is being removed: "
+    assert awaited(world, "ModelDeployment", "tiny") == [f"{tiny}waiting for the end of rank 0 on node-a"]
+    for rank in world.alive():
+        world.end_rank(rank, code=0)
+    assert awaited(world, "ModelDeployment", "tiny") == [f"{tiny}the group of tiny/0 is not released yet"]
+    world.in_flight.add("replica/tiny/0")
+    world.groups.clear()
+    assert awaited(world, "ModelDeployment", "tiny") == [f"{tiny}a step is being executed"]
+    world.in_flight.clear()
+    assert removals(world) == ["modeldeployment/tiny"]
+    world.settle()
+    assert world.leaving == {}
+
+
+def test_a_node_leaves_when_its_agent_has_ended() -> None:
+    world = serving()
+    world.manifests.append(node("node-c"))
+    world.settle()
+    world.remove(world.manifests[1])
+    assert awaited(world, "Node", "node-b") == ["node/node-b is being removed: tiny/0 still has a rank there"]
+    world.settle()
+    assert world.leaving == {}
+    assert "node-b" not in world.agents
+
+
+def test_a_node_whose_agent_cannot_be_asked_stays_in_the_inventory() -> None:
+    world = World([node("node-a"), node("node-b")])
+    world.settle()
+    world.in_flight.add("node/node-b")
+    world.remove(world.manifests[1])
+    assert awaited(world, "Node", "node-b") == [
+        "node/node-b is being removed: waiting for the end of its agent"
+    ]
+
+
+def test_a_model_leaves_at_once_unless_a_group_uses_it() -> None:
+    world = serving()
+    world.manifests.append(model("idle"))
+    world.remove(world.manifests[-1])
+    assert removals(world) == ["model/idle"]
+    world.settle()
+    world.remove(world.manifests[2])
+    assert awaited(world, "Model", "tiny") == ["model/tiny is being removed: tiny/0 still uses its weights"]
+
+
+def test_a_model_that_is_exchanged_leaves_when_the_old_epoch_is_gone() -> None:
+    world = serving()
+    world.weights["other"] = world.weights["tiny"]
+    old = world.manifests[2]
+    world.manifests[3] = deployment(model="other")
+    world.manifests.append(model("other", "other"))
+    world.remove(old)
+    (allocate,) = (step for step in world.plan().steps if not isinstance(step, RemoveObject))
+    world.obey(allocate)
+    assert awaited(world, "Model", "tiny") == [
+        "model/tiny is being removed: the last epoch of tiny/0 may use its weights"
+    ]
+    world.settle()
+    assert world.leaving == {}
+    assert {group.model for group in world.groups.values()} == {"other"}
+
+
+def test_a_gateway_leaves_at_once_for_its_process_is_not_the_controllers() -> None:
+    world = serving()
+    world.remove(world.manifests[-1])
+    assert removals(world) == ["gateway/main"]
+
+
+def test_an_object_is_taken_out_once() -> None:
+    world = serving()
+    world.remove(world.manifests[-1])
+    world.in_flight.add("object/gateway/main")
+    assert removals(world) == []
+
+
+def test_a_revision_that_is_kept_out_is_shown_as_refused() -> None:
+    world = serving()
+    found = hold("r2", [ObjectKey("Node", "node-a")], [], ())
+    decided = plan(replace(world.desired(), hold=found), world.observed(), world.memory(), world.now, "")
+    assert [(r.object, r.reason.value) for r in decided.refused] == [(CLUSTER, "RevisionHeld")]
+    assert "reconciler approve r2" in decided.refused[0].text
