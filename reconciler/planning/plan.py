@@ -20,6 +20,7 @@ from reconciler.state.identity import CLUSTER
 from . import nodes, removal, replica, safety
 from .decision import Decision, whole
 from .placement import Ledger
+from .view import View
 from .world import World, due
 
 
@@ -56,9 +57,9 @@ def _replicas(world: World) -> list[Decision]:
     return decisions
 
 
-def _view(world: World, ledger: Ledger, name: ReplicaId) -> replica.View:
+def _view(world: World, ledger: Ledger, name: ReplicaId) -> View:
     deployment = world.desired.replicas().get(name)
-    return replica.View(
+    return View(
         world=world,
         ledger=ledger,
         replica=name,

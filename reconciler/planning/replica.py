@@ -8,9 +8,7 @@ the same ladder continues a formation that another controller began.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from reconciler.resources import Model, ModelDeployment
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -21,78 +19,23 @@ from reconciler.state import (
     Refusal,
     RefusedBecause,
     ReleaseReplica,
-    ReplicaId,
     StartRank,
-    Step,
-    StopAsked,
-    StopRank,
     Waiting,
     WaitingFor,
 )
-from reconciler.wire.launch import ExitCode, Phase
+from reconciler.wire.launch import Phase
 
-from . import group
+from . import faults, group
+from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
-from .placement import Ledger, Request, place
-from .world import World, due
-
-DRAIN_SECONDS = 30.0
-"""How long a healthy group may finish what it has begun."""
-GRACE_SECONDS = 5.0
-"""How long the rest of a dead group may take to end in order; it has nothing left to finish."""
-SHUTDOWN_SECONDS = 3.0
-"""The same while everything is being stopped: somebody is waiting at a terminal."""
-
-IMPATIENCE_SECONDS = 1.0
-"""A stop is asked again when it has to be over so much sooner than was said before."""
+from .faults import Fault
+from .placement import Request, place
+from .stopping import stop
+from .view import View
 
 BACK_OFF_SECONDS_MAX = 300.0
 HEALTHY_SECONDS = 600.0
 """A group that lived so long after its proof has earned an immediate restart."""
-PROOFS_MAX = 3
-"""A group that is ready and cannot answer so often is as good as dead."""
-LASTING_REFUSALS = (ExitCode.CONFIG, ExitCode.WEIGHTS)
-"""Exits that another attempt with the same files cannot change: tried again only slowly."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One replica within its world."""
-
-    world: World
-    ledger: Ledger
-    replica: ReplicaId
-    deployment: ModelDeployment | None
-    """None when the replica is no longer wanted."""
-    model: Model | None
-    record: GroupRecord | None
-    ranks: tuple[ObservedRank, ...]
-    """Of any epoch, on any node."""
-
-    @property
-    def alive(self) -> tuple[ObservedRank, ...]:
-        return tuple(rank for rank in self.ranks if rank.alive)
-
-    @property
-    def current(self) -> dict[int, ObservedRank]:
-        """The ranks of the recorded epoch, by rank."""
-        epoch = self.record.epoch if self.record else None
-        return {r.report.id.rank: r for r in self.ranks if r.report.id.epoch == epoch}
-
-    @property
-    def ended(self) -> ObservedRank | None:
-        """The rank whose end tells most of why the group is dead: not one that merely lost its peers."""
-        gone = [rank for rank in self.current.values() if not rank.alive]
-        return min(gone, key=_blame, default=None)
-
-    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
-        return Waiting(self.replica.key, reason, f"{self.replica}: {text}", until, self.replica)
-
-
-def _blame(rank: ObservedRank) -> tuple[bool, float, int]:
-    ended = rank.report.exit
-    consequence = ended is not None and ended.code in (ExitCode.PEER_LOST, ExitCode.OK)
-    return (consequence, ended.at if ended else 0.0, rank.report.id.rank)
 
 
 def decide(view: View) -> Decision:
@@ -130,45 +73,19 @@ def _unwanted(view: View) -> Decision | None:
         return None
     if view.alive:
         stopping = view.world.desired.stopping
-        return _stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
+        return stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
 
 
 def _dead(view: View) -> Decision | None:
     """One dead rank is a dead group: a new epoch, as soon as the back-off allows; its survivors end now."""
-    fault = _fault(view)
+    fault = faults.fault(view)
     if view.record is None or fault is None:
         return None
     decision = _again(view, view.record, fault)
     if decision.steps or not view.alive:
         return decision
-    return _stop(view, view.alive, GRACE_SECONDS, "its group is dead") + decision
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What a group died of."""
-
-    cause: Cause
-    text: str
-    at: float
-    """When, as far as is known."""
-    lasting: str = ""
-    """Why another attempt with the same files cannot end otherwise."""
-
-
-def _fault(view: View) -> Fault | None:
-    ended = view.ended
-    if ended is not None:
-        report = ended.report.exit
-        lasting = ended.last_words if report and report.code in LASTING_REFUSALS else ""
-        return Fault(Cause.RANK_EXITED, ended.ending, report.at if report else view.world.now, lasting)
-    record = view.record
-    proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}") if record else None
-    if record is None or proof is None or proof.attempts < PROOFS_MAX or record.proven_at is not None:
-        return None
-    text = f"epoch {record.epoch} gave no completion in {proof.attempts} attempts: {proof.text}"
-    return Fault(Cause.PROOF_FAILED, text, view.world.now)
+    return stop(view, view.alive, GRACE_SECONDS, "its group is dead") + decision
 
 
 def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
@@ -269,29 +186,7 @@ def _leftovers(view: View) -> Decision | None:
     if not old:
         return None
     dead = any(not r.alive for r in view.ranks if r.report.id.epoch == old[0].report.id.epoch)
-    return _stop(
-        view, old, GRACE_SECONDS if dead else DRAIN_SECONDS, f"epoch {view.record.epoch} replaces it"
-    )
-
-
-def _stop(view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str) -> Decision:
-    """Ask each rank to end, once; then wait until all are gone."""
-    asked = view.world.memory.stops
-    now = view.world.now
-    steps: tuple[Step, ...] = tuple(
-        StopRank(view.replica, r.node, r.report.id, grace, reason)
-        for r in ranks
-        if _to_be_asked(asked.get(r.report.id), now, grace)
-    )
-    names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
-    voids = (asked[r.report.id].void_at for r in ranks if r.report.id in asked)
-    until = min((at for at in voids if at > now), default=None)
-    return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
-
-
-def _to_be_asked(before: StopAsked | None, now: float, grace: float) -> bool:
-    """Never asked yet, or in vain, or with more patience than there is now."""
-    return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS
+    return stop(view, old, GRACE_SECONDS if dead else DRAIN_SECONDS, f"epoch {view.record.epoch} replaces it")
 
 
 def _running(view: View) -> Decision | None:

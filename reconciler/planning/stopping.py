@@ -1,0 +1,32 @@
+"""Asking ranks to end, and waiting until they have."""
+
+from __future__ import annotations
+
+from reconciler.state import ObservedRank, Step, StopAsked, StopRank, WaitingFor
+
+from .decision import Decision
+from .view import View
+from .world import due
+
+IMPATIENCE_SECONDS = 1.0
+"""A stop is asked again when it has to be over so much sooner than was said before."""
+
+
+def stop(view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str) -> Decision:
+    """Ask each rank to end, once; then wait until all are gone."""
+    asked = view.world.memory.stops
+    now = view.world.now
+    steps: tuple[Step, ...] = tuple(
+        StopRank(view.replica, r.node, r.report.id, grace, reason)
+        for r in ranks
+        if _to_be_asked(asked.get(r.report.id), now, grace)
+    )
+    names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
+    voids = (asked[r.report.id].void_at for r in ranks if r.report.id in asked)
+    until = min((at for at in voids if at > now), default=None)
+    return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
+
+
+def _to_be_asked(before: StopAsked | None, now: float, grace: float) -> bool:
+    """Never asked yet, or in vain, or with more patience than there is now."""
+    return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS
