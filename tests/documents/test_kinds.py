@@ -1,0 +1,109 @@
+"""The pages of the kinds have one skeleton, and say what the schemas say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler import status
+from reconciler.resources import KINDS
+from reconciler.source.documents import load
+from reconciler.state import GatewayObservation
+from reconciler.status import Snapshots
+from tests.worlds import World, deployment, gateway, model, node
+
+from .newcomer import ROOT
+
+PAGES = ROOT / "docs" / "kinds"
+SKELETON = ["Example", "Fields", "Status", "Behaviour", "Commands"]
+
+
+def page(kind: str) -> Path:
+    return PAGES / f"{kind.lower()}.md"
+
+
+def section(text: str, title: str) -> str:
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def rows(text: str) -> dict[str, str]:
+    """Each field of a table of fields, and its default as the page has it."""
+    found = re.findall(r"^\| `([^`]+)` \| (`[^`]+`|required) \| \S.*\|$", text, re.MULTILINE)
+    return {name: default.strip("`") for name, default in found}
+
+
+def leaves(schema: dict[str, Any], root: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Every field that holds a value, and its default or ``required``."""
+    for name, given in schema.get("properties", {}).items():
+        here = f"{path}.{name}".removeprefix(".")
+        field = {**_resolved(given, root), **given}
+        if field.get("properties"):
+            yield from leaves(field, root, here)
+        else:
+            required = name in schema.get("required", []) and path != ""
+            yield here, "required" if required else written(field)
+
+
+def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return root["$defs"][name] if name else {}
+
+
+def written(field: dict[str, Any]) -> str:
+    """A default as YAML has it, quantities with their unit."""
+    default = field.get("default", {} if field.get("type") == "object" else None)
+    if isinstance(default, dict):
+        return "{" + ", ".join(f"{key}: {value}" for key, value in default.items()) + "}"
+    if field.get("type") == "string" and isinstance(default, int | float):
+        unit = "s" if isinstance(default, float) else "B"
+        return f"{default:g}{unit}"
+    return default if isinstance(default, str) else json.dumps(default)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_has_the_sections_that_all_have(kind: str) -> None:
+    text = page(kind).read_text()
+    assert text.startswith(f"# {kind}\n")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SKELETON
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_lists_the_fields_of_the_schema_with_their_defaults(kind: str) -> None:
+    schema = json.loads((ROOT / "schemas" / f"{kind}.json").read_text())
+    spec = {name: default for name, default in leaves(schema, schema) if name.startswith("spec.")}
+    assert rows(section(page(kind).read_text(), "Fields")) == spec
+    metadata = {name: default for name, default in leaves(schema, schema) if name.startswith("metadata.")}
+    assert rows(section((PAGES / "README.md").read_text(), "Metadata")) == metadata
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_example_of_a_page_is_valid_and_of_its_kind(kind: str) -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", section(page(kind).read_text(), "Example"), re.DOTALL)
+    (document,) = load({f"{kind}.yaml": example.encode()})
+    assert document.key[0] == kind
+
+
+def test_the_status_of_each_kind_is_told_whole() -> None:
+    world = World([node("node-a"), node("node-b"), model(), deployment(), gateway()])
+    world.settle()
+    observed = world.observed()
+    seen = type(observed)(observed.nodes, GatewayObservation(1, "http://127.0.0.1:8400/v1"))
+    snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
+    for key, found in status.statuses(snapshots, {}).items():
+        told = section(page(key.kind).read_text(), "Status")
+        fields = {
+            name
+            for row in re.findall(r"^\| (`.*?) \| ", told, re.MULTILINE)
+            for name in re.findall("`([^`]+)`", row)
+        }
+        assert fields == set(found.extra), key
+
+
+def test_the_index_names_every_kind() -> None:
+    text = (PAGES / "README.md").read_text()
+    assert re.findall(r"^\| \[(\w+)\]\(\w+\.md\)", text, re.MULTILINE) == list(KINDS)
