@@ -11,10 +11,12 @@ import contextlib
 import getpass
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +25,16 @@ from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refu
 
 from . import hooks
 from .pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
+from .wording import clip
 
 BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
+LOCK_SECONDS_MAX = 600.0
+"""git holds the lock of a branch for milliseconds: an older one is of a git that was killed."""
+QUARANTINE_SECONDS_MAX = 24 * 3600.0
+"""No push takes so long: objects in quarantine for longer are those of one that was killed."""
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
 PUSH_BYTES_MAX = 256 * 1024 * 1024
 
@@ -90,22 +97,38 @@ class ClusterRepo:
             if present.get(name.lower()) != value:
                 repo._git("config", "--local", name, value)
         hooks.install(path / "hooks", hook_command)
+        _drop_leftovers(path)
         return repo
 
     # --- reading -----------------------------------------------------------------------------------
 
     def head(self) -> str | None:
-        """The commit that ``main`` is at, or None before the first."""
-        arguments = ("rev-parse", "--verify", "--quiet", f"{REF}^{{commit}}")
-        answer = run_git(self._located(arguments), environment=self.environment, codes=(0, 1))
-        return answer.decode().strip() or None
+        """The commit that ``main`` is at, or None before the first.
+
+        A branch that is there and cannot be read is ``Invalid``: `git rev-parse` would take it for none.
+        """
+        arguments = self._located(("for-each-ref", "--format=%(objectname) %(refname)", REF))
+        process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
+        if process.returncode or REF.encode() in process.stderr:
+            raise self._damaged(_said(process.stderr))
+        named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
+        return next((revision for revision, ref in named if ref == REF), None)
 
     def read(self, revision: str) -> dict[str, bytes]:
         """The YAML files of a commit, path to contents; links, submodules and hidden names are left out.
 
-        Raises ``InvalidManifests`` where files are too large or too many to be read.
+        Raises ``InvalidManifests`` where files are too large or too many to be read, and ``Invalid`` where
+        objects of the commit are missing or damaged.
         """
-        blobs = _yaml_blobs(self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision)))
+        try:
+            return self._read(_checked(revision))
+        except InvalidManifests:
+            raise
+        except Invalid as error:
+            raise self._damaged(str(error)) from None
+
+    def _read(self, revision: str) -> dict[str, bytes]:
+        blobs = _yaml_blobs(self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", revision))
         problems = tuple(too_large(path, size) for path, (_, size) in blobs.items() if size > FILE_BYTES_MAX)
         if len(blobs) > DOCUMENTS_MAX or sum(size for _, size in blobs.values()) > TOTAL_BYTES_MAX:
             text = f"more than {DOCUMENTS_MAX} files or {TOTAL_BYTES_MAX} bytes of YAML"
@@ -115,6 +138,12 @@ class ClusterRepo:
         names = "".join(f"{sha}\n" for sha, _ in blobs.values()).encode()
         contents = self._bytes("cat-file", "--batch", stdin=names) if blobs else b""
         return dict(zip(blobs, _batch(contents), strict=True))
+
+    def _damaged(self, said: str) -> Invalid:
+        return Invalid(
+            f"{self.path}: damaged ({said}); move it away, make another with `reconciler init`, "
+            "and push to that from a clone"
+        )
 
     def log(self, limit: int = 20, path: str | None = None) -> tuple[Commit, ...]:
         """The newest commits of ``main`` first; of one file with ``path``."""
@@ -205,6 +234,27 @@ class ClusterRepo:
 
     def _git(self, *arguments: str) -> str:
         return self._bytes(*arguments).decode("utf-8", "replace")
+
+
+def _drop_leftovers(path: Path) -> None:
+    """What a killed git leaves: locks keep everybody out, and what was received of a push takes up space.
+
+    git removes no lock, and quarantined objects only in a `git gc`, which a small repository never has.
+    """
+    for lock in (path / f"{REF}.lock", path / "packed-refs.lock", path / "config.lock", path / "HEAD.lock"):
+        if _age_seconds(lock) > LOCK_SECONDS_MAX:
+            lock.unlink(missing_ok=True)
+    for quarantine in (path / "objects").glob("tmp_objdir-*"):
+        if _age_seconds(quarantine) > QUARANTINE_SECONDS_MAX:
+            shutil.rmtree(quarantine, ignore_errors=True)
+
+
+def _age_seconds(path: Path) -> float:
+    """How long ago it was changed last; less than nothing where it is not there."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return -1.0
 
 
 def author_of(folder: Path) -> Author:
@@ -316,6 +366,8 @@ def _yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
         path = raw.decode("utf-8", "surrogateescape")
         visible = not any(part.startswith(".") for part in path.split("/"))
         if mode in (b"100644", b"100755") and path.endswith((".yaml", ".yml")) and visible:
+            if not size.isdigit():
+                raise Invalid(f"the contents of {clip(path)}, object {sha.decode()}, are missing")
             blobs[path] = (sha.decode(), int(size))
     return dict(sorted(blobs.items()))
 
@@ -325,7 +377,10 @@ def _batch(output: bytes) -> list[bytes]:
     contents, at = [], 0
     while at < len(output):
         end_of_line = output.index(b"\n", at)
-        size = int(output[at:end_of_line].rsplit(b" ", 1)[1])
+        words = output[at:end_of_line].split(b" ")
+        if not words[-1].isdigit():
+            raise Invalid(f"object {words[0].decode()} is {words[-1].decode()}")
+        size = int(words[-1])
         contents.append(output[end_of_line + 1 : end_of_line + 1 + size])
         at = end_of_line + 1 + size + 1
     return contents

@@ -1,0 +1,380 @@
+"""What is in force: judged revision after revision, on real git and a real store, over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from reconciler.controller.intent import Intent
+from reconciler.errors import Refused
+from reconciler.source import hooks
+from reconciler.source.git import ClusterRepo, run_git
+from reconciler.source.sources import DirectorySource, GitSource, Source
+from reconciler.state import Desired
+from reconciler.state.report import Event
+from reconciler.store import Store
+from tests.source.conftest import AUTHOR, NODE, Person, clone
+
+
+def node(name: str) -> str:
+    return NODE.replace("name: a", f"name: {name}")
+
+
+def nodes(*names: str) -> bytes:
+    return "---\n".join(node(name) for name in names).encode() or b"# nothing\n"
+
+
+@dataclass
+class Controller:
+    """The part of a controller that knows what is wanted; it can be restarted."""
+
+    source: Source
+    path: Path
+    now: float = 100.0
+    events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.path)
+        self.intent = Intent(self.source, self.store, lambda: self.now, self._tell)
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        self.store.add_events((event,))
+
+    async def look(self) -> Desired:
+        await self.intent.refresh(None)
+        return self.intent.desired
+
+    async def restart(self, source: Source | None = None) -> Desired:
+        self.store.close()
+        self.source = source or self.source
+        self.__post_init__()
+        return await self.look()
+
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events]
+
+
+@pytest.fixture
+def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
+    made = Controller(GitSource(repo), home / "store.db")
+    yield made
+    made.store.close()
+
+
+def past_the_hook(repo: ClusterRepo, person: Person) -> str:
+    """What the person has comes to main as if no hook were there: fetched into the repository."""
+    run_git((f"--git-dir={repo.path}", "fetch", "--quiet", "--force", str(person.clone), "main:main"))
+    head = repo.head()
+    assert head is not None
+    return head
+
+
+async def test_a_revision_that_removes_much_is_held_and_its_predecessor_stays(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c", "d", "e")}, "five", AUTHOR)
+    before = await controller.look()
+    second = repo.commit(first, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    desired = await controller.look()
+    assert desired.revision == first
+    assert desired.nodes == before.nodes
+    assert desired.hold is not None
+    assert desired.hold.revision == second
+    assert [str(key) for key in desired.hold.removes] == ["node/d", "node/e"]
+    assert controller.store.objects.leaving() == {}
+    await controller.look()
+    assert controller.reasons() == ["RevisionApplied", "RevisionHeld"]
+    assert f"reconciler approve {second[:10]}" in controller.events[-1].message
+
+
+async def test_a_held_revision_comes_into_force_when_it_is_approved(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    await controller.look()
+    second = repo.commit(first, {"n.yaml": None}, "none", AUTHOR)
+    await controller.look()
+    controller.now = 200.0
+    assert controller.intent.approve(second[:6], "ada") == {
+        "revision": second,
+        "removes": ["node/a", "node/b", "node/c"],
+        "again": False,
+    }
+    desired = await controller.look()
+    assert (desired.revision, desired.hold, desired.objects()) == (second, None, {})
+    leaving = controller.store.objects.leaving()
+    assert {str(key): going.since for key, going in leaving.items()} == {
+        "node/a": 200.0,
+        "node/b": 200.0,
+        "node/c": 200.0,
+    }
+    assert controller.intent.approve(second, "bob")["again"] is True
+    assert controller.reasons() == ["RevisionApplied", "RevisionHeld", "RevisionApproved", "RevisionApplied"]
+    assert controller.events[2].message == f"{second[:10]} was approved by ada"
+
+
+async def test_what_is_not_held_cannot_be_approved_and_what_is_held_is_named(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    await controller.look()
+    with pytest.raises(Refused, match="no revision is held"):
+        controller.intent.approve(first, "ada")
+    second = repo.commit(first, {"n.yaml": nodes()}, "none", AUTHOR)
+    await controller.look()
+    for wrong in ("", second[:3], "0000000000", f"{second}0"):
+        with pytest.raises(Refused, match=f"reconciler approve {second[:10]}"):
+            controller.intent.approve(wrong, "ada")
+    assert (await controller.look()).revision == first
+
+
+async def test_an_approval_covers_no_later_revision(repo: ClusterRepo, controller: Controller) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c", "d", "e")}, "five", AUTHOR)
+    await controller.look()
+    second = repo.commit(first, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    await controller.look()
+    controller.intent.approve(second, "ada")
+    third = repo.commit(second, {"n.yaml": nodes("a")}, "one", AUTHOR)
+    desired = await controller.look()
+    assert desired.revision == first
+    assert desired.hold is not None
+    assert (desired.hold.revision, len(desired.hold.removes)) == (third, 4)
+
+
+async def test_a_revision_that_brings_the_objects_back_releases_the_hold(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    await controller.look()
+    second = repo.commit(first, {"n.yaml": nodes("a")}, "one", AUTHOR)
+    await controller.look()
+    third = repo.commit(second, {"n.yaml": nodes("a", "b", "c")}, "three again", AUTHOR)
+    desired = await controller.look()
+    assert (desired.revision, desired.hold) == (third, None)
+    assert set(desired.generations.values()) == {1}
+
+
+async def test_an_object_that_moves_to_another_file_neither_leaves_nor_changes(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    before = await controller.look()
+    moved: dict[str, bytes | None] = {"n.yaml": None, "x/a.yaml": nodes("a"), "y.yml": nodes("c", "b")}
+    second = repo.commit(first, moved, "move", AUTHOR)
+    after = await controller.look()
+    assert after.revision == second
+    assert (after.nodes, after.generations, after.created) == (
+        before.nodes,
+        before.generations,
+        before.created,
+    )
+    assert controller.store.objects.leaving() == {}
+
+
+async def test_a_restart_while_the_newest_revision_is_held_prunes_nothing(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    before = await controller.look()
+    second = repo.commit(first, {"n.yaml": nodes()}, "none", AUTHOR)
+    await controller.look()
+    desired = await controller.restart()
+    assert (desired.revision, desired.nodes, desired.generations) == (first, before.nodes, before.generations)
+    assert desired.hold is not None
+    assert controller.reasons() == ["RevisionApplied", "RevisionHeld"], "a restart is no news"
+    controller.intent.approve(second, "ada")
+    assert (await controller.restart()).revision == second
+
+
+async def test_a_restart_while_the_newest_revision_is_wrong_keeps_the_last_good_one(
+    repo: ClusterRepo, person: Person, controller: Controller
+) -> None:
+    person.commits(nodes("a", "b", "c").decode())
+    person.pushes()
+    before = await controller.look()
+    person.commits("kind: Nod\n", "b.yaml")
+    past_the_hook(repo, person)
+    for desired in (await controller.look(), await controller.restart()):
+        assert (desired.revision, desired.nodes) == (before.revision, before.nodes)
+        assert desired.rejection is not None
+        assert 'b.yaml:1:7: kind: unknown kind "Nod"' in desired.rejection.text
+    assert controller.reasons() == ["RevisionApplied", "RevisionRejected"]
+    person.commits(nodes("d").decode(), "b.yaml")
+    good = past_the_hook(repo, person)
+    desired = await controller.look()
+    assert (desired.revision, desired.rejection, len(desired.nodes)) == (good, None, 4)
+
+
+async def test_a_wrong_revision_replaces_a_held_one_which_can_no_longer_be_approved(
+    repo: ClusterRepo, person: Person, controller: Controller
+) -> None:
+    person.commits(nodes("a", "b", "c").decode())
+    person.pushes()
+    await controller.look()
+    person.commits("# nothing\n")
+    person.pushes()
+    held = (await controller.look()).hold
+    assert held is not None
+    person.commits("kind: Nod\n")
+    past_the_hook(repo, person)
+    assert (await controller.look()).hold is None
+    with pytest.raises(Refused, match="no revision is held"):
+        controller.intent.approve(held.revision, "ada")
+
+
+async def test_a_branch_that_was_deleted_is_an_empty_revision_and_held(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a")}, "one", AUTHOR)
+    await controller.look()
+    run_git((f"--git-dir={repo.path}", "update-ref", "-d", "refs/heads/main"))
+    desired = await controller.look()
+    assert desired.revision == first
+    assert desired.hold is not None
+    assert desired.hold.command == "reconciler approve empty"
+    controller.intent.approve("empty", "ada")
+    assert (await controller.look()).objects() == {}
+
+
+async def test_the_first_revision_of_a_new_store_is_never_held(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    assert (await controller.look()).revision == "empty"
+    first = repo.commit(None, {"n.yaml": nodes("a")}, "one", AUTHOR)
+    assert (await controller.look()).revision == first
+    controller.path.unlink()
+    controller.store.close()
+    second = repo.commit(first, {"n.yaml": nodes()}, "none", AUTHOR)
+    desired = await controller.restart()
+    assert (desired.revision, desired.hold) == (second, None)
+
+
+# --- a watched folder ------------------------------------------------------------------------------
+
+
+async def test_a_folder_that_is_emptied_is_held_and_stays_in_force_over_a_restart(
+    controller: Controller, home: Path
+) -> None:
+    folder = home / "manifests"
+    folder.mkdir()
+    (folder / "n.yaml").write_bytes(nodes("a", "b", "c"))
+    before = await controller.restart(DirectorySource(folder))
+    (folder / "n.yaml").unlink()
+    for desired in (await controller.look(), await controller.restart()):
+        assert (desired.revision, desired.nodes) == (before.revision, before.nodes)
+        assert desired.hold is not None
+    folder.rmdir()
+    for desired in (await controller.look(), await controller.restart()):
+        assert desired.nodes == before.nodes
+        assert desired.rejection is not None
+        assert "is not there" in desired.rejection.text
+    folder.mkdir()
+    held = (await controller.look()).hold
+    assert held is not None
+    controller.intent.approve(held.revision, "ada")
+    assert (await controller.look()).nodes == {}
+
+
+# --- histories that are no fast-forward -----------------------------------------------------------
+
+
+async def test_whatever_main_was_forced_to_is_judged_like_any_other_revision(
+    repo: ClusterRepo, person: Person, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    second = repo.commit(first, {"n.yaml": nodes("a", "b", "c", "d")}, "four", AUTHOR)
+    assert len((await controller.look()).nodes) == 4
+    run_git((f"--git-dir={repo.path}", "update-ref", "refs/heads/main", first))
+    desired = await controller.look()
+    assert (desired.revision, len(desired.nodes)) == (first, 3)
+    person.git("checkout", "--quiet", "--orphan", "other")
+    person.git("branch", "--delete", "--force", "main")
+    person.git("checkout", "--quiet", "-b", "main")
+    person.commits(node("x"))
+    unrelated = past_the_hook(repo, person)
+    desired = await controller.look()
+    assert desired.revision == first
+    assert desired.hold is not None
+    assert desired.hold.revision == unrelated
+    run_git((f"--git-dir={repo.path}", "update-ref", "refs/heads/main", second))
+    assert (await controller.look()).revision == second
+
+
+async def test_of_two_pushes_at_once_both_are_in_force_in_the_end(
+    repo: ClusterRepo, person: Person, controller: Controller
+) -> None:
+    person.commits(node("a"))
+    person.pushes()
+    people = [clone(repo, name) for name in ("bob", "eve")]
+    for other in people:
+        other.commits(node(other.clone.name), f"{other.clone.name}.yaml")
+
+    async def lands(other: Person) -> None:
+        while (await asyncio.to_thread(other.pushes))[0]:
+            assert (await controller.look()).rejection is None
+            assert other.git("pull", "--quiet", "--rebase", "origin", "main")[0] == 0
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(lands, people))
+    desired = await controller.look()
+    assert (desired.revision, set(desired.nodes)) == (repo.head(), {"a", "bob", "eve"})
+
+
+# --- a damaged repository -------------------------------------------------------------------------
+
+
+def loose(repo: ClusterRepo, name: str) -> Path:
+    sha = run_git((f"--git-dir={repo.path}", "rev-parse", name)).decode().strip()
+    path = repo.path / "objects" / sha[:2] / sha[2:]
+    path.chmod(0o644)
+    return path
+
+
+DAMAGES = {
+    "the commit is missing": lambda repo: loose(repo, "main").unlink(),
+    "the commit is empty, as after a power failure": lambda repo: loose(repo, "main").write_bytes(b""),
+    "the tree is missing": lambda repo: loose(repo, "main^{tree}").unlink(),
+    "a file is missing": lambda repo: loose(repo, "main:n.yaml").unlink(),
+    "a file is garbage": lambda repo: loose(repo, "main:n.yaml").write_bytes(b"garbage"),
+    "the branch is empty": lambda repo: (repo.path / "refs/heads/main").write_bytes(b""),
+    "the branch is garbage": lambda repo: (repo.path / "refs/heads/main").write_bytes(b"\0" * 41),
+    "HEAD is missing": lambda repo: (repo.path / "HEAD").unlink(),
+    "everything is missing": lambda repo: repo.path.rename(repo.path.with_name("elsewhere")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_repository_is_said_and_the_last_good_revision_stays(
+    damage: str, repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"n.yaml": nodes("a", "b")}, "two", AUTHOR)
+    before = await controller.look()
+    repo.commit(first, {"n.yaml": nodes("a", "c")}, "other", AUTHOR)
+    DAMAGES[damage](repo)
+    for desired in (await controller.look(), await controller.restart(GitSource(repo))):
+        assert (desired.revision, desired.nodes, desired.hold) == (first, before.nodes, None)
+        assert desired.rejection is not None
+        assert "damaged" in desired.rejection.text
+        assert "push to that from a clone" in desired.rejection.text
+    assert controller.reasons() == ["RevisionApplied", "RevisionRejected"]
+
+
+async def test_a_damaged_repository_is_replaced_by_a_new_one_that_is_pushed_to(
+    repo: ClusterRepo, person: Person, controller: Controller
+) -> None:
+    person.commits(nodes("a", "b").decode())
+    person.pushes()
+    first = await controller.look()
+    DAMAGES["the branch is empty"](repo)
+    assert (await controller.look()).rejection is not None
+    repo.path.rename(repo.path.with_name("damaged"))
+    ClusterRepo.create(repo.path, hooks.command())
+    assert (await controller.look()).hold is not None, "an empty repository removes everything"
+    assert person.pushes()[0] == 0
+    desired = await controller.look()
+    assert (desired.revision, desired.nodes, desired.hold) == (first.revision, first.nodes, None)
