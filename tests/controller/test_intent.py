@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -335,7 +335,7 @@ def loose(repo: ClusterRepo, name: str) -> Path:
     return path
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[ClusterRepo], object]] = {
     "the commit is missing": lambda repo: loose(repo, "main").unlink(),
     "the commit is empty, as after a power failure": lambda repo: loose(repo, "main").write_bytes(b""),
     "the tree is missing": lambda repo: loose(repo, "main^{tree}").unlink(),
