@@ -29,12 +29,14 @@ def fingerprint(deployment: ModelDeployment, model: Model) -> str:
     Replicas, aliases, labels and the number of nodes within bounds are no part of it.
     """
     spec = deployment.spec
-    wish = {
+    wish: dict[str, Any] = {
         "model": model.spec.model_dump(by_alias=True),
         "strategy": spec.parallelism.strategy,
         "context": spec.serving.context,
         "maxBatch": spec.serving.max_batch,
     }
+    if spec.restarted_at is not None:  # only then, so that groups formed before the field existed stay
+        wish["restartedAt"] = spec.restarted_at
     return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -6,7 +6,7 @@ Deterministic and stable: the same nodes again where nothing speaks against them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.resources import Model, ModelDeployment
@@ -123,7 +123,21 @@ class Placement:
 
 def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
     """Where a replica's group goes; else what is awaited, or why it cannot be."""
-    matching = _matching(world, request.deployment)
+    selected = _selected(world, request.deployment)
+    matching = [name for name in selected if not _withheld(world, name)]
+    placed = _place(world, ledger, request, matching)
+    withheld = [name for name in selected if name not in matching]
+    if not isinstance(placed, Refusal) or not withheld:
+        return placed
+    states = ", ".join(f"{name} is {_withheld(world, name)}" for name in withheld)
+    return replace(
+        placed, text=f"{placed.text} ({states}; undo with: reconciler uncordon {' '.join(withheld)})"
+    )
+
+
+def _place(
+    world: World, ledger: Ledger, request: Request, matching: list[NodeName]
+) -> Placement | Waiting | Refusal:
     awaited = [name for name in matching if _awaited(world, name, request.path)]
     if awaited:
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
@@ -143,14 +157,18 @@ def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting
     return _largest(world, ledger, request, usable)
 
 
-def _matching(world: World, deployment: ModelDeployment) -> list[NodeName]:
-    """Nodes that the deployment may use, by what the manifests say of them."""
+def _selected(world: World, deployment: ModelDeployment) -> list[NodeName]:
+    """Nodes that the deployment asks for, by their labels."""
     selector = deployment.spec.placement.node_selector.items()
     return [
-        name
-        for name, node in sorted(world.desired.nodes.items())
-        if not node.spec.unschedulable and selector <= node.metadata.labels.items()
+        name for name, node in sorted(world.desired.nodes.items()) if selector <= node.metadata.labels.items()
     ]
+
+
+def _withheld(world: World, name: NodeName) -> str:
+    """Why the manifests keep new ranks away from a node, in a word; empty where they do not."""
+    spec = world.desired.nodes[name].spec
+    return "drained" if spec.drain else "cordoned" if spec.unschedulable else ""
 
 
 def _awaited(world: World, name: NodeName, path: str) -> bool:

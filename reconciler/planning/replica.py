@@ -77,6 +77,23 @@ def _unwanted(view: View) -> Decision | None:
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
 
 
+def _drained(view: View) -> Decision | None:
+    """A group on a node that is being drained moves; where it cannot, it finishes what it has and ends."""
+    nodes = view.world.desired.nodes
+    leaving = [n for n in view.record.members if n in nodes and nodes[n].spec.drain] if view.record else []
+    if not leaving or view.model is None:
+        return None
+    why = f"{', '.join(leaving)} is being drained"
+    decision = _form(view, Cause.NODE_DRAINED, why, 0)
+    if decision.steps:
+        return decision
+    if decision.waiting:  # whether there is another place is not known yet
+        return decision + (_dead(view) or _running(view) or NOTHING)
+    if view.alive:
+        return _stop(view, view.alive, DRAIN_SECONDS, why) + decision
+    return Decision(steps=(ReleaseReplica(view.replica),)) + decision
+
+
 def _dead(view: View) -> Decision | None:
     """One dead rank is a dead group: a new epoch, as soon as the back-off allows; its survivors end now."""
     fault = faults.fault(view)
@@ -259,6 +276,7 @@ LADDER: tuple[Callable[[View], Decision | None], ...] = (
     _step_in_flight,
     _not_observed,
     _unwanted,
+    _drained,
     _dead,
     _unformed,
     _running,

@@ -38,6 +38,8 @@ class NodeSpec(Strict):
     memory: NodeMemory = NodeMemory()
     unschedulable: bool = False
     """No new ranks are placed here; those that run go on."""
+    drain: bool = False
+    """No rank runs here: those that do finish what they have, and move where they can. Implies unschedulable."""
 
 
 class Node(Strict):
@@ -161,6 +163,8 @@ class ModelDeploymentSpec(Strict):
     parallelism: Parallelism = Parallelism()
     placement: Placement = Placement()
     serving: Serving = Serving()
+    restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    """Another value forms every group anew: `reconciler rollout restart` puts the time here."""
 
 
 class ModelDeployment(Strict):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
 from reconciler.resources import Manifest
 
+from . import fields
 from .documents import Document, load, parse
 from .pieces import Piece, join, split
 
@@ -122,6 +123,46 @@ def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str,
     return Edit(files.changes(), tuple(results))
 
 
+def set_fields(
+    current_files: Mapping[str, bytes], key: tuple[str, str], values: Mapping[Sequence[str], Any]
+) -> Edit:
+    """Change single fields of one object, path to plain value or ``fields.REMOVED``, and no other character.
+
+    An object that is not there has no result. One whose fields mean this already is unchanged. Raises
+    ``InvalidManifests`` where the files, before or after, are not valid.
+    """
+    existing = next((document for document in load(current_files) if document.key == key), None)
+    if existing is None:
+        return Edit({}, ())
+    files = _Files(current_files)
+    pieces = files.pieces(existing.file)
+    for path, value in values.items():
+        pieces[existing.index] = _with_field(pieces[existing.index], path, value)
+    edit = Edit(files.changes(), (Result(*key, "configured"),))
+    after = next(document for document in load(edit.applied_to(current_files)) if document.key == key)
+    return edit if after.manifest != existing.manifest else Edit({}, (Result(*key, "unchanged"),))
+
+
+def put_text(current_files: Mapping[str, bytes], document: Document) -> Edit:
+    """Put an object's text where that object stands, comments and all; a new one is added.
+
+    Raises ``InvalidManifests`` where the files, before or after, are not valid.
+    """
+    existing = next((known for known in load(current_files) if known.key == document.key), None)
+    if existing is None:
+        return apply_documents(current_files, (document,))
+    if existing.text == document.text:
+        return Edit({}, (Result(*document.key, "unchanged"),))
+    files = _Files(current_files)
+    pieces = files.pieces(existing.file)
+    piece = pieces[existing.index]
+    marker = piece.marker if piece.marker.endswith("\n") or not piece.marker else piece.marker + "\n"
+    pieces[existing.index] = Piece(marker, _ended(document.text), piece.line, piece.column)
+    edit = Edit(files.changes(), (Result(*document.key, "configured"),))
+    load(edit.applied_to(current_files))
+    return edit
+
+
 def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple[ObjectDiff, ...]:
     """What ``apply`` of ``incoming`` would change, one entry for each object that is new or differs."""
     present = {document.key: document.manifest for document in current}
@@ -174,6 +215,16 @@ def _append(pieces: list[Piece], document: Document) -> None:
     last = pieces[-1]
     pieces[-1] = Piece(last.marker, _ended(last.body), last.line, last.column)
     pieces.append(Piece("---\n", body, 1, 1))
+
+
+def _with_field(piece: Piece, path: Sequence[str], value: Any) -> Piece:
+    """A piece with one field changed; written anew, comments within it lost, only where there is no other way."""
+    body = fields.changed(piece.body, path, value)
+    if body is None:
+        root = parse("", piece).root
+        assert root is not None
+        return _replaced(piece, as_yaml(fields.with_field(root.value, path, value)))
+    return Piece(piece.marker, body, piece.line, piece.column)
 
 
 def _replaced(piece: Piece, text: str) -> Piece:

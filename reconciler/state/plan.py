@@ -16,6 +16,7 @@ class Cause(Enum):
 
     NEW_REPLICA = "NewReplica"
     SPEC_CHANGED = "SpecChanged"
+    NODE_DRAINED = "NodeDrained"
     RANK_EXITED = "RankExited"
     RANK_MISSING = "RankMissing"
     PROOF_FAILED = "ProofFailed"
