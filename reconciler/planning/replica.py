@@ -81,7 +81,7 @@ def _drained(view: View) -> Decision | None:
     """A group on a node that is being drained moves; where it cannot, it finishes what it has and ends."""
     nodes = view.world.desired.nodes
     leaving = [n for n in view.record.members if n in nodes and nodes[n].spec.drain] if view.record else []
-    if not leaving or view.model is None:
+    if not leaving:
         return None
     why = f"{', '.join(leaving)} is being drained"
     decision = _form(view, Cause.NODE_DRAINED, why, 0)
@@ -90,7 +90,7 @@ def _drained(view: View) -> Decision | None:
     if decision.waiting:  # whether there is another place is not known yet
         return decision + (_dead(view) or _running(view) or NOTHING)
     if view.alive:
-        return _stop(view, view.alive, DRAIN_SECONDS, why) + decision
+        return stop(view, view.alive, DRAIN_SECONDS, why) + decision
     return Decision(steps=(ReleaseReplica(view.replica),)) + decision
 
 

@@ -124,7 +124,7 @@ def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str,
 
 
 def set_fields(
-    current_files: Mapping[str, bytes], key: tuple[str, str], values: Mapping[Sequence[str], Any]
+    current_files: Mapping[str, bytes], key: tuple[str, str], values: Mapping[tuple[str, ...], Any]
 ) -> Edit:
     """Change single fields of one object, path to plain value or ``fields.REMOVED``, and no other character.
 

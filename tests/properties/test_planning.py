@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler import status
+from reconciler.resources import Node
 from reconciler.state import NodeName, Plan
 from reconciler.wire.launch import ExitCode
 from tests.worlds import World, deployment, model, node
@@ -30,6 +31,7 @@ ACTIONS = st.tuples(
             "replicas",
             "context",
             "nodes",
+            "drain",
             "wait",
         ]
     ),
@@ -40,7 +42,7 @@ ACTIONS = st.tuples(
 def act(world: World, name: str, number: int) -> None:
     actions: dict[str, Callable[[World, int], None]] = {
         "obey": _obey, "obey-one": _obey_one, "kill": _kill, "refuse": _refuse, "agent": _agent,
-        "replicas": _replicas, "context": _context, "nodes": _nodes, "wait": _wait,
+        "replicas": _replicas, "context": _context, "nodes": _nodes, "drain": _drain, "wait": _wait,
     }  # fmt: skip
     actions[name](world, number)
 
@@ -89,6 +91,14 @@ def _nodes(world: World, number: int) -> None:
     world.manifests = [node(name), *kept] if len(kept) == len(world.manifests) else kept
 
 
+def _drain(world: World, number: int) -> None:
+    """A node is drained, or no longer; one never is."""
+    name = f"node-{1 + number % 2}"
+    for at, manifest in enumerate(world.manifests):
+        if isinstance(manifest, Node) and manifest.metadata.name == name:
+            world.manifests[at] = node(name, drain=not manifest.spec.drain)
+
+
 def _wait(world: World, number: int) -> None:
     world.now += 10.0**number / 100
 
@@ -129,6 +139,8 @@ def test_whatever_happens_the_cluster_comes_to_rest_as_wanted(history: list[Acti
     members = sorted(rank for group in world.groups.values() for rank in group.rank_ids)
     assert world.alive() == members
     assert all(group.proven_at is not None for group in world.groups.values())
+    drained = {name for name, found in world.desired().nodes.items() if found.spec.drain}
+    assert not any(drained & set(group.members) for group in world.groups.values())
     assert {NodeName(name) for name in world.desired().nodes} == world.agents - world.down
     check(world)
 

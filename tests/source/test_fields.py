@@ -172,7 +172,10 @@ def test_the_other_documents_of_a_file_stay_as_they_are() -> None:
     assert edit.changes == {"n.yaml": text.replace(NODE % ("b", "b"), NODE % ("b", "b") + more).encode()}
     assert edit.results == (Result("Node", "b", "configured"),)
     after = edit.applied_to(files)
-    removed = {("spec", "drain"): fields.REMOVED, ("spec", "unschedulable"): fields.REMOVED}
+    removed: dict[tuple[str, ...], Any] = {
+        ("spec", "drain"): fields.REMOVED,
+        ("spec", "unschedulable"): fields.REMOVED,
+    }
     assert set_fields(after, ("Node", "b"), removed).applied_to(after) == files
 
 

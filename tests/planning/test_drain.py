@@ -1,0 +1,120 @@
+"""A node that is drained is left by its ranks: elsewhere where there is a place, else after they have finished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.planning.deadlines import DRAIN_SECONDS
+from reconciler.state import AllocateEpoch, Cause, Plan, RefusedBecause, ReleaseReplica, StopAsked, StopRank
+from reconciler.wire.launch import RankId
+from tests.worlds import World, deployment, model, node
+
+ONE_OR_TWO = {"min": 1, "max": 2}
+
+
+def cluster(*names: str, nodes: Any = 2) -> World:
+    world = World([*(node(name) for name in names), model(), deployment(nodes=nodes)])
+    world.settle()
+    world.history.clear()
+    return world
+
+
+def set_node(world: World, name: str, **spec: Any) -> None:
+    world.manifests = [node(name, **spec) if m.metadata.name == name else m for m in world.manifests]
+
+
+def graces(world: World) -> set[float]:
+    return {step.grace_seconds for step in world.history if isinstance(step, StopRank)}
+
+
+def test_a_group_moves_to_a_node_that_is_free() -> None:
+    world = cluster("node-a", "node-b", "node-c")
+    set_node(world, "node-b", drain=True)
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].members == ("node-a", "node-c")
+    assert isinstance(world.history[0], AllocateEpoch)
+    assert world.history[0].cause is Cause.NODE_DRAINED
+    assert world.history[0].detail == "node-b is being drained"
+    assert graces(world) == {DRAIN_SECONDS}
+
+
+def test_a_group_becomes_smaller_where_its_bounds_allow_it_and_stays_so() -> None:
+    world = cluster("node-a", "node-b", nodes=ONE_OR_TWO)
+    set_node(world, "node-b", drain=True)
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].members == ("node-a",)
+    set_node(world, "node-b")
+    assert world.plan() == Plan()
+
+
+def test_a_group_without_another_place_finishes_and_waits_for_uncordon() -> None:
+    world = cluster("node-a", "node-b")
+    set_node(world, "node-b", drain=True)
+    plan = world.settle()
+    assert (world.alive(), world.groups) == ([], {})
+    assert graces(world) == {DRAIN_SECONDS}
+    (refusal,) = plan.refused
+    assert refusal.reason is RefusedBecause.NO_NODES
+    assert "node-b is drained; undo with: reconciler uncordon node-b" in refusal.text
+    set_node(world, "node-b")
+    assert world.settle() == Plan()
+    assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
+    assert world.groups[world.replica()].failures == 0
+
+
+def test_ranks_that_end_before_the_others_do_not_cut_what_those_finish() -> None:
+    world = cluster("node-a", "node-b")
+    set_node(world, "node-b", drain=True)
+    for step in world.plan().steps:
+        assert isinstance(step, StopRank)
+        world.stops[step.id] = StopAsked(world.now + DRAIN_SECONDS, world.now + DRAIN_SECONDS + 10)
+    world.end_rank(RankId("tiny", 0, 1, 1), code=0)
+    assert world.plan().steps == ()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=0)
+    assert [type(step) for step in world.plan().steps] == [ReleaseReplica]
+
+
+def test_whether_there_is_another_place_is_waited_for_while_the_group_goes_on() -> None:
+    world = cluster("node-a", "node-b")
+    world.manifests.append(node("node-c"))  # its agent has not been started yet
+    set_node(world, "node-b", drain=True)
+    assert not any(isinstance(step, StopRank) for step in world.plan().steps)
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].members == ("node-a", "node-c")
+
+
+def test_a_new_replica_goes_to_no_drained_node() -> None:
+    world = World([node("node-a"), node("node-b", drain=True), model(), deployment(nodes=ONE_OR_TWO)])
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].members == ("node-a",)
+
+
+def test_ranks_on_a_cordoned_node_go_on_and_a_refusal_names_it() -> None:
+    world = cluster("node-a", "node-b")
+    set_node(world, "node-b", unschedulable=True)
+    assert world.plan() == Plan()
+    world.manifests[-1] = deployment(serving={"context": 1024})
+    (refusal,) = world.plan().refused
+    assert refusal.text.endswith("(node-b is cordoned; undo with: reconciler uncordon node-b)")
+
+
+@pytest.mark.parametrize("where", ["node-a", "node-c"])
+def test_nodes_without_ranks_of_the_group_are_drained_without_touching_it(where: str) -> None:
+    world = cluster("node-a", "node-b", "node-c", nodes=1)
+    (member,) = world.groups[world.replica()].members
+    other = "node-c" if member == where else where
+    set_node(world, other, drain=True)
+    assert world.plan() == Plan()
+
+
+def test_another_time_of_restart_forms_a_group_anew_and_none_changes_nothing() -> None:
+    world = cluster("node-a", "node-b")
+    before = world.groups[world.replica()].fingerprint
+    world.manifests[-1] = deployment(restartedAt="2026-11-21T10:00:00Z")
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].epoch == 2
+    world.manifests[-1] = deployment()
+    world.settle()
+    assert world.groups[world.replica()].fingerprint == before
