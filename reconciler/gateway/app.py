@@ -8,10 +8,11 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from .chat import Chat
+from .completions import Completions
 from .exchange import Sources
 from .front import NoForeignPages, RequestIds, http_fault, unexpected
 from .health import Counted, Probes
-from .model_list import ModelList
+from .model_list import ModelList, OneModel
 from .pool import Pool
 
 
@@ -23,7 +24,9 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
         Route("/ready", probes.ready, methods=["GET"]),
         Route("/metrics", probes.metrics, methods=["GET"]),
         Route("/v1/models", ModelList(pool), methods=["GET"]),
+        Route("/v1/models/{name:path}", OneModel(pool), methods=["GET"]),
         Route("/v1/chat/completions", Chat(pool, sources), methods=["POST"]),
+        Route("/v1/completions", Completions(pool, sources), methods=["POST"]),
     ]
     app = Starlette(
         routes=routes,

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
@@ -18,14 +18,12 @@ from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Genera
 
 from .events import Answer, Event
 from .faults import (
-    ClientGone,
     Fault,
     internal,
     invalid,
     model_loading,
     model_not_found,
     overloaded,
-    shutting_down,
     too_large,
 )
 from .link import Link
@@ -45,16 +43,18 @@ class _Lost:
 class Run:
     """One request until its ``Finished``. Use as a context manager: leaving it cancels what still runs.
 
-    ``next`` raises ``Fault`` when there is no answer to be had, ``ClientGone`` after ``abandon``.
+    Never waits: ``ring`` is called whenever it is worth to ask it for ``answers`` and to ``look`` again.
     """
 
-    def __init__(self, pool: Pool, model: str, generate: Generate, name: str) -> None:
+    def __init__(
+        self, pool: Pool, model: str, generate: Generate, name: str, ring: Callable[[], None]
+    ) -> None:
         self._pool = pool
         self._model = model
         self._generate = generate
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] | None = None
+        self._ring = ring
         self._inbox: deque[Event | _Lost] = deque()
         self._link: Link | None = None
         self._request = ""
@@ -89,24 +89,21 @@ class Run:
                 "abort" if self._abandoned and not self.done else self._finish, self._loop.time()
             )
 
-    async def next(self, seconds: float) -> Sequence[Answer]:
-        """All that has arrived since the last call; nothing after ``seconds`` without anything."""
-        return_at = self._loop.time() + seconds
-        while True:
-            if self._abandoned:
-                raise ClientGone("the client has closed its connection")
-            if self._inbox:
-                answers = self._absorb()
-                if answers:
-                    return answers
-            if self._pool.closing:
-                raise shutting_down()
-            now = self._loop.time()
-            look_at = self._attach(now) if self._link is None else self._watch(self._link, now)
-            if now >= return_at:
-                return ()
-            if not self._inbox:
-                await self._sleep(min(return_at, look_at))
+    def answers(self) -> Sequence[Answer]:
+        """All that has arrived since the last call. Raises ``Fault`` when there is no answer to be had."""
+        while self._inbox and not self.done:
+            answers = self._absorb()
+            if answers:
+                return answers
+        return ()
+
+    def look(self) -> float:
+        """Find a backend, or see whether the present one still is one; returns when to do so again.
+
+        Raises ``Fault`` when there is none to be had.
+        """
+        now = self._loop.time()
+        return self._attach(now) if self._link is None else self._watch(self._link, now)
 
     # --- called from callbacks ---------------------------------------------------------------------
 
@@ -114,29 +111,18 @@ class Run:
         self._inbox.append(event)
         if self._timeline is not None:
             self._timeline.hear(event, self._loop.time())
-        self.wake()
+        self._ring()
 
     def lost(self) -> None:
         self._inbox.append(_Lost())
-        self.wake()
+        self._ring()
 
     def abandon(self) -> None:
         """The client has gone."""
         self._abandoned = True
-        self.wake()
 
     def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def _sleep(self, until: float) -> None:
-        self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(until, self.wake)
-        try:
-            await self._waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
+        self._ring()
 
     # --- attached or waiting -----------------------------------------------------------------------
 

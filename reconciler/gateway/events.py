@@ -9,3 +9,6 @@ Event = Accepted | Prefill | Delta | ToolCall | Finished | Failed
 
 Answer = Accepted | Delta | ToolCall | Finished
 """What a dialect sees of it: ``Accepted`` first and once, ``Finished`` last, nothing twice."""
+
+Said = tuple[int, Answer]
+"""The index of a choice, and what it says."""

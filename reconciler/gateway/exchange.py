@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from .dispatch import Run
-from .events import Answer
+from .events import Said
 from .faults import ClientGone, Fault, body_too_slow, too_large
 from .openai_shape import KEEP_ALIVE, fault_body, fault_headers
+from .runs import Runs
 from .timing import Timing
 
 BODY_BYTES_MAX = 12 * 1024 * 1024
@@ -40,10 +40,11 @@ class Sources:
     """A number of 63 random bits."""
 
 
+@runtime_checkable
 class Stream(Protocol):
     """Answers to server-sent events."""
 
-    def encode(self, answers: Sequence[Answer]) -> bytes: ...
+    def encode(self, said: Sequence[Said]) -> bytes: ...
 
     def fault(self, fault: Fault) -> bytes: ...
 
@@ -51,7 +52,7 @@ class Stream(Protocol):
 class Reply(Protocol):
     """Answers to one JSON object."""
 
-    def add(self, answers: Sequence[Answer]) -> None: ...
+    def add(self, said: Sequence[Said]) -> None: ...
 
     def body(self) -> bytes: ...
 
@@ -82,42 +83,42 @@ async def _read(scope: Scope, receive: Receive) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def watching(receive: Receive, run: Run) -> AsyncIterator[None]:
-    """Meanwhile, abandon ``run`` when the client goes away."""
-    watcher = asyncio.create_task(_watch_client(receive, run))
+async def watching(receive: Receive, runs: Runs) -> AsyncIterator[None]:
+    """Meanwhile, abandon ``runs`` when the client goes away."""
+    watcher = asyncio.create_task(_watch_client(receive, runs))
     try:
         yield
     finally:
         watcher.cancel()
 
 
-async def _watch_client(receive: Receive, run: Run) -> None:
+async def _watch_client(receive: Receive, runs: Runs) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
-    run.abandon()
+    runs.abandon()
 
 
-async def send_reply(send: Send, run: Run, reply: Reply, timing: Timing) -> None:
+async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing) -> None:
     """The whole answer at its end."""
-    while not run.done:
-        reply.add(await run.next(timing.keep_alive))
+    while not runs.done:
+        reply.add(await runs.next(timing.keep_alive))
     await send_json(send, 200, reply.body())
 
 
-async def send_stream(send: Send, run: Run, stream: Stream, timing: Timing) -> None:
+async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing) -> None:
     """Faults before the first event are statuses; after it they are the stream's last event."""
-    answers: Sequence[Answer] = await run.next(timing.headers_after)
+    said: Sequence[Said] = await runs.next(timing.headers_after)
     await send({"type": "http.response.start", "status": 200, "headers": list(_EVENT_STREAM)})
-    await _send_part(send, stream.encode(answers) or KEEP_ALIVE, more=not run.done)
+    await _send_part(send, stream.encode(said) or KEEP_ALIVE, more=not runs.done)
     loop = asyncio.get_running_loop()
     written_at = loop.time()
     try:
-        while not run.done:
-            part = stream.encode(await run.next(timing.keep_alive))
+        while not runs.done:
+            part = stream.encode(await runs.next(timing.keep_alive))
             if not part and loop.time() - written_at >= timing.keep_alive:
                 part = KEEP_ALIVE
             if part:
-                await _send_part(send, part, more=not run.done)
+                await _send_part(send, part, more=not runs.done)
                 written_at = loop.time()
     except Fault as fault:
         await _send_part(send, stream.fault(fault), more=False)

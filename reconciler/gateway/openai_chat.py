@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.wire.generation import Accepted, Delta, Finished, ToolCall
 
-from .events import Answer
+from .events import Answer, Said
 from .faults import Fault
 from .openai_request import ChatRequest
 from .openai_shape import DONE, Heading, dumps, fault_body, header, usage
@@ -20,53 +20,62 @@ class ChatStream:
         self._request = request
         self._call_id = call_id
         self._head = b"data: " + dumps(header(heading, "chat.completion.chunk"))[:-1]
-        no_usage = b',"usage":null' if request.include_usage else b""
-        self._delta = (
-            self._head + no_usage + b',"choices":[{"index":0,"logprobs":null,"finish_reason":null,"delta":'
-        )
+        self._no_usage = b',"usage":null' if request.include_usage else b""
+        self._deltas = [
+            self._head
+            + self._no_usage
+            + b',"choices":[{"index":%d,"logprobs":null,"finish_reason":null,"delta":' % index
+            for index in range(len(request.choices))
+        ]
+        self._finished: list[Finished] = []
 
-    def encode(self, answers: Sequence[Answer]) -> bytes:
-        """All that ``answers`` say, in one write."""
-        return b"".join([self._one(answer) for answer in answers])
+    def encode(self, said: Sequence[Said]) -> bytes:
+        """All that is ``said``, in one write."""
+        return b"".join([self._one(index, answer) for index, answer in said])
 
     def fault(self, fault: Fault) -> bytes:
         """The end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
         return b"data: " + fault_body(fault) + b"\n\n"
 
-    def _one(self, answer: Answer) -> bytes:
+    def _one(self, index: int, answer: Answer) -> bytes:
         match answer:
             case Delta():
-                return self._text(answer)
+                return self._text(self._deltas[index], answer)
             case Accepted():
-                role = b'{"role":"assistant","content":""}}]'
+                role = self._deltas[index] + b'{"role":"assistant","content":""}}]'
                 if not self._request.return_token_ids:
-                    return self._delta + role + b"}\n\n"
-                return self._delta + role + b',"prompt_token_ids":' + dumps(answer.prompt_tokens) + b"}\n\n"
+                    return role + b"}\n\n"
+                return role + b',"prompt_token_ids":' + dumps(answer.prompt_tokens) + b"}\n\n"
             case ToolCall():
-                call = _tool_call(answer, self._call_id())
-                return self._delta + dumps({"tool_calls": [{"index": answer.index, **call}]}) + b"}]}\n\n"
+                call = {"tool_calls": [{"index": answer.index, **_tool_call(answer, self._call_id())}]}
+                return self._deltas[index] + dumps(call) + b"}]}\n\n"
             case Finished():
-                return self._finish(answer)
+                return self._finish(index, answer)
 
-    def _text(self, delta: Delta) -> bytes:
+    def _text(self, head: bytes, delta: Delta) -> bytes:
         ids = b',"token_ids":' + dumps(delta.tokens) if self._request.return_token_ids else b""
         chunks = b""
         if delta.reasoning:
             reasoning = dumps(delta.reasoning)
             written = b'{"reasoning_content":' + reasoning + b',"reasoning":' + reasoning + b"}"
-            chunks = self._delta + written + ids + b"}]}\n\n"
+            chunks = head + written + ids + b"}]}\n\n"
             ids = b',"token_ids":[]' if ids else b""
         if delta.text or (ids and not chunks):
-            chunks += self._delta + b'{"content":' + dumps(delta.text) + b"}" + ids + b"}]}\n\n"
+            chunks += head + b'{"content":' + dumps(delta.text) + b"}" + ids + b"}]}\n\n"
         return chunks
 
-    def _finish(self, finished: Finished) -> bytes:
-        choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finished.reason}
-        no_usage = b',"usage":null' if self._request.include_usage else b""
-        chunks = self._head + no_usage + b',"choices":' + dumps([choice]) + b"}\n\n"
+    def _finish(self, index: int, finished: Finished) -> bytes:
+        choice = {"index": index, "delta": {}, "logprobs": None, "finish_reason": finished.reason}
+        chunks = self._head + self._no_usage + b',"choices":' + dumps([choice]) + b"}\n\n"
+        self._finished.append(finished)
+        if len(self._finished) < len(self._request.choices):
+            return chunks
         if self._request.include_usage:
-            chunks += self._head + b',"choices":[],"usage":' + dumps(usage(finished)) + b"}\n\n"
+            chunks += self._head + b',"choices":[],"usage":' + self._usage() + b"}\n\n"
         return chunks + DONE
+
+    def _usage(self) -> bytes:
+        return dumps(usage(self._finished, len(self._request.choices)))
 
 
 class ChatReply:
@@ -75,42 +84,58 @@ class ChatReply:
     def __init__(self, request: ChatRequest, heading: Heading, call_id: Callable[[], str]) -> None:
         self._request = request
         self._heading = heading
+        self._choices = [_Choice(call_id) for _ in request.choices]
+
+    def add(self, said: Sequence[Said]) -> None:
+        for index, answer in said:
+            self._choices[index].add(answer)
+
+    def body(self) -> bytes:
+        """The completion, once every choice is finished."""
+        reply = header(self._heading, "chat.completion")
+        if self._request.return_token_ids:
+            reply["prompt_token_ids"] = self._choices[0].prompt_tokens
+        choices = [
+            choice.shaped(index, self._request.return_token_ids) for index, choice in enumerate(self._choices)
+        ]
+        finished = [choice.finished for choice in self._choices if choice.finished is not None]
+        return dumps({**reply, "choices": choices, "usage": usage(finished, len(choices))})
+
+
+class _Choice:
+    """What has been said of one answer."""
+
+    def __init__(self, call_id: Callable[[], str]) -> None:
         self._call_id = call_id
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
-        self._prompt_tokens: tuple[int, ...] = ()
         self._tokens: list[int] = []
-        self._finished: Finished | None = None
+        self.prompt_tokens: tuple[int, ...] = ()
+        self.finished: Finished | None = None
 
-    def add(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            match answer:
-                case Delta():
-                    self._text.append(answer.text)
-                    self._reasoning.append(answer.reasoning)
-                    self._tokens.extend(answer.tokens)
-                case Accepted():
-                    self._prompt_tokens = answer.prompt_tokens
-                case ToolCall():
-                    self._calls.append(_tool_call(answer, self._call_id()))
-                case Finished():
-                    self._finished = answer
+    def add(self, answer: Answer) -> None:
+        match answer:
+            case Delta():
+                self._text.append(answer.text)
+                self._reasoning.append(answer.reasoning)
+                self._tokens.extend(answer.tokens)
+            case Accepted():
+                self.prompt_tokens = answer.prompt_tokens
+            case ToolCall():
+                self._calls.append(_tool_call(answer, self._call_id()))
+            case Finished():
+                self.finished = answer
 
-    def body(self) -> bytes:
-        """The completion, once ``Finished`` has been added."""
-        assert self._finished is not None
+    def shaped(self, index: int, with_token_ids: bool) -> dict[str, Any]:
+        assert self.finished is not None
         choice = {
-            "index": 0,
+            "index": index,
             "message": self._message(),
             "logprobs": None,
-            "finish_reason": self._finished.reason,
+            "finish_reason": self.finished.reason,
         }
-        reply = header(self._heading, "chat.completion")
-        if self._request.return_token_ids:
-            choice["token_ids"] = self._tokens
-            reply["prompt_token_ids"] = self._prompt_tokens
-        return dumps({**reply, "choices": [choice], "usage": usage(self._finished)})
+        return {**choice, "token_ids": self._tokens} if with_token_ids else choice
 
     def _message(self) -> dict[str, Any]:
         text = "".join(self._text)

@@ -16,10 +16,18 @@ _TEXT_PARTS = ("text", "input_text", "output_text")
 
 def parse_messages(fields: Fields) -> tuple[Mapping[str, Any], ...]:
     """The conversation, at least one message long. Raises ``Fault`` with the path of what is wrong."""
-    messages = tuple(_message(message) for message in fields.objects("messages"))
+    messages: list[Mapping[str, Any]] = []
+    called: set[str] = set()
+    for message in fields.objects("messages"):
+        rendered = _message(message)
+        called.update(call["id"] for call in rendered.get("tool_calls", ()))
+        if rendered["role"] == "tool" and rendered["tool_call_id"] not in called:
+            text = f"no earlier message calls a tool with the id {rendered['tool_call_id']!r:.80}"
+            raise invalid(text, message.path("tool_call_id"))
+        messages.append(rendered)
     if not messages:
         raise invalid("messages must be a list of at least one message", "messages")
-    return messages
+    return tuple(messages)
 
 
 def _message(message: Fields) -> Mapping[str, Any]:

@@ -7,19 +7,30 @@ is ignored, what is known and cannot be done is refused by name rather than igno
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from reconciler.wire.generation import Generate, Sampling
+from reconciler.wire.generation import Generate
 
 from .faults import invalid, unsupported
 from .openai_messages import parse_messages
+from .openai_params import (
+    parse_answers,
+    parse_object,
+    parse_sampling,
+    parse_stop,
+    parse_usage_wish,
+    refuse_penalties,
+    several,
+)
 from .reading import Fields
 
-STOPS_MAX = 4
-_SEED_RANGE = 2**63
+_ENUMS = {
+    "reasoning_effort": ("none", "minimal", "low", "medium", "high", "xhigh"),
+    "service_tier": ("auto", "default", "flex", "scale", "priority"),
+    "verbosity": ("low", "medium", "high"),
+}
+"""Fields that are accepted and change nothing here."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,8 +38,8 @@ class ChatRequest:
     """What is asked for, and how the answer is to be written."""
 
     model: str
-    generate: Generate
-    """Without its id, which belongs to an attempt."""
+    choices: Sequence[Generate]
+    """One for each answer. Without their ids, which belong to attempts."""
     stream: bool
     include_usage: bool
     return_token_ids: bool
@@ -40,81 +51,53 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
 
     Raises ``Fault`` (400) with the path of the field that is wrong.
     """
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise invalid(f"the body is not JSON: {error}", None) from None
-    if not isinstance(parsed, dict):
-        raise invalid("the body must be a JSON object", None)
-    fields = Fields(parsed)
+    fields = parse_object(body)
     _refuse_unsupported(fields)
+    tools = _tools(fields)
+    parallel = fields.flag("parallel_tool_calls", default=True)
     generate = Generate(
         request="",
         messages=parse_messages(fields),
-        tools=_tools(fields),
+        tools=tools,
         tokens_max=_tokens_max(fields),
-        stop=_stop(fields),
-        sampling=_sampling(fields, drawn_seed),
+        stop=parse_stop(fields),
+        sampling=parse_sampling(fields, drawn_seed),
+        tool_calls_max=1 if tools and not parallel else None,
     )
-    stream_options = fields.object("stream_options")
     return ChatRequest(
         model=fields.text("model"),
-        generate=generate,
+        choices=several(generate, parse_answers(fields)),
         stream=fields.flag("stream"),
-        include_usage=stream_options is not None and stream_options.flag("include_usage"),
+        include_usage=parse_usage_wish(fields),
         return_token_ids=fields.flag("return_token_ids"),
     )
 
 
 def _refuse_unsupported(fields: Fields) -> None:
-    if fields.whole("n", 1, low=1) != 1:
-        raise invalid("only n = 1 is supported", "n", "unsupported_parameter")
+    refuse_penalties(fields)
     if fields.flag("logprobs"):
         raise unsupported("logprobs", "logprobs")
     if fields.whole("top_logprobs", 0, low=0, high=20):
         raise unsupported("top_logprobs", "top_logprobs")
-    bias = fields.object("logit_bias")
-    if bias is not None and bias.names():
-        raise unsupported("logit_bias", "logit_bias")
-    for name in ("frequency_penalty", "presence_penalty"):
-        if fields.number(name, 0.0, low=-2.0, high=2.0):
-            raise unsupported(f"a {name} other than 0", name)
     response_format = fields.object("response_format")
     if response_format is not None:
         kind = response_format.choice("type", ("text", "json_object", "json_schema"))
         if kind != "text":
             raise unsupported(f"the response format {kind}", "response_format")
-
-
-def _sampling(fields: Fields, drawn_seed: int) -> Sampling:
-    seed = fields.optional_whole("seed", low=-_SEED_RANGE, high=_SEED_RANGE - 1)
-    top_p = fields.number("top_p", 1.0, low=0.0, high=1.0)
-    temperature = fields.number("temperature", 1.0, low=0.0, high=2.0)
-    return Sampling(
-        temperature=temperature if top_p else 0.0,  # of no probability mass, only the likeliest token is left
-        top_p=top_p or 1.0,
-        top_k=max(0, fields.whole("top_k", 0, low=-1)),
-        min_p=fields.number("min_p", 0.0, low=0.0, high=1.0),
-        seed=drawn_seed if seed is None else seed % _SEED_RANGE,
-    )
+    for name in ("functions", "function_call", "audio"):
+        if fields.value(name) not in (None, [], "none", "auto"):
+            raise unsupported(name, name)
+    if fields.value("modalities") not in (None, ["text"]):
+        raise unsupported('a modality other than "text"', "modalities")
+    for name, choices in _ENUMS.items():
+        if fields.value(name) is not None:
+            fields.choice(name, choices)
 
 
 def _tokens_max(fields: Fields) -> int | None:
     newer = fields.optional_whole("max_completion_tokens", low=1)
     older = fields.optional_whole("max_tokens", low=1)
     return older if newer is None else newer
-
-
-def _stop(fields: Fields) -> tuple[str, ...]:
-    value = fields.value("stop")
-    if value is None:
-        return ()
-    stops = [value] if isinstance(value, str) else value
-    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
-        raise invalid("stop must be a non-empty string or a list of them", "stop")
-    if len(stops) > STOPS_MAX:
-        raise invalid(f"stop takes at most {STOPS_MAX} strings, got {len(stops)}", "stop")
-    return tuple(stops)
 
 
 def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -47,12 +48,11 @@ def header(heading: Heading, kind: str) -> dict[str, Any]:
     return {"id": heading.id, "object": kind, "created": heading.created, "model": heading.model}
 
 
-def usage(finished: Finished) -> dict[str, int]:
-    return {
-        "prompt_tokens": finished.prompt_tokens,
-        "completion_tokens": finished.completion_tokens,
-        "total_tokens": finished.prompt_tokens + finished.completion_tokens,
-    }
+def usage(finished: Sequence[Finished], answers: int) -> dict[str, int]:
+    """Tokens of all choices, of which there are ``answers`` to each prompt; a prompt counts once."""
+    asked = sum(choice.prompt_tokens for choice in finished) // answers
+    answered = sum(choice.completion_tokens for choice in finished)
+    return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
 
 def dumps(value: Any) -> bytes:

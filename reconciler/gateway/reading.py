@@ -28,10 +28,10 @@ class Fields:
     def value(self, name: str) -> Any:
         return self._fields.get(name)
 
-    def flag(self, name: str) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
         value = self._fields.get(name)
         if value is None:
-            return False
+            return default
         if not isinstance(value, bool):
             raise invalid(f"{name} must be true or false", self.path(name))
         return value

@@ -2,25 +2,25 @@
 
 The only room with mlx and mlx_lm; of the rest of the house it knows ``wire`` alone.
 
-==============  =======================================================================
-module          purpose
-==============  =======================================================================
-``rank``        the life of a rank, phase by phase: a table of contents
-``config``      reads and checks ``config.json``
-``ending``      why a rank ends, as an exception that carries its exit status
-``progress``    the progress pipe to the shim
-``watch``       notices the end of the shim, of a peer, and of this rank's own welcome
-``channel``     forms the control channel between rank 0 and the others
-``ring``        MLX's collectives over TCP
-``weights``     checks the files of a model before anything expensive is done with them
-``adapter``     the only module that says ``mlx_lm``
-``sampling``    which token comes next, so that all ranks and all restarts agree on it
-``batch``       one step of the batch, done alike on every rank
-``leader``      rank 0's loop: admits requests, says each step, turns tokens into events
-``follower``    the other ranks' loop
-``inbox``       requests on their way from the socket to the leader's loop
-``prompt``      a request as token ids, or the reason why it cannot be one
-``answer``      tokens as text, reasoning, tool calls and the reason to finish
-``server``      rank 0's Unix socket
-==============  =======================================================================
+================  =======================================================================
+module            purpose
+================  =======================================================================
+``rank``          the life of a rank, phase by phase: a table of contents
+``config``        reads and checks ``config.json``
+``ending``        why a rank ends, as an exception that carries its exit status
+``progress``      the progress pipe to the shim
+``watch``         notices the end of the shim, of a peer, and of this rank's own welcome
+``channel``       forms the control channel between rank 0 and the others
+``ring``          MLX's collectives over TCP
+``weights``       checks the files of a model before anything expensive is done with them
+``adapter``       the only module that says ``mlx_lm``
+``sampling``      which token comes next, so that all ranks and all restarts agree on it
+``batch``         one step of the batch, done alike on every rank
+``leader``        rank 0's loop: admits requests, says each step, turns tokens into events
+``follower``      the other ranks' loop
+``inbox``         requests on their way from the socket to the leader's loop
+``prompt``        a request as token ids, or the reason why it cannot be one
+``answer``        tokens as text, reasoning, tool calls and the reason to finish
+``server``        rank 0's Unix socket
+================  =======================================================================
 """

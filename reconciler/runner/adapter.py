@@ -267,6 +267,10 @@ class Tokenizer:
         """Text as token ids, without a template."""
         return [int(token) for token in self._encoding.encode(text)]
 
+    def text(self, tokens: Sequence[int]) -> str:
+        """Token ids of a prompt as text."""
+        return str(self._encoding.decode(list(tokens), clean_up_tokenization_spaces=False))
+
     def detokenizer(self) -> Detokenizer:
         return Detokenizer(self._decode, self._silent, len(self._decoding))
 

@@ -42,7 +42,8 @@ class Answer:
         self._calls = 0
         self._detokenizer = tokenizer.detokenizer()
         self._stop = stop_scanner(wish.stop)
-        self._markup = tokenizer.markup(prompt)
+        told_as_it_is = wish.prompt is not None or wish.prompt_tokens is not None
+        self._markup = stop_scanner(()) if told_as_it_is else tokenizer.markup(prompt)
         self._tool: str | None = None
         self._reasoning = False
         self._end_token: tuple[int, ...] = ()
@@ -127,9 +128,15 @@ class Answer:
         calls = self._parsed(markup) if self._wish.tools else []
         if not calls:
             self._pending.text += self._tokenizer.tool_start + markup + end
-        for name, arguments in calls:
+        for name, arguments in calls[: self._calls_left()]:
             self._pending.calls.append(ToolCall(self._wish.request, self._calls, name, arguments))
             self._calls += 1
+        if self._calls and self._calls_left() == 0:
+            self.stopped = True
+
+    def _calls_left(self) -> int | None:
+        most = self._wish.tool_calls_max
+        return None if most is None else max(0, most - self._calls)
 
     def _parsed(self, markup: str) -> list[tuple[str, str]]:
         try:

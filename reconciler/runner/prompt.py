@@ -5,17 +5,17 @@ Everything a client can get wrong is found here, before the request reaches the 
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from reconciler.wire.generation import Failed, Generate, Sampling
+from reconciler.wire.generation import Generate, Sampling
 
 from .adapter import FOREIGN_ERRORS, Tokenizer
 from .answer import Answer, Event
+from .conversation import render
+from .unanswerable import Unanswerable, invalid
 
 STOP_STRINGS_MAX = 64
 STOP_CHARACTERS_MAX = 4096
@@ -23,18 +23,6 @@ USUAL_TOKEN_CHARACTERS = 8
 """Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
 SEAM_TOKENS = 64
 """What a cut may add to the tokens of a text."""
-
-
-class Unanswerable(Exception):
-    """Why a request cannot be answered."""
-
-    def __init__(self, code: str, text: str, parameter: str | None = None) -> None:
-        super().__init__(text)
-        self._fields = (code, text, parameter)
-
-    def failed(self, request: str) -> Failed:
-        """The answer to the request of this name."""
-        return Failed(request, *self._fields)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +36,8 @@ class Prompt:
     answer: Answer
     last: tuple[Event, ...] = ()
     """The events that end the answer, where ``Generate.resume`` holds all of it."""
+    text: str = ""
+    """The prompt as text, where ``Generate.echo`` asks for it."""
 
 
 def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
@@ -56,7 +46,9 @@ def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
     Takes milliseconds, where a template and a tokenizer take seconds.
     """
     length = 0
-    parts: list[Any] = [wish.messages, wish.tools]
+    if wish.prompt_tokens is not None and len(wish.prompt_tokens) >= context:
+        raise _too_long(f"has {len(wish.prompt_tokens)} tokens", context, "prompt")
+    parts: list[Any] = [wish.messages, wish.tools, wish.prompt]
     while parts:
         part = parts.pop()
         if isinstance(part, str):
@@ -68,7 +60,9 @@ def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
     most = context * tokenizer.token_bytes_max
     if length > most:
         raise _too_long(
-            f"has {length} bytes of text, and {context} tokens of this model hold {most}", context
+            f"has {length} bytes of text, and {context} tokens of this model hold {most}",
+            context,
+            _asked_in(wish),
         )
     return length
 
@@ -77,40 +71,62 @@ def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: 
     """Check and tokenize a request. Raises ``Unanswerable``."""
     _check_sampling(wish.sampling)
     _check_stop(wish.stop)
-    messages = [_message(message) for message in wish.messages]
-    try:
-        tokens = _tokens(tokenizer, tokenizer.render(messages, wish.tools), context)
-    except FOREIGN_ERRORS as error:
-        what = "tools" if wish.tools else "messages"
-        raise _invalid(f"the model's chat template does not take these {what}: {error}", what) from None
+    _check_biases(wish.sampling, vocabulary)
+    what = _asked_in(wish)
+    tokens = _tokens(wish, tokenizer, context)
     if not tokens:
-        raise _invalid("the messages give an empty prompt", "messages")
+        raise invalid("the prompt is empty: it has no token that the model could go on from", what)
     if not all(0 <= token < vocabulary for token in (*tokens, *wish.resume)):
-        raise _invalid("the prompt has tokens that the model does not know", "messages")
+        raise invalid(f"the prompt has tokens that the model does not know: ids are below {vocabulary}", what)
     left = context - len(tokens)
     if left < 1:
-        raise _too_long(f"has {len(tokens)} tokens", context)
+        raise _too_long(f"has {len(tokens)} tokens", context, what)
     tokens_left = max(0, _tokens_max(wish.tokens_max, left) - len(wish.resume))
     answer = Answer(wish, tokens, tokenizer)
     last: list[Event] = []
     if answer.stopped or not tokens_left:
         last = answer.finish("stop" if answer.stopped else "length")
-    return Prompt(tuple(tokens), tokens_left, answer, tuple(last))
+    text = ""
+    if wish.echo:
+        text = tokenizer.text(tokens) if wish.prompt is None else wish.prompt
+    return Prompt(tuple(tokens), tokens_left, answer, tuple(last), text)
 
 
-def _tokens(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
+def _asked_in(wish: Generate) -> str:
+    """The parameter that holds what is to be answered."""
+    return "messages" if wish.prompt is None and wish.prompt_tokens is None else "prompt"
+
+
+def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
+    """The token ids of what is to be answered."""
+    if wish.prompt_tokens is not None:
+        return list(wish.prompt_tokens)
+    if wish.prompt is not None:
+        return _encoded(tokenizer.plain, wish.prompt, context, "prompt")
+    what = "tools" if wish.tools else "messages"
+    try:
+        text = render(wish.messages, wish.tools, tokenizer)
+    except FOREIGN_ERRORS as error:
+        raise invalid(f"the model's chat template does not take these {what}: {error}", what) from None
+    return _encoded(tokenizer.rendered, text, context, what)
+
+
+def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: str) -> list[int]:
     """Tokenize a prompt, but not all of one that is seen to be too long after a part of it."""
     usual = USUAL_TOKEN_CHARACTERS * context
-    if len(text) > usual:
-        count = len(tokenizer.rendered(text[:usual]))
-        if count > context + SEAM_TOKENS:
-            raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context)
-    return tokenizer.rendered(text)
+    try:
+        if len(text) > usual:
+            count = len(encode(text[:usual]))
+            if count > context + SEAM_TOKENS:
+                raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context, what)
+        return encode(text)
+    except FOREIGN_ERRORS as error:
+        raise invalid(f"the model's tokenizer does not take this text: {error}", what) from None
 
 
 def _tokens_max(wished: int | None, left: int) -> int:
     if wished is not None and wished < 1:
-        raise _invalid(f"tokens_max is {wished}, the least is 1", "tokens_max")
+        raise invalid(f"tokens_max is {wished}, the least is 1", "tokens_max")
     return left if wished is None else min(wished, left)
 
 
@@ -121,67 +137,26 @@ def _check_sampling(sampling: Sampling) -> None:
         ("min_p", sampling.min_p, 0.0, 1.0),
     ):
         if not (math.isfinite(value) and low <= value <= high):
-            raise _invalid(f"{name} is {value}, expected {low:g} to {high:g}", name)
+            raise invalid(f"{name} is {value}, expected {low:g} to {high:g}", name)
     if sampling.top_k < 0:
-        raise _invalid(f"top_k is {sampling.top_k}, expected 0 (off) or more", "top_k")
+        raise invalid(f"top_k is {sampling.top_k}, expected 0 (off) or more", "top_k")
+
+
+def _check_biases(sampling: Sampling, vocabulary: int) -> None:
+    for bias in sampling.biases:
+        if not 0 <= bias.token < vocabulary:
+            raise invalid(f"there is no token {bias.token}: ids are below {vocabulary}", "logit_bias")
+        if not math.isfinite(bias.by):
+            raise invalid(f"the bias of token {bias.token} is {bias.by}", "logit_bias")
 
 
 def _check_stop(stop: tuple[str, ...]) -> None:
     if len(stop) > STOP_STRINGS_MAX or not all(0 < len(text) <= STOP_CHARACTERS_MAX for text in stop):
-        raise _invalid(
+        raise invalid(
             f"stop takes up to {STOP_STRINGS_MAX} strings of 1 to {STOP_CHARACTERS_MAX} characters", "stop"
         )
 
 
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as chat templates take it: content is text, the arguments of tool calls are objects."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise _invalid("every message needs a role", "messages")
-    shaped = copy.deepcopy(dict(message))
-    shaped["content"] = _content(message.get("content"))
-    calls = shaped.get("tool_calls") or []
-    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise _invalid("tool_calls is a list of objects", "messages")
-    for call in calls:
-        function = call.get("function")
-        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            function["arguments"] = _arguments(function["arguments"])
-    return shaped
-
-
-def _content(content: Any) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    texts = (
-        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
-    if (
-        not isinstance(content, list)
-        or len(texts) != len(content)
-        or not all(isinstance(t, str) for t in texts)
-    ):
-        raise _invalid(
-            "content is text, or a list of parts with text: this model takes nothing else", "messages"
-        )
-    return "".join(str(text) for text in texts)
-
-
-def _arguments(text: str) -> Any:
-    if not text.strip():
-        return {}
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        # The model wrote it so and the client cannot take it back; many templates print text as it is.
-        return text
-
-
-def _too_long(what: str, context: int) -> Unanswerable:
+def _too_long(what: str, context: int, parameter: str) -> Unanswerable:
     text = f"the prompt {what}; with at least one token for the answer the most is {context}"
-    return Unanswerable("context_length_exceeded", text, "messages")
-
-
-def _invalid(text: str, parameter: str) -> Unanswerable:
-    return Unanswerable("invalid_request", text, parameter)
+    return Unanswerable("context_length_exceeded", text, parameter)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
 
-from reconciler.wire.generation import Sampling
+from reconciler.wire.generation import Bias, Sampling
 
 from .adapter import Sampler
 
@@ -65,13 +66,25 @@ def sampler(sampling: Sampling, position: int) -> Sampler:
 
     Greedy sequences share one, which then decides a whole batch at once.
     """
-    if min(sampling.temperature, sampling.top_p) < GREEDY_BELOW:
-        return _greedy
-    return _Drawn(sampling, position)
+    greedy = min(sampling.temperature, sampling.top_p) < GREEDY_BELOW
+    chosen: Sampler = _greedy if greedy else _Drawn(sampling, position)
+    return _Biased(sampling.biases, chosen) if sampling.biases else chosen
 
 
 def _greedy(logprobs: Any) -> Any:
     return mx.argmax(logprobs, axis=-1)
+
+
+class _Biased:
+    """Chooses after something was added to some tokens' log-probabilities."""
+
+    def __init__(self, biases: Sequence[Bias], chosen: Sampler) -> None:
+        self._tokens = mx.array([bias.token for bias in biases])
+        self._by = mx.array([bias.by for bias in biases], dtype=mx.float32)
+        self._chosen = chosen
+
+    def __call__(self, logprobs: Any) -> Any:
+        return self._chosen(logprobs.astype(mx.float32).at[..., self._tokens].add(self._by))
 
 
 class _Drawn:

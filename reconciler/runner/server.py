@@ -24,7 +24,8 @@ from .adapter import Loaded
 from .ending import RankEnd
 from .inbox import Inbox, Ticket
 from .leader import is_last
-from .prompt import Prompt, Unanswerable, check_length, read_prompt
+from .prompt import Prompt, check_length, read_prompt
+from .unanswerable import Unanswerable
 
 CONNECTIONS_MAX = 256
 HELLO_SECONDS = 10.0
@@ -176,7 +177,7 @@ def _accept(connection: _Connection, wish: Generate, reading: asyncio.Future[Pro
         connection.send([failed])
         return None
     prompt = reading.result()
-    connection.send([Accepted(wish.request, prompt.tokens), *prompt.last])
+    connection.send([Accepted(wish.request, prompt.tokens, prompt.text), *prompt.last])
     if prompt.last:
         return None
     ticket = Ticket(

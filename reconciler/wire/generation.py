@@ -16,8 +16,16 @@ from .codec import Hello, message, vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
+class Bias:
+    """What is added to the log-probability of one token before the next is chosen."""
+
+    token: int
+    by: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. ``temperature`` 0 is greedy, and then nothing else matters."""
+    """How the next token is chosen. ``temperature`` 0 is greedy, and then only ``biases`` matter."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -26,12 +34,16 @@ class Sampling:
     min_p: float = 0.0
     seed: int = 0
     """The gateway draws one where the client gave none: with it an answer can be continued elsewhere."""
+    biases: Tuple[Bias, ...] = ()
 
 
 @message("generate")
 @dataclasses.dataclass(frozen=True)
 class Generate:
-    """One answer to produce."""
+    """One answer to produce: to ``messages``, or to ``prompt`` or ``prompt_tokens``, of which there is one at most.
+
+    What follows a prompt that is no conversation is told as it is: nothing in it is reasoning or a tool call.
+    """
 
     request: str
     messages: Tuple[Mapping[str, Any], ...]
@@ -48,6 +60,14 @@ class Generate:
     complete only together with later tokens is. Tool calls among them are told once more, with the same
     index, for one may have been lost on its way.
     """
+    prompt: Optional[str] = None
+    """Text to go on from, without any template."""
+    prompt_tokens: Optional[Tuple[int, ...]] = None
+    """The same as token ids."""
+    echo: bool = False
+    """Tell the prompt's text with ``Accepted``."""
+    tool_calls_max: Optional[int] = None
+    """The answer ends after so many."""
 
 
 @message("cancel")
@@ -70,6 +90,8 @@ class Accepted:
 
     request: str
     prompt_tokens: Tuple[int, ...]
+    text: str = ""
+    """The prompt, where ``Generate.echo`` asks for it."""
 
 
 @message("prefill")

@@ -13,7 +13,7 @@ from reconciler.gateway.faults import Fault
 from reconciler.gateway.openai_request import ChatRequest, parse_chat
 from reconciler.wire.codec import decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import RANK_HEARS, Generate
+from reconciler.wire.generation import RANK_HEARS, Bias, Generate
 
 from .conftest import HELLO, Cluster, Start
 from .rank_double import story
@@ -36,9 +36,9 @@ def refused(**fields: Any) -> Fault:
 def test_a_bare_request_gets_openais_defaults() -> None:
     request = parsed()
     assert not request.stream
-    assert request.generate.tokens_max is None
-    assert request.generate.stop == ()
-    sampling = request.generate.sampling
+    assert request.choices[0].tokens_max is None
+    assert request.choices[0].stop == ()
+    sampling = request.choices[0].sampling
     assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p) == (1.0, 1.0, 0, 0.0)
     assert sampling.seed == SEED
 
@@ -53,31 +53,33 @@ def test_null_is_the_same_as_absent() -> None:
 
 
 def test_ints_are_floats_and_unknown_fields_are_ignored() -> None:
-    sampling = parsed(temperature=0, top_p=1, min_p=0, top_k=-1, store=False, whatever=[1]).generate.sampling
+    sampling = (
+        parsed(temperature=0, top_p=1, min_p=0, top_k=-1, store=False, whatever=[1]).choices[0].sampling
+    )
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.0, 1.0, 0)
 
 
 def test_no_probability_mass_at_all_is_greedy() -> None:
-    sampling = parsed(temperature=1, top_p=0).generate.sampling
+    sampling = parsed(temperature=1, top_p=0).choices[0].sampling
     assert (sampling.temperature, sampling.top_p) == (0.0, 1.0)
 
 
 def test_max_completion_tokens_wins() -> None:
-    assert parsed(max_tokens=5).generate.tokens_max == 5
-    assert parsed(max_tokens=5, max_completion_tokens=9).generate.tokens_max == 9
+    assert parsed(max_tokens=5).choices[0].tokens_max == 5
+    assert parsed(max_tokens=5, max_completion_tokens=9).choices[0].tokens_max == 9
 
 
 def test_stop_is_a_string_or_up_to_four() -> None:
-    assert parsed(stop="a").generate.stop == ("a",)
-    assert parsed(stop=["a", "b", "c", "d"]).generate.stop == ("a", "b", "c", "d")
-    assert parsed(stop=[]).generate.stop == ()
+    assert parsed(stop="a").choices[0].stop == ("a",)
+    assert parsed(stop=["a", "b", "c", "d"]).choices[0].stop == ("a", "b", "c", "d")
+    assert parsed(stop=[]).choices[0].stop == ()
     for wrong in ["", [""], ["a", 1], ["a"] * 5, 7, {}]:
         assert refused(stop=wrong).param == "stop"
 
 
 def test_seeds_of_either_sign_stay_within_63_bits() -> None:
-    assert parsed(seed=7).generate.sampling.seed == 7
-    assert 0 <= parsed(seed=-1).generate.sampling.seed < 2**63
+    assert parsed(seed=7).choices[0].sampling.seed == 7
+    assert 0 <= parsed(seed=-1).choices[0].sampling.seed < 2**63
     assert refused(seed=2**63).param == "seed"
     assert refused(seed=1.5).param == "seed"
 
@@ -102,14 +104,27 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("min_p", 2),
         ("max_tokens", 0),
         ("max_completion_tokens", -1),
-        ("n", 2),
+        ("n", 9),
         ("n", 0),
         ("stream", "yes"),
         ("stream_options", True),
         ("tools", {}),
         ("tool_choice", "sometimes"),
         ("frequency_penalty", 3),
+        ("n", 2.0),
+        ("n", True),
         ("logit_bias", []),
+        ("logit_bias", {"a": 1}),
+        ("logit_bias", {"-1": 1}),
+        ("logit_bias", {"1.5": 1}),
+        ("logit_bias", {"": 1}),
+        ("logit_bias", {"9" * 40: 1}),
+        ("logit_bias", dict.fromkeys(map(str, range(2000)), 1)),
+        ("parallel_tool_calls", "no"),
+        ("service_tier", "gold"),
+        ("reasoning_effort", "extreme"),
+        ("verbosity", 3),
+        ("stop", [5]),
         ("return_token_ids", 1),
     ],
 )
@@ -122,7 +137,10 @@ def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
     [
         ("logprobs", True),
         ("top_logprobs", 3),
-        ("logit_bias", {"5": 1}),
+        ("functions", [{"name": "f"}]),
+        ("function_call", {"name": "f"}),
+        ("audio", {"voice": "alloy"}),
+        ("modalities", ["text", "audio"]),
         ("tool_choice", "required"),
         ("tool_choice", {"type": "function", "function": {"name": "f"}}),
         ("response_format", {"type": "json_object"}),
@@ -166,7 +184,7 @@ def test_messages_take_the_shape_of_chat_templates() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "3"},
         {"role": "user", "content": "", "name": "ann"},
     ]
-    assert parsed(messages=messages).generate.messages == (
+    assert parsed(messages=messages).choices[0].messages == (
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": "a\nb"},
         {
@@ -213,9 +231,9 @@ def test_an_image_is_refused_as_unsupported_content() -> None:
 def test_tools_are_checked_and_rendered_unless_the_choice_is_none() -> None:
     function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
     tools = [{"type": "function", "function": {**function, "strict": True}}]
-    assert parsed(tools=tools).generate.tools == ({"type": "function", "function": function},)
-    assert parsed(tools=tools, tool_choice="auto").generate.tools != ()
-    assert parsed(tools=tools, tool_choice="none").generate.tools == ()
+    assert parsed(tools=tools).choices[0].tools == ({"type": "function", "function": function},)
+    assert parsed(tools=tools, tool_choice="auto").choices[0].tools != ()
+    assert parsed(tools=tools, tool_choice="none").choices[0].tools == ()
     assert refused(tools=[{"type": "web_search"}]).param == "tools[0].type"
     assert refused(tools=[{"type": "function"}]).param == "tools[0].function"
     assert refused(tools=[{"type": "function", "function": {}}]).param == "tools[0].function.name"
@@ -287,10 +305,10 @@ def test_any_json_is_either_refused_with_400_or_fits_the_wire(body: Any) -> None
     if isinstance(request, Fault):
         assert request.status == 400
         return
-    (frame,) = Decoder().feed(encode(to_wire(request.generate)))
+    (frame,) = Decoder().feed(encode(to_wire(request.choices[0])))
     sent = decode(frame, RANK_HEARS)
     assert isinstance(sent, Generate)
-    assert sent == request.generate
+    assert sent == request.choices[0]
 
 
 @given(st.binary(max_size=40))
@@ -315,3 +333,37 @@ async def test_no_body_is_the_gateways_own_failure(cluster: Cluster, body: Any) 
     async with cluster.http.post(cluster.url("/v1/chat/completions"), data=orjson.dumps(body)) as answer:
         assert answer.status in (200, 400, 404)
         assert await answer.read()
+
+
+def test_a_bias_outside_its_range_is_refused_by_the_token() -> None:
+    for wrong in (101, -100.5, "1", True, [1]):
+        assert refused(logit_bias={"7": wrong}).param == "logit_bias.7"
+
+
+def test_biases_are_by_token() -> None:
+    sampling = parsed(logit_bias={"5": 1, "1023": -100.0, "7": None}).choices[0].sampling
+    assert sampling.biases == (Bias(5, 1.0), Bias(1023, -100.0), Bias(7, 0.0))
+
+
+def test_each_of_several_answers_has_a_seed_of_its_own_and_the_first_one_the_clients() -> None:
+    seeds = [choice.sampling.seed for choice in parsed(n=3, seed=2**63 - 1).choices]
+    assert seeds == [2**63 - 1, 0, 1]
+    assert parsed(seed=5).choices == parsed(seed=5, n=2).choices[:1]
+
+
+def test_at_most_one_tool_call_is_asked_for_where_the_client_wants_no_parallel_ones() -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    assert parsed(tools=tools, parallel_tool_calls=False).choices[0].tool_calls_max == 1
+    assert parsed(tools=tools, parallel_tool_calls=True).choices[0].tool_calls_max is None
+    assert parsed(tools=tools).choices[0].tool_calls_max is None
+
+
+def test_the_result_of_a_call_that_nobody_made_is_refused() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    made = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "3"}
+    assert parsed(messages=[*HELLO, made, result])
+    assert refused(messages=[*HELLO, result]).param == "messages[1].tool_call_id"
+    assert refused(messages=[result, made]).param == "messages[0].tool_call_id"
+    other = {**result, "tool_call_id": "c2"}
+    assert refused(messages=[*HELLO, made, result, other]).param == "messages[3].tool_call_id"

@@ -184,3 +184,18 @@ def test_markup_that_no_parser_can_take_comes_back_as_text(tiny: Path) -> None:
     tokenizer = Tokenizer(wrapped)
     text = f"{tokenizer.tool_start}[f(x={'-' * 7000}1)]{tokenizer.tool_end}"
     assert say(tokenizer, text, tools=(TOOL,)).text == text
+
+
+def test_an_answer_ends_after_as_many_tool_calls_as_were_asked_for(endless_tokenizer: Tokenizer) -> None:
+    reply = say(endless_tokenizer, f"ok {CALL}{CALL} and more", tools=(TOOL,), tool_calls_max=1)
+    assert reply.calls == [ToolCall("a", 0, "look", '{"at": "Zoë"}')]
+    assert reply.text == "ok "
+    assert reply.last.reason == "tool_calls"
+
+
+@pytest.mark.parametrize("prompt", [{"prompt": "x"}, {"prompt_tokens": (5,)}])
+def test_what_follows_a_prompt_that_is_no_conversation_is_told_as_it_is(
+    endless_tokenizer: Tokenizer, prompt: dict[str, Any]
+) -> None:
+    reply = say(endless_tokenizer, f"<think>hm</think>{CALL}", messages=(), **prompt)
+    assert (reply.text, reply.reasoning, reply.calls) == (f"<think>hm</think>{CALL}", "", [])

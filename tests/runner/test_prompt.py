@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.runner.adapter import Tokenizer
-from reconciler.runner.prompt import Unanswerable, check_length, read_prompt
-from reconciler.wire.generation import Generate
+from reconciler.runner.prompt import check_length, read_prompt
+from reconciler.runner.unanswerable import Unanswerable
+from reconciler.wire.generation import Bias, Generate, Sampling
 
 from .ranks import question
 
@@ -42,3 +45,38 @@ def test_an_answer_that_is_complete_already_has_its_last_events(endless_tokenize
     prompt = read_prompt(question("a", "", tokens_max=3, resume=resume), endless_tokenizer, 304, CONTEXT)
     (finished,) = prompt.last
     assert (finished.reason, finished.completion_tokens) == ("length", 3)  # type: ignore[union-attr]
+
+
+def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokenizer) -> None:
+    asked = question("a", "", messages=(), prompt_tokens=(5, 6), echo=True)
+    prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    assert (prompt.tokens, prompt.text) == ((5, 6), endless_tokenizer.text([5, 6]))
+    asked = question("a", "", messages=(), prompt="so", echo=True)
+    prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    assert (list(prompt.tokens), prompt.text) == (endless_tokenizer.plain("so"), "so")
+    assert read_prompt(question("a", "hi"), endless_tokenizer, 304, CONTEXT).text == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "parameter"),
+    [
+        ({"prompt": ""}, "invalid_request", "prompt"),
+        ({"prompt": "long " * 20}, "context_length_exceeded", "prompt"),
+        ({"prompt": "\ud800"}, "invalid_request", "prompt"),
+        ({"prompt_tokens": ()}, "invalid_request", "prompt"),
+        ({"prompt_tokens": (304,)}, "invalid_request", "prompt"),
+        ({"prompt_tokens": (-1,)}, "invalid_request", "prompt"),
+        ({"prompt_tokens": (5,) * CONTEXT}, "context_length_exceeded", "prompt"),
+        ({"sampling": Sampling(biases=(Bias(304, 1.0),))}, "invalid_request", "logit_bias"),
+        ({"sampling": Sampling(biases=(Bias(-1, 1.0),))}, "invalid_request", "logit_bias"),
+        ({"sampling": Sampling(biases=(Bias(1, float("nan")),))}, "invalid_request", "logit_bias"),
+    ],
+)
+def test_what_cannot_be_answered_is_told_by_the_name_of_its_parameter(
+    endless_tokenizer: Tokenizer, fields: dict[str, Any], code: str, parameter: str
+) -> None:
+    asked = question("a", "hi", **fields)
+    with pytest.raises(Unanswerable) as caught:
+        read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    failed = caught.value.failed("a")
+    assert (failed.code, failed.parameter) == (code, parameter)

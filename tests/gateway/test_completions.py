@@ -1,0 +1,202 @@
+"""Legacy completions, and several answers to one request, asked by OpenAI's own SDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import orjson
+import pytest
+from yarl import URL
+
+from reconciler.gateway.faults import Fault
+from reconciler.gateway.openai_completions import CompletionRequest, parse_completion
+
+from .conftest import HELLO, Cluster, Start
+from .rank_double import PROMPT, Turn, story, told
+
+
+def parsed(**fields: Any) -> CompletionRequest:
+    return parse_completion(orjson.dumps({"model": "llama", "prompt": "Once", **fields}), 42)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "texts", "tokens"),
+    [
+        ("Once", ["Once"], [None]),
+        (["a", "b"], ["a", "b"], [None, None]),
+        ([5, 6], [None], [(5, 6)]),
+        ([[5, 6], [7]], [None, None], [(5, 6), (7,)]),
+        (["a", [7]], ["a", None], [None, (7,)]),
+    ],
+)
+def test_a_prompt_is_text_or_tokens_one_or_many(prompt: Any, texts: list[Any], tokens: list[Any]) -> None:
+    choices = parsed(prompt=prompt).choices
+    assert [choice.prompt for choice in choices] == texts
+    assert [choice.prompt_tokens for choice in choices] == tokens
+
+
+def test_the_answer_has_sixteen_tokens_where_the_client_does_not_say() -> None:
+    assert parsed().choices[0].tokens_max == 16
+    assert parsed(max_tokens=None).choices[0].tokens_max == 16
+    assert parsed(max_tokens=3).choices[0].tokens_max == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("prompt", None),
+        ("prompt", ""),
+        ("prompt", []),
+        ("prompt", [""]),
+        ("prompt", ["a", ""]),
+        ("prompt", [[]]),
+        ("prompt", [[5], []]),
+        ("prompt", [5, "a"]),
+        ("prompt", [True]),
+        ("prompt", [1.5]),
+        ("prompt", [-1]),
+        ("prompt", [2**31]),
+        ("prompt", 5),
+        ("prompt", {"text": "a"}),
+        ("prompt", ["a"] * 65),
+        ("suffix", "the end"),
+        ("suffix", 3),
+        ("logprobs", 0),
+        ("logprobs", 6),
+        ("logprobs", True),
+        ("best_of", 2),
+        ("n", 9),
+        ("echo", "yes"),
+        ("max_tokens", 0),
+        ("max_tokens", "many"),
+        ("stop", [5]),
+        ("frequency_penalty", 1),
+        ("logit_bias", {"x": 1}),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(Fault) as caught:
+        parsed(**{field: value})
+    assert (caught.value.status, caught.value.param) == (400, field)
+
+
+def test_null_is_the_same_as_absent() -> None:
+    optional = "stream echo suffix logprobs best_of n max_tokens stop seed logit_bias stream_options user"
+    assert parsed(**dict.fromkeys(optional.split())) == parsed()
+
+
+async def test_a_completion_is_the_text_alone(start: Start) -> None:
+    cluster = await start(story(3))
+    reply = await cluster.client.completions.create(model="llama", prompt="Once")
+    assert reply.object == "text_completion"
+    assert reply.id.startswith("cmpl-")
+    (choice,) = reply.choices
+    assert (choice.text, choice.finish_reason, choice.index) == (told(3), "stop", 0)
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (len(PROMPT), 3)
+
+
+async def test_choices_come_prompt_by_prompt_and_each_prompt_counts_once(start: Start) -> None:
+    async def name(turn: Turn) -> None:
+        turn.accept()
+        turn.say(f"{turn.generate.prompt}{turn.generate.sampling.seed}", 1)
+        turn.finish()
+
+    cluster = await start(name)
+    reply = await cluster.client.completions.create(model="llama", prompt=["a", "b"], n=2, seed=7)
+    assert [(choice.index, choice.text) for choice in reply.choices] == [
+        (0, "a7"),
+        (1, "a8"),
+        (2, "b7"),
+        (3, "b8"),
+    ]
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (2 * len(PROMPT), 4)
+
+
+async def test_a_streamed_completion_ends_once_after_its_last_choice(start: Start) -> None:
+    cluster = await start(story(4))
+    texts, reasons, usages = {0: "", 1: ""}, [], []
+    stream = await cluster.client.completions.create(
+        model="llama", prompt=["a", "b"], stream=True, stream_options={"include_usage": True}
+    )
+    async for chunk in stream:
+        assert chunk.object == "text_completion"
+        usages += [chunk.usage] if chunk.usage else []
+        for choice in chunk.choices:
+            texts[choice.index] += choice.text
+            reasons += [choice.finish_reason] if choice.finish_reason else []
+    assert texts == {0: told(4), 1: told(4)}
+    assert reasons == ["stop", "stop"]
+    assert [usage.completion_tokens for usage in usages] == [8]
+
+
+async def _lines(cluster: Cluster, path: str, **fields: Any) -> list[str]:
+    body = {"model": "llama", "stream": True, **fields}
+    async with cluster.http.post(cluster.url(path), data=orjson.dumps(body)) as answer:
+        assert answer.status == 200, await answer.text()
+        return [line for line in (await answer.read()).decode().split("\n") if line]
+
+
+async def test_several_answers_of_a_chat_are_told_apart_by_their_index(start: Start) -> None:
+    cluster = await start(story(3), story(3))
+    reply = await cluster.client.chat.completions.create(model="llama", messages=HELLO, n=3)
+    assert [(choice.index, choice.message.content) for choice in reply.choices] == [
+        (index, told(3)) for index in range(3)
+    ]
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (len(PROMPT), 9)
+    lines = await _lines(cluster, "/v1/chat/completions", messages=HELLO, n=3)
+    assert lines.count("data: [DONE]") == 1
+    assert lines[-1] == "data: [DONE]"
+    choices = [orjson.loads(line[6:])["choices"][0] for line in lines[:-1]]
+    for index in range(3):
+        own = [choice for choice in choices if choice["index"] == index]
+        assert own[0]["delta"] == {"role": "assistant", "content": ""}
+        assert own[-1]["finish_reason"] == "stop"
+        assert "".join(choice["delta"].get("content", "") for choice in own) == told(3)
+
+
+async def test_one_answer_that_cannot_be_given_ends_the_others(start: Start) -> None:
+    async def some(turn: Turn) -> None:
+        if turn.generate.prompt == "bad":
+            turn.fail("invalid_request", "no", "prompt")
+            return
+        turn.accept()
+        await turn.hang()
+
+    cluster = await start(some)
+    with pytest.raises(openai.BadRequestError) as caught:
+        await cluster.client.completions.create(model="llama", prompt=["good", "bad"])
+    assert caught.value.param == "prompt"
+    (good,) = [asked.request for asked in cluster.ranks[0].asked if asked.prompt == "good"]
+    await cluster.ranks[0].until(lambda rank: good in rank.cancelled)
+
+
+async def test_several_answers_survive_the_loss_of_a_group(start: Start) -> None:
+    async def dies_once(turn: Turn) -> None:
+        fresh = len(cluster.ranks[0].asked) <= 3
+        await story(6, die_after=2 if fresh else None)(turn)
+
+    cluster = await start(dies_once)
+    reply = await cluster.client.chat.completions.create(model="llama", messages=HELLO, n=3)
+    assert [choice.message.content for choice in reply.choices] == [told(6)] * 3
+
+
+async def test_one_model_is_found_by_its_name_with_slashes_encoded_or_not(start: Start) -> None:
+    cluster = await start(story(1))
+    cluster.route(cluster.ranks[0], model="mlx-community/Llama-3.3")
+    for path in ("mlx-community/Llama-3.3", "mlx-community%2FLlama-3.3", "gpt-4o?x=1"):
+        async with cluster.http.get(_exactly(cluster, f"/v1/models/{path}")) as answer:
+            assert answer.status == 200
+            assert (await answer.json())["object"] == "model"
+    model = await cluster.client.models.retrieve("mlx-community/Llama-3.3")
+    assert (model.id, model.owned_by) == ("mlx-community/Llama-3.3", "reconciler")
+    with pytest.raises(openai.NotFoundError) as caught:
+        await cluster.client.models.retrieve("nope/%zz\u00e9")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+
+
+def _exactly(cluster: Cluster, path: str) -> Any:
+    return URL(cluster.url(path), encoded=True)
