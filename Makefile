@@ -15,7 +15,7 @@ RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
 
-.PHONY: help quickstart test check schemas tiny clean
+.PHONY: help quickstart test check bench schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
+
+bench: $(VENV)/dev ## how fast it is, beside a peer: 8 minutes; ONLY=decode for one, QUICK=1 to try
+	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds
 	$(BIN)/python -m reconciler.source.write_schemas schemas

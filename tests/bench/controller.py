@@ -1,0 +1,155 @@
+"""The controller's loop as ``bootstrap`` builds it, over nodes whose agents are doubles at the edge.
+
+Run as a program with a number of objects and of passes, it prints how long each pass took, as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+from reconciler.controller import Parts
+from reconciler.controller.intent import Intent
+from reconciler.controller.publish import Publisher
+from reconciler.controller.reconcile import reconcile
+from reconciler.execution import Executor, Tools
+from reconciler.inventory import Collector
+from reconciler.planning.group import fingerprint
+from reconciler.planning.placement import rank_bytes
+from reconciler.source.documents import load
+from reconciler.source.sources import DirectorySource
+from reconciler.state import Contact, GatewayObservation, GroupRecord, NodeName, NodeObservation, Outcome
+from reconciler.store import Store
+from reconciler.transport.link import AgentLink
+from reconciler.wire.launch import Phase
+from reconciler.wire.node import NodeReport, RankReport
+from tests.gateway.rank_double import eventually
+from tests.worlds import World
+
+from .documents import manifests
+from .processes import resident_bytes
+
+
+def served(text: str) -> World:
+    """A cluster in which all that these manifests want runs: every deployment on two nodes, a replica each."""
+    world = World([document.manifest for document in load({"cluster.yaml": text.encode()})])
+    desired = world.desired()
+    names = sorted(desired.nodes)
+    world.agents = set(names)
+    for number, (name, deployment) in enumerate(sorted(desired.deployments.items())):
+        members = tuple(sorted(names[(number + turn) % len(names)] for turn in range(2)))
+        model = desired.models[deployment.spec.model]
+        weights = world._node(members[0]).model(model.spec.source.path)
+        assert weights is not None
+        record = GroupRecord(
+            replica=world.replica(name),
+            epoch=1,
+            members=members,
+            port=world.next_port,
+            secret="s",
+            fingerprint=fingerprint(deployment, model),
+            created_at=world.now,
+            rank_bytes=rank_bytes(deployment, weights, 2),
+            proven_at=world.now,
+        )
+        world.next_port += 3
+        world.groups[record.replica] = record
+        for rank_id, member in zip(record.rank_ids, members, strict=True):
+            report = RankReport(
+                id=rank_id, group=record.fingerprint, socket=f"/run/{rank_id}.sock", pid=100, shim_pid=99,
+                phase=Phase.READY, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
+                started_at=world.now,
+            )  # fmt: skip
+            world.ranks[rank_id] = (member, report)
+    return world
+
+
+class AgentDouble:
+    """A connection to an agent that always reports the same and never has news."""
+
+    def __init__(self, report: NodeReport) -> None:
+        self._report = report
+
+    async def request(self, message: Any, timeout: float) -> NodeReport:  # noqa: ASYNC109 - as a link has it
+        return self._report
+
+    async def changes(self) -> AsyncIterator[int]:
+        await asyncio.Event().wait()
+        yield 0
+
+    async def close(self) -> None:
+        return
+
+
+def parts_of(world: World, folder: Path, text: str) -> Parts:
+    """What the loop is made of, with everything real but the agents."""
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "cluster.yaml").write_text(text)
+    nodes: dict[NodeName, NodeObservation] = dict(world.observed().nodes)
+    store = Store(folder / "store.db")
+    for record in world.groups.values():
+        store.allocate(record)
+        store.prove(record.replica, record.epoch, world.now)
+    for name in nodes:
+        store.keep_agent(name)
+
+    async def dial(name: NodeName) -> AgentLink:
+        report = nodes[name].report
+        assert report is not None
+        return cast(AgentLink, AgentDouble(report))
+
+    async def start_agent(name: NodeName) -> None:
+        raise AssertionError(f"the agent of {name} runs already")
+
+    def finished(outcome: Outcome) -> None:
+        raise AssertionError(f"there is nothing to do, and {outcome} was done")
+
+    collector = Collector(dial, time.time, lambda: None)
+    tools = Tools(store, collector, start_agent, time.time, store.next_token())
+    return Parts(
+        intent=Intent(DirectorySource(folder / "manifests"), store, time.time),
+        collector=collector,
+        executor=Executor(tools, finished),
+        tools=tools,
+        store=store,
+        publisher=Publisher(store, folder / "routes.json"),
+        gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
+        clock=time.time,
+        entropy=lambda: "entropy",
+    )
+
+
+async def passes(objects: int, times: int, folder: Path) -> dict[str, list[float]]:
+    """Seconds, seconds of processor time, and MiB of memory after each pass that found nothing to do."""
+    text = manifests(objects)
+    parts = parts_of(served(text), folder, text)
+    await parts.intent.refresh(None)
+    reconcile(parts)
+    await eventually(lambda: all(n.contact is Contact.REACHED for n in parts.collector.nodes().values()))
+    reconcile(parts)
+    found: dict[str, list[float]] = {"seconds": [], "cpu": [], "mib": []}
+    for _ in range(times):
+        started, used = time.perf_counter(), time.process_time()
+        plan = reconcile(parts)
+        found["seconds"].append(time.perf_counter() - started)
+        found["cpu"].append(time.process_time() - used)
+        found["mib"].append(resident_bytes(os.getpid()) / 2**20)
+        if not plan.settled:
+            raise RuntimeError(f"a pass over what is served already decided {plan}")
+        await asyncio.sleep(0)
+    await parts.collector.close()
+    await parts.executor.close()
+    parts.store.close()
+    return found
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        print(json.dumps(asyncio.run(passes(int(sys.argv[1]), int(sys.argv[2]), Path(name)))))

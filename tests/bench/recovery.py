@@ -1,0 +1,71 @@
+"""From the end of a rank to the next token: by our loop, and by a script that does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.runner.ranks import connected, running
+
+from .figures import Figure, paired
+from .sides import WEIGHTS, Ours, ours
+from .streams import COUNT, stream
+
+RANKS = 2
+TOKENS = 380
+KILLED_AFTER_SECONDS = 0.3
+
+
+def measure(quick: bool) -> Iterator[Figure]:
+    """A rank is killed under an open stream; beside it, the same processes are restarted by hand."""
+    mine, by_hand = [], []
+    with ours(RANKS) as side:
+        for number in range(1 if quick else 4):
+            _outlive_back_off(side, number)
+            mine.append(asyncio.run(_killed(side, number % RANKS)))
+            by_hand.append(_restarted())
+    yield paired("rank killed -> next token", "s", mine, by_hand, "<= 1.2")
+
+
+def _outlive_back_off(side: Ours, failures: int) -> None:
+    """Groups that die again and again are started after longer and longer waits; this is not about them."""
+    side.made.wait_settled()
+    time.sleep(0 if failures < 2 else 2 ** (failures - 1))
+
+
+async def _killed(side: Ours, rank: int) -> float:
+    """Seconds from the signal to the first token after it, in the same stream."""
+    pid = next(row["pid"] for row in side.made.ranks() if row["rank"] == rank)
+    begun = asyncio.Event()
+    asked = asyncio.create_task(stream(side.url, side.model, COUNT, TOKENS, begun))
+    await begun.wait()
+    await asyncio.sleep(KILLED_AFTER_SECONDS)
+    os.kill(pid, signal.SIGKILL)
+    killed = time.monotonic()
+    answer = await asked
+    if answer.tokens != TOKENS:
+        raise RuntimeError(f"{answer.tokens} tokens came, {TOKENS} were asked for")
+    _, resumed = max(pairwise(answer.events), key=lambda pair: pair[1] - pair[0])
+    return resumed - killed
+
+
+def _restarted() -> float:
+    """Seconds from the end of all ranks to an answer of the next ones."""
+    with running(WEIGHTS, RANKS) as group:
+        group.ready()
+        asyncio.run(_answer(group.socket))
+        started = time.monotonic()
+        for rank in group.ranks:
+            rank.end()
+        with running(WEIGHTS, RANKS) as again:
+            asyncio.run(_answer(again.ready().socket))
+            return time.monotonic() - started
+
+
+async def _answer(socket: str) -> None:
+    async with connected(socket) as client:
+        await client.ask("one", COUNT, tokens_max=1)
