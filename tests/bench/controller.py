@@ -113,13 +113,15 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
 
     collector = Collector(dial, time.time, lambda: None)
     tools = Tools(store, collector, start_agent, time.time, store.next_token())
+    source = DirectorySource(folder / "manifests")
+    publisher = Publisher(store, folder / "routes.json")
     return Parts(
-        intent=Intent(DirectorySource(folder / "manifests"), store, time.time),
+        intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
         collector=collector,
         executor=Executor(tools, finished),
         tools=tools,
         store=store,
-        publisher=Publisher(store, folder / "routes.json"),
+        publisher=publisher,
         gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
         clock=time.time,
         entropy=lambda: "entropy",
