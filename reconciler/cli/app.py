@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,7 +25,7 @@ COMMANDS = {
     "diff": "write",
     "approve": "approve",
     "plan": "read",
-    "get": "read",
+    "get": "get",
     "describe": "describe",
     "events": "events",
     "logs": "logs",
@@ -73,10 +74,19 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
-            return super().resolve_command(ctx, args)
+            return super().resolve_command(ctx, _without_equals(args))
         except click.UsageError as error:
             known = [name for name in COMMANDS if name not in ("controller", "gateway")]
             raise click.UsageError(f'unknown command "{args[0]}"{nearest(args[0], known)}') from error
+
+
+def _without_equals(arguments: list[str]) -> list[str]:
+    """`-o=json` as `-ojson`, for kubectl takes both."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [
+        f"{word[:2]}{word[3:]}" if re.match(r"-[A-Za-z]=.", word) and at < end else word
+        for at, word in enumerate(arguments)
+    ]
 
 
 class Failed(click.ClickException):

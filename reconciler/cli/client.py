@@ -42,6 +42,10 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
         self._socket.close()
 
     def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .tables import age, size
+from reconciler.resources import KINDS
+
+from .tables import age, size, table
 
 Item = dict[str, Any]
 
@@ -82,12 +84,9 @@ def _gateway(item: Item, wide: bool) -> list[str]:
 
 
 def _rank(item: Item, wide: bool) -> list[str]:
-    row = [str(item[name]) for name in ("deployment", "replica", "rank", "node", "pid", "epoch", "phase")]
-    return [
-        *row,
-        age(item["startedAt"]),
-        *([str(item.get("demand", 0)), item["detail"] or "-"] if wide else []),
-    ]
+    name = str(item["metadata"]["name"])
+    row = [name, *(str(item[field]) for field in ("phase", "node", "pid", "epoch")), age(item["startedAt"])]
+    return [*row, str(item.get("demand", 0)), item["detail"] or "-"] if wide else row
 
 
 HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
@@ -108,9 +107,39 @@ HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ("NAME", "READY", "ENDPOINT", "AUTH", "PID", "STATUS"),
     ),
     "Rank": (
-        ("DEPLOYMENT", "REPLICA", "RANK", "NODE", "PID", "EPOCH", "PHASE", "AGE"),
-        ("DEPLOYMENT", "REPLICA", "RANK", "NODE", "PID", "EPOCH", "PHASE", "AGE", "DEMAND", "DETAIL"),
+        ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE"),
+        ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE", "DEMAND", "DETAIL"),
     ),
 }
 
 ROWS = {"Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway, "Rank": _rank}
+
+
+NONE = "<none>"
+
+
+def headers(kind: str, wide: bool = False, with_labels: bool = False) -> list[str]:
+    """What stands above the rows of a kind."""
+    found = list(HEADERS[kind][wide])
+    return [*found, "LABELS"] if with_labels else found
+
+
+def row(item: Item, wide: bool = False, with_labels: bool = False) -> list[str]:
+    """The cells of an object."""
+    found = ROWS[item["kind"]](item, wide)
+    return [*found, labels(item)] if with_labels else found
+
+
+def labels(item: Item) -> str:
+    """As kubectl shows them: `pool=studios,tier=test`."""
+    return ",".join(f"{key}={value}" for key, value in item["metadata"]["labels"].items()) or NONE
+
+
+def tables(items: list[Item]) -> str:
+    """A table for each kind there is, in the order of kinds."""
+    parts = []
+    for kind in (*KINDS, "Rank"):
+        rows = [row(item) for item in items if item["kind"] == kind]
+        if rows:
+            parts.append(table(headers(kind), rows))
+    return "\n\n".join(parts)

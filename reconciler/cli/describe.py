@@ -13,7 +13,7 @@ from .approve import note_kept_out
 from .client import Client
 from .events import event_table
 from .kinds import not_found, object_named
-from .output import output_option, print_json
+from .output import output_option, print_body
 from .tables import table
 
 EVENTS_SHOWN = 20
@@ -21,7 +21,7 @@ EVENTS_SHOWN = 20
 
 @click.command()
 @click.argument("what", nargs=-1, required=True)
-@output_option()
+@output_option("yaml")
 @click.pass_obj
 def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
     """Show an object with its conditions, its part of the plan, and its latest events.
@@ -43,8 +43,8 @@ def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> N
         plan = client.ask(ShowPlan())
         concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
         events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
-    if output == "json":
-        print_json({**items[0], "plan": concerned, "events": events})
+    if output:
+        print_body({**items[0], "plan": concerned, "events": events}, output)
     else:
         click.echo(_page(items[0], concerned, events))
     note_kept_out(found)

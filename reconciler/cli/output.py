@@ -3,21 +3,111 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+
+from .jsonpath import BadTemplate, Path, Template
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_option(*formats: str) -> Callable[[F], F]:
-    """`-o json` on everything that reads, beside what else a command can."""
+    """`-o json` on everything, beside what else a command can."""
     return click.option(
-        "-o", "--output", type=click.Choice(("json", *formats)), help="Print in this form instead of a table."
+        "-o",
+        "--output",
+        type=click.Choice(("json", *formats)),
+        help="Print in this form instead of as text.",
     )
+
+
+def print_body(body: Any, output: str) -> None:
+    """What was read, as JSON or YAML."""
+    click.echo(_yaml(body) if output == "yaml" else _json(body), nl=False)
 
 
 def print_json(body: Any) -> None:
     """Indented JSON."""
-    click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+    print_body(body, "json")
+
+
+def print_line(body: Any, output: str) -> None:
+    """One of many, as they come: a line of JSON, or a YAML document."""
+    text = json.dumps(body, ensure_ascii=False) + "\n" if output == "json" else f"---\n{_yaml(body)}"
+    click.echo(text, nl=False)
+
+
+def _json(body: Any) -> str:
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml(body: Any) -> str:
+    from reconciler.source.editing import as_yaml
+
+    return as_yaml(body)
+
+
+# --- the forms of `get` ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What `get -o` asked for. ``name`` is one of `FORMS`."""
+
+    name: str
+    template: Template = ()
+    columns: tuple[tuple[str, Path], ...] = ()
+
+
+FORMS = ("json", "yaml", "name", "wide", "jsonpath", "custom-columns")
+_COMMA = re.compile(r",(?![^\[]*\])")
+
+
+class FormType(click.ParamType[Form]):
+    """`json`, `yaml`, `name`, `wide`, `jsonpath=TEMPLATE` or `custom-columns=HEADER:PATH,...`."""
+
+    name = "form"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Form:
+        if isinstance(value, Form):
+            return value
+        name, equals, rest = str(value).partition("=")
+        if name not in FORMS:
+            self.fail(f"{name!r} is not one of {', '.join(map(repr, FORMS))}", param, ctx)
+        takes_more = name in ("jsonpath", "custom-columns")
+        if takes_more != bool(rest) or bool(equals) != bool(rest):
+            self.fail(_example(name), param, ctx)
+        try:
+            return _form(name, rest)
+        except BadTemplate as error:
+            self.fail(str(error), param, ctx)
+
+
+def _example(name: str) -> str:
+    match name:
+        case "jsonpath":
+            return "expected a template, such as: -o jsonpath='{.items[*].metadata.name}'"
+        case "custom-columns":
+            return "expected columns, such as: -o custom-columns=NAME:.metadata.name,MODEL:.spec.model"
+        case _:
+            return f"{name} takes nothing behind it"
+
+
+def _form(name: str, rest: str) -> Form:
+    from .jsonpath_parser import parse_path, parse_template
+
+    if name == "jsonpath":
+        return Form(name, parse_template(rest))
+    if name == "custom-columns":
+        columns = []
+        for column in _COMMA.split(rest):
+            header, colon, path = column.partition(":")
+            if not colon or not header:
+                raise BadTemplate(rest, rest.find(column), "expected HEADER:PATH")
+            columns.append((header, parse_path(path)))
+        return Form(name, columns=tuple(columns))
+    return Form(name)

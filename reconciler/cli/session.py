@@ -16,10 +16,9 @@ from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 
 from .app import INTERRUPTED_STATUS, Settings
 from .client import Client
-from .columns import state
+from .columns import state, tables
 from .events import event_line
 from .question import QUESTION, ask_endpoint, request_body
-from .read import tables
 from .screen import Screen
 from .supervise import Child, Supervisor
 
@@ -193,7 +192,7 @@ class Session:
 
     def _welcome(self, client: Client, status: dict[str, Any], items: list[dict[str, Any]]) -> None:
         ranks = client.ask(Get("Rank"))["items"]
-        parts = [tables(items, None), tables(ranks, "Rank")]
+        parts = [tables(items), tables(ranks)]
         self._say("\n" + "\n\n".join(part for part in parts if part))
         for refused in client.ask(ShowPlan())["refused"]:
             self._say(f"\nnot done: {refused['object']}: {refused['text']}")

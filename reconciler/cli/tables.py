@@ -4,26 +4,67 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 WIDTH = 100
 GAP = "   "
+CELL_WIDTH_MIN = 8
+"""No column is cut shorter; one that does not fit even so is left out."""
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Left-aligned columns; the last one is cut where a line would be longer than ``width``."""
+    """Left-aligned columns, cut with an ellipsis where a line would be longer than ``width``."""
+    shown = [headers, *rows]
+    return "\n".join(lines(shown, fitting(shown, width)))
+
+
+def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int]:
+    """The widths of columns that fit into ``width`` together; 0 for one that is left out.
+
+    The first column holds names: it is never cut. The last one, a sentence for people, is cut first, then
+    the widest; what does not fit even so is left out, from the right, the last column last.
+    """
     width = width or terminal_width()
-    columns = list(zip(headers, *rows, strict=True)) if rows else [(header,) for header in headers]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    lines = [
-        GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)) for row in (headers, *rows)
-    ]
-    return "\n".join(clip(line.rstrip(), width) for line in lines)
+    natural = [max(len(plain(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    widths, last = list(natural), len(natural) - 1
+    for column in sorted(range(1, last + 1), key=lambda column: (column != last, -natural[column])):
+        room = max(0, widths[column] - CELL_WIDTH_MIN)
+        widths[column] -= min(room, max(0, _excess(widths, width)))
+    for column in sorted(range(1, last + 1), key=lambda column: (column == last, -column)):
+        if _excess(widths, width) > 0:
+            widths[column] = 0
+    if last and widths[last]:  # it may have what those have left that were left out
+        widths[last] = min(natural[last], widths[last] - _excess(widths, width))
+    return widths
+
+
+def _excess(widths: Sequence[int], width: int) -> int:
+    shown = [size for size in widths if size]
+    return sum(shown) + len(GAP) * (len(shown) - 1) - width
+
+
+def lines(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Rows as lines, in columns of these widths; the first column is longer where its cell is."""
+    return [GAP.join(_cells(row, widths)).rstrip() for row in rows]
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    yield plain(row[0]).ljust(widths[0])
+    for cell, size in zip(row[1:], widths[1:], strict=True):
+        if size:
+            yield clip(plain(cell), size).ljust(size)
+
+
+def plain(text: str) -> str:
+    """One line without anything that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else " " for character in text).strip()
 
 
 def clip(text: str, width: int) -> str:
-    """A line no longer than ``width``; what is missing shows as an ellipsis."""
+    """A text no longer than ``width``; what is missing shows as an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

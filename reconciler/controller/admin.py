@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,12 @@ from reconciler.wire.admin import (
 from . import answers
 from .loop import Loop
 from .reconcile import Parts
+from .versions import Versions
 
 LOG_SECONDS_MAX = 15.0
 WAIT_SECONDS_MAX = 60.0
+READ_SECONDS = 10.0
+"""How long a controller that has just started lets questions about objects wait for the manifests."""
 
 
 @dataclass(slots=True)
@@ -43,6 +47,10 @@ class Admin:
     loop: Loop
     source: str
     """What the manifests are read from, for people."""
+    versions: Versions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.versions = Versions(self.parts.entropy()[:12])
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600; one that a dead controller left behind is replaced."""
@@ -56,13 +64,9 @@ class Admin:
         return server
 
     async def _answer(self, message: Any) -> Answer:
-        snapshots = self.parts.last
         match message:
-            case Get(kind="Rank"):
-                return Answer(answers.ranks(snapshots, message.name))
             case Get():
-                statuses = self.parts.publisher.statuses
-                return Answer(answers.objects(snapshots, statuses, message.kind, message.name))
+                return Answer(await self._get(message))
             case ShowPlan():
                 return Answer(answers.plan_body(self.loop.foresee()))
             case ListEvents():
@@ -84,19 +88,52 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not know that request")
 
+    async def _get(self, message: Get) -> dict[str, Any]:
+        """Not before the manifests were read: what one has not looked for yet is not to be told as absent."""
+        seconds = message.wait_seconds if message.seen else 0.0
+        async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
+            body = self._ranks(message) if message.kind == "Rank" else self._objects(message)
+            if last or (self._knows() and body["version"] != message.seen):
+                break
+        return body
+
+    def _knows(self) -> bool:
+        desired = self.parts.last.desired
+        return bool(desired.revision or desired.rejection or desired.hold)
+
+    def _objects(self, message: Get) -> dict[str, Any]:
+        snapshots, statuses = self.parts.last, self.parts.publisher.statuses
+        version = self.versions.of_objects(snapshots, statuses)
+        if version == message.seen:
+            unchanged = answers.kept_out(snapshots.desired)
+            return {"version": version, "revision": snapshots.desired.revision, **unchanged, "items": []}
+        return {"version": version, **answers.objects(snapshots, statuses, message.kind, message.name)}
+
+    def _ranks(self, message: Get) -> dict[str, Any]:
+        every = answers.ranks(self.parts.last, None, ended=True)
+        version = self.versions.of_ranks(every["items"])
+        return {"version": version, **answers.ranks(self.parts.last, message.name, message.ended)}
+
     async def _events(self, message: ListEvents) -> dict[str, Any]:
         wanted = EventFilter(message.after, message.limit, message.kind, message.name)
-        deadline = asyncio.get_running_loop().time() + min(message.wait_seconds, WAIT_SECONDS_MAX)
-        while True:
+        async for last in self._looks(message.wait_seconds):
             found = self.parts.store.events(wanted)
-            left = deadline - asyncio.get_running_loop().time()
-            if found or left <= 0:
-                return answers.events(found, message.after)
+            if last or found:
+                break
+        return answers.events(found, message.after)
+
+    async def _looks(self, seconds: float) -> AsyncIterator[bool]:
+        """Whenever there may be something new, until the time is over: then once more, as the last one."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + min(seconds, WAIT_SECONDS_MAX)
+        while (left := deadline - clock()) > 0:
+            yield False
             try:
                 async with asyncio.timeout(left), self.parts.publisher.news:
                     await self.parts.publisher.news.wait()
             except TimeoutError:
-                continue
+                break
+        yield True
 
     async def _log(self, message: ReadRankLog) -> dict[str, Any]:
         for rank in self.parts.last.observed.ranks():

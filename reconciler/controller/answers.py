@@ -86,10 +86,20 @@ def _condition(condition: Condition) -> dict[str, Any]:
     }
 
 
-def ranks(snapshots: Snapshots, name: str | None) -> dict[str, Any]:
-    """Every rank that has not ended, of one deployment or of all."""
+def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[str, Any]:
+    """Every rank that has not ended (or every rank), of one deployment or of all."""
     items = [
         {
+            "kind": "Rank",
+            "metadata": {
+                "name": str(rank.report.id),
+                "labels": {
+                    "deployment": rank.report.id.deployment,
+                    "replica": str(rank.report.id.replica),
+                    "epoch": str(rank.report.id.epoch),
+                    "node": rank.node,
+                },
+            },
             "deployment": rank.report.id.deployment,
             "replica": rank.report.id.replica,
             "rank": rank.report.id.rank,
@@ -103,7 +113,7 @@ def ranks(snapshots: Snapshots, name: str | None) -> dict[str, Any]:
             "startedAt": iso(rank.report.started_at),
         }
         for rank in snapshots.observed.ranks()
-        if rank.alive and name in (None, rank.report.id.deployment)
+        if (rank.alive or ended) and name in (None, rank.report.id.deployment)
     ]
     items.sort(key=lambda row: (row["deployment"], row["replica"], row["epoch"], row["rank"]))
     return {"revision": snapshots.desired.revision, "items": items}

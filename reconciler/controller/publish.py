@@ -31,7 +31,7 @@ class Publisher:
         self._told = store.told()
         self.statuses = store.statuses()
         self.news = asyncio.Condition()
-        """Notified when there are new events."""
+        """Notified after every pass, and when there are new events."""
 
     def publish(self, snapshots: Snapshots) -> None:
         """Derive and write everything that follows from these snapshots."""
@@ -55,7 +55,11 @@ class Publisher:
     def tell(self, events: Iterable[Event]) -> None:
         """Add events and wake whoever waits for them."""
         if self._store.add_events(events):
-            self._waking = asyncio.get_running_loop().create_task(self._wake(), name="wake readers")
+            self.wake()
+
+    def wake(self) -> None:
+        """Have everybody look who waits for something new."""
+        self._waking = asyncio.get_running_loop().create_task(self._wake(), name="wake readers")
 
     async def _wake(self) -> None:
         async with self.news:

@@ -16,13 +16,18 @@ from .launch import RankId
 @message("get")
 @dataclasses.dataclass(frozen=True)
 class Get:
-    """Objects as ``{"revision", "items": [{apiVersion, kind, metadata, spec, status}]}``.
+    """Objects as ``{"revision", "version", "items": [{apiVersion, kind, metadata, spec, status}]}``.
 
-    ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds.
+    ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds. ``version`` is another
+    one whenever anything has changed: while it is ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     kind: Optional[str] = None
     name: Optional[str] = None
+    seen: str = ""
+    wait_seconds: float = 0.0
+    ended: bool = False
+    """Ranks that have ended as well, as long as their nodes keep them."""
 
 
 @message("plan")

@@ -85,7 +85,10 @@ def gateway() -> dict[str, Any]:
 
 
 def rank(number: int) -> dict[str, Any]:
+    labels = {"deployment": "tiny", "replica": "0", "epoch": "3", "node": f"node-{'ab'[number]}"}
     return {
+        "kind": "Rank",
+        "metadata": {"name": f"tiny.0.3.{number}", "labels": labels},
         "deployment": "tiny",
         "replica": 0,
         "rank": number,
@@ -131,7 +134,7 @@ def objects(message: Get) -> dict[str, Any]:
             for entry in found
             if message.kind in (None, entry["kind"]) and message.name in (None, entry["metadata"]["name"])
         ]
-    return {"revision": "5d0f0a9c2f", "items": chosen}
+    return {"version": "1", "revision": "5d0f0a9c2f", "items": chosen}
 
 
 def at_rest() -> dict[str, Any]:

@@ -156,7 +156,7 @@ def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
     up.start("-f", str(ROOT / "manifests" / "nodes.yaml"))
     up.wait_said("cluster.git has commits already and is what counts; to change it: reconciler ")
     up.wait_said("\nendpoint: ")
-    assert cli("get", "nodes").err == "No resources found.\n"
+    assert cli("get", "nodes").err == "No resources found\n"
     assert up.send(signal.SIGINT) == 0
 
 
