@@ -15,7 +15,7 @@ RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
 
-.PHONY: help quickstart test check bench schemas tiny clean
+.PHONY: help quickstart test check fuzz bench schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 
 bench: $(VENV)/dev ## how fast it is, beside a peer: 8 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
+
+fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for another number)
+	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway -k mutated \
+		--timeout=7200 --durations=5
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds
 	$(BIN)/python -m reconciler.source.write_schemas schemas

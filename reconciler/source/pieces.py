@@ -19,7 +19,11 @@ FILE_BYTES_MAX = 1024 * 1024
 DOCUMENTS_MAX = 4096
 
 _MARKER = re.compile(r"^---(?:(?:[ \t]+#[^\n]*|[ \t\r]*)(?:\n|\Z)|(?=[ \t]))", re.MULTILINE)
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_NOT_TEXT = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]|\r(?!\n)|[\x85\u2028\u2029]"
+)
+_LINE_BREAKS = "\r\x85\u2028\u2029"
+"""YAML ends lines with these as well: what an editor shows as line 3 would be another one in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,11 @@ def decode(file: str, content: bytes) -> str | Problem:
     text = text.removeprefix("\ufeff")
     if match := _NOT_TEXT.search(text):
         line, column = _place(text[: match.start()])
-        return Problem(
-            file, line, column, "", f"the character U+{ord(match[0]):04X}; only printable text is read"
+        breaks = match[0] in _LINE_BREAKS
+        words = (
+            " as the end of a line; end lines with LF or CRLF" if breaks else "; only printable text is read"
         )
+        return Problem(file, line, column, "", f"the character U+{ord(match[0]):04X}{words}")
     return text
 
 

@@ -81,7 +81,7 @@ def parse(file: str, text: str, line: int = 1, column: int = 1, loader: Any = LO
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         with contextlib.suppress(_GiveUp):
-            builder.report(*syntax_problem(error, text))
+            builder.report(*_within(text, *syntax_problem(error, text)))
         builder.root = None
     except _GiveUp:
         builder.root = None
@@ -89,6 +89,12 @@ def parse(file: str, text: str, line: int = 1, column: int = 1, loader: Any = LO
     if root is not None and root.value is None and not root.quoted:
         root = None
     return Tree(root, tuple(builder.problems), root.line if root else 0, builder.last_line)
+
+
+def _within(text: str, line: int, column: int, words: str) -> tuple[int, int, str]:
+    """libyaml puts the end of a text whose last line has no line break on the line after it."""
+    last = text.count("\n")
+    return (line, column, words) if line <= last else (last, len(text) - text.rfind("\n") - 1, words)
 
 
 class _GiveUp(Exception):
