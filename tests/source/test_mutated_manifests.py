@@ -95,7 +95,7 @@ def of_lines(data: st.DataObject, content: bytes) -> bytes:
             lines[one] = lines[one].replace(b"  ", b"\t")
         case "key":
             lines[one] = lines[one].replace(lines[one].split(b":")[0].strip(b" -") or b"\0", drawn_key(data))
-        case "odd":
+        case _:
             lines[one] = (
                 lines[one].split(b":")[0] + b": " + encoded(str(data.draw(st.sampled_from(ODD_SCALARS))))
             )

@@ -35,6 +35,10 @@ BROKEN: dict[str, tuple[str, str]] = {
         "kind: Node\nmetadata\nspec: {}\n",
         'f.yaml:2:1: expected "key: value"; a ":" or the space after it is missing',
     ),
+    "a bracket that is open where the text ends": (
+        "kind: Node\nmetadata: {",
+        "f.yaml:2:12: expected a value; a bracket is missing, or is one too many",
+    ),
     "a line that is indented between two levels": (
         "spec:\n    local: {}\n  memory: {}\n",
         "f.yaml:3:3: the indentation does not fit the lines above",
@@ -164,6 +168,14 @@ NOT_TEXT: dict[str, tuple[bytes, str]] = {
     "a program": (
         b"\x7fELF\x02\x01\x01\0\0\0",
         "f.yaml:1:1: the character U+007F; only printable text is read",
+    ),
+    "line ends of another age": (
+        b"kind: Node\rname: a\r",
+        "f.yaml:1:11: the character U+000D as the end of a line; end lines with LF or CRLF",
+    ),
+    "a line separator within a comment": (
+        "kind: Node # a\u2028\n".encode(),
+        "f.yaml:1:15: the character U+2028 as the end of a line; end lines with LF or CRLF",
     ),
     "more than a mebibyte": (
         b"#" * (FILE_BYTES_MAX + 1),
