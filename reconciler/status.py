@@ -13,6 +13,7 @@ from reconciler.resources import ModelDeployment
 from reconciler.state import (
     AllocateEpoch,
     Contact,
+    ContinueRank,
     DeploymentName,
     Desired,
     ForgetRank,
@@ -289,10 +290,8 @@ def _done(step: Step) -> str | None:
     match step:
         case AllocateEpoch():
             return "EpochAllocated"
-        case StartRank():
-            return "RankStarted"
-        case StopRank():
-            return "RankStopping"
+        case StartRank() | StopRank() | ContinueRank() | ForgetRank():
+            return _done_to_rank(step)
         case ProveGroup():
             return "GroupProven"
         case ReleaseReplica():
@@ -303,5 +302,15 @@ def _done(step: Step) -> str | None:
             return "AgentStopped"
         case RemoveObject():
             return "Removed"
+
+
+def _done_to_rank(step: StartRank | StopRank | ContinueRank | ForgetRank) -> str | None:
+    match step:
+        case StartRank():
+            return "RankStarted"
+        case StopRank():
+            return "RankStopping"
+        case ContinueRank():
+            return "RankContinued"
         case ForgetRank():
             return None

@@ -15,6 +15,7 @@ from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
 from reconciler.state import (
     AllocateEpoch,
     Contact,
+    ContinueRank,
     DeploymentName,
     Desired,
     ForgetRank,
@@ -100,6 +101,7 @@ class World:
     sequence: int = 1
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
+    continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
@@ -153,6 +155,7 @@ class World:
             writes=dict(self.writes),
             failures=dict(self.failures),
             stops=dict(self.stops),
+            continued=dict(self.continued),
             leaving=dict(self.leaving),
         )
 
@@ -184,12 +187,8 @@ class World:
                 self.groups[step.replica] = step.group
                 self.last_epochs[step.replica] = step.group.epoch
                 self.next_port = step.group.port + len(step.group.members) + 1
-            case StartRank():
-                self._start(step)
-            case StopRank():
-                self.end_rank(step.id, code=0)
-            case ForgetRank():
-                del self.ranks[step.id]
+            case StartRank() | StopRank() | ContinueRank() | ForgetRank():
+                self._obey_about_rank(step)
             case ProveGroup():
                 self.groups[step.replica] = replace(self.groups[step.replica], proven_at=self.now)
             case RemoveObject():
@@ -202,6 +201,18 @@ class World:
             case StopAgent():
                 self.agents.discard(step.node)
                 self.down.discard(step.node)
+
+    def _obey_about_rank(self, step: StartRank | StopRank | ContinueRank | ForgetRank) -> None:
+        match step:
+            case StartRank():
+                self._start(step)
+            case StopRank():
+                self.end_rank(step.id, code=0)
+            case ContinueRank():
+                self.continued[step.id] = (*self.continued.get(step.id, ()), self.now)
+                self.report(step.id, stopped=False, silent_seconds=0.0)
+            case ForgetRank():
+                del self.ranks[step.id]
 
     def _start(self, step: StartRank) -> None:
         rank_id = step.spec.id
@@ -216,11 +227,19 @@ class World:
         )  # fmt: skip
         self.ranks[rank_id] = (step.node, report)
 
+    def report(self, rank_id: RankId, **changes: Any) -> None:
+        """What its agent says of a rank changes."""
+        place, report = self.ranks[rank_id]
+        self.ranks[rank_id] = (place, replace(report, **changes))
+
     def end_rank(self, rank_id: RankId, code: int | None = None, signal: int | None = None) -> None:
         """A rank ends, for whatever reason."""
         place, report = self.ranks[rank_id]
         ended = Exit(code, signal, self.now)
-        self.ranks[rank_id] = (place, replace(report, phase=Phase.EXITED, exit=ended))
+        self.ranks[rank_id] = (
+            place,
+            replace(report, phase=Phase.EXITED, exit=ended, stopped=False, silent_seconds=0.0),
+        )
 
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:
         return ReplicaId(DeploymentName(name), index)

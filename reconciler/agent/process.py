@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Optional
+from typing import Dict, Iterable, Optional
+
+STOPPED = "T"
+"""State of a process that a signal has stopped; one that a debugger holds shows ``t`` on Linux."""
+_PS_SECONDS = 10
 
 
 def birth(pid: int, boot_id: str) -> Optional[str]:
@@ -37,6 +41,45 @@ def _birth_from_proc(pid: int, boot_id: str) -> Optional[str]:
     if fields[0] in (b"Z", b"X"):
         return None
     return boot_id + " " + fields[19].decode("ascii")
+
+
+def states(pids: Iterable[int]) -> Dict[int, str]:
+    """The state of each process that is there, as one letter of ``ps``; nothing when they cannot be read.
+
+    Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere
+    ``ps -o state=``, of which only the first letter is the state (ps(1) of macOS).
+    """
+    if os.uname().sysname == "Linux":
+        return _states_from_proc(pids)
+    return states_by_ps(pids)
+
+
+def _states_from_proc(pids: Iterable[int]) -> Dict[int, str]:
+    found = {}
+    for pid in pids:
+        try:
+            content = Path("/proc/{}/stat".format(pid)).read_bytes()
+        except OSError:
+            continue
+        found[pid] = content[content.rindex(b")") + 2 :][:1].decode("ascii", "replace")
+    return found
+
+
+def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
+    """``states`` where there is no ``/proc``: one ``ps`` for all processes."""
+    try:
+        shown = subprocess.run(
+            ["/bin/ps", "-o", "pid=,state=", "-p", ",".join(map(str, pids))],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={"LC_ALL": "C"},
+            timeout=_PS_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    rows = [line.split() for line in shown.stdout.decode("ascii", "replace").splitlines()]
+    return {int(row[0]): row[1][0] for row in rows if len(row) == 2 and row[0].isdigit()}
 
 
 def signal_group(pid: int, number: int) -> None:

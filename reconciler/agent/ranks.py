@@ -27,10 +27,13 @@ from . import directory, machine
 from .directory import RankDirectory
 from .files import tail
 from .peer import Peer
-from .process import birth, signal_group
+from .process import STOPPED, birth, signal_group, signal_process, states
+from .vitals import LOOK_SECONDS, Vitals
 
 GONE_CHECK_SECONDS = 0.1
 """How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
+STOPPED_SHIM_SECONDS = 2.0
+"""Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
 _NEVER_STARTED = 1
@@ -48,6 +51,12 @@ class Rank:
         self.socket = socket_path
         self.peer: Optional[Peer] = None
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
+        self.vitals = Vitals()
+
+    @property
+    def watched(self) -> bool:
+        """Whether its shim is there, and with it the pids: nobody else is given them until it has ended."""
+        return self.peer is not None and self.state.exit is None and self.state.shim_pid > 0
 
     def report(self) -> RankReport:
         """The rank as controllers are told of it."""
@@ -66,6 +75,10 @@ class Rank:
             detail=progress.detail,
             started_at=state.started_at,
             exit=state.exit,
+            stopped=self.watched and (self.vitals.stopped or self.vitals.shim_stopped),
+            silent_seconds=round(self.vitals.silent_seconds, 1) if self.watched else 0.0,
+            age_seconds=round(self.vitals.age_seconds, 1),
+            step_tokens=progress.step_tokens,
         )
 
 
@@ -156,8 +169,58 @@ class Ranks:
     def stop(self, id: RankId, grace_seconds: float) -> None:
         """Ask the shim to end its rank. A rank that is gone, or is being killed, needs nothing."""
         rank = self._ranks.get(id)
-        if rank is not None and rank.peer is not None:
-            rank.peer.send(Terminate(grace_seconds))
+        if rank is None or rank.peer is None:
+            return
+        if rank.watched:
+            signal_process(rank.state.shim_pid, signal.SIGCONT)  # stopped, it would hear nothing
+        rank.peer.send(Terminate(grace_seconds))
+        asyncio.get_event_loop().call_later(
+            max(0.0, grace_seconds) + STOPPED_SHIM_SECONDS, self._kill_stopped_shim, rank
+        )
+
+    def _kill_stopped_shim(self, rank: Rank) -> None:
+        if rank.watched and rank.vitals.shim_stopped:
+            _log.warning("%s: its shim was stopped again and again, killing it", rank.id)
+            signal_process(rank.state.shim_pid, signal.SIGKILL)
+
+    def resume(self, id: RankId) -> None:
+        """Continue a rank and its shim; whether it helped is seen at the next look."""
+        rank = self._ranks.get(id)
+        if rank is None or not rank.watched:
+            return
+        signal_process(rank.state.shim_pid, signal.SIGCONT)
+        if rank.state.pid is not None:
+            signal_group(rank.state.pid, signal.SIGCONT)
+        rank.vitals.stopped = rank.vitals.shim_stopped = False
+        self._on_change(True)
+
+    async def look(self) -> None:
+        """Look at the processes of all ranks now and then, until cancelled."""
+        loop = asyncio.get_event_loop()
+        before = loop.time()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            pids = [
+                pid
+                for rank in self._ranks.values()
+                if rank.watched
+                for pid in (rank.state.pid, rank.state.shim_pid)
+                if pid
+            ]
+            found = await loop.run_in_executor(None, states, pids) if pids else {}
+            now = loop.time()
+            self._tick(now - before, [pid for pid, state in found.items() if state == STOPPED])
+            before = now
+
+    def _tick(self, seconds: float, stopped: Sequence[int]) -> None:
+        telling = False
+        for rank in self._ranks.values():
+            state = rank.state
+            if rank.watched:
+                who = (state.pid in stopped, state.shim_pid in stopped)
+                telling = rank.vitals.tick(state, seconds, who) or telling
+        if telling:
+            self._on_change(True)
 
     def forget(self, id: RankId) -> None:
         """Remove what is left of a rank that has exited. Raises ``OSError``."""

@@ -20,6 +20,7 @@ from reconciler.wire.codec import Refused
 from reconciler.wire.node import (
     AGENT_HEARS,
     Changed,
+    ContinueRank,
     Done,
     ForgetRank,
     Log,
@@ -107,6 +108,7 @@ class Agent:
             Observe: self._observe,
             StartRank: self._start,
             StopRank: self._stop,
+            ContinueRank: self._continue,
             ForgetRank: self._forget,
             ReadLog: self._read_log,
             Shutdown: self._shutdown,
@@ -118,11 +120,13 @@ class Agent:
             self._loop.add_signal_handler(number, self._ending.set)
         self._loop.add_signal_handler(signal.SIGCHLD, self._ranks.reap)
         self._ranks.adopt()
+        looking = self._loop.create_task(self._ranks.look())
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         on_ready()
         RuntimeProbe(self._settings.python, self._know_runtime).start()
         _log.info("serving node %s as process %d", self._settings.node, os.getpid())
         await self._ending.wait()
+        looking.cancel()
         server.close()
         for peer in self._peers:
             peer.close()
@@ -190,6 +194,10 @@ class Agent:
 
     def _stop(self, message: StopRank) -> Any:
         self._ranks.stop(message.id, message.grace_seconds)
+        return Done(self._sequence)
+
+    def _continue(self, message: ContinueRank) -> Any:
+        self._ranks.resume(message.id)
         return Done(self._sequence)
 
     def _forget(self, message: ForgetRank) -> Any:

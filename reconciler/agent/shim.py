@@ -71,6 +71,8 @@ class Shim:
         self._child: Optional[child.Child] = None
         self._push: Optional[asyncio.TimerHandle] = None
         self._kill: Optional[asyncio.TimerHandle] = None
+        self._killed = ""
+        """Why the shim has killed its rank; empty while it has not."""
         self._ended = asyncio.Event()
         self._alone = asyncio.Event()
         self._state = ShimState(None, os.getpid(), time.time(), Progress(Phase.STARTING))
@@ -163,7 +165,7 @@ class Shim:
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
         number = os.WTERMSIG(status) if code is None else None
         last = self._state.progress
-        detail = self._child.problem or last.detail or last_line(self._directory.path)
+        detail = self._child.problem or self._killed or last.detail or last_line(self._directory.path)
         ended = Exit(code, number, time.time(), detail)
         if self._kill is not None:
             self._kill.cancel()
@@ -181,7 +183,8 @@ class Shim:
         """
         if self._child is None or self._state.exit is not None:
             return
-        due = self._loop.time() + max(0.0, grace_seconds)
+        grace_seconds = max(0.0, grace_seconds)
+        due = self._loop.time() + grace_seconds
         if self._kill is None:
             signal_process(self._child.pid, signal.SIGTERM)
             signal_process(self._child.pid, signal.SIGCONT)
@@ -189,7 +192,11 @@ class Shim:
             return
         else:
             self._kill.cancel()
-        self._kill = self._loop.call_at(due, signal_group, self._child.pid, signal.SIGKILL)
+        self._kill = self._loop.call_at(due, self._kill_rank, self._child.pid, grace_seconds)
+
+    def _kill_rank(self, pid: int, grace_seconds: float) -> None:
+        self._killed = "it was asked to end and had not after {:g} s".format(grace_seconds)
+        signal_group(pid, signal.SIGKILL)
 
     # --- what is told ---
 

@@ -106,6 +106,7 @@ def remember(parts: Parts) -> Memory:
         writes=dict(parts.tools.writes),
         failures=dict(parts.executor.failures),
         stops=dict(parts.tools.stops),
+        continued=dict(parts.tools.continued),
         leaving=parts.store.objects.leaving(),
     )
 

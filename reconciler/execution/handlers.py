@@ -9,6 +9,7 @@ from typing import Protocol
 from reconciler.errors import Unreachable
 from reconciler.state import (
     AllocateEpoch,
+    ContinueRank,
     ForgetRank,
     GroupRecord,
     NodeName,
@@ -34,6 +35,8 @@ from .proof import ask_once
 REQUEST_SECONDS_MAX = 15.0
 STOP_REPEATED_AFTER_SECONDS = 10.0
 """Beyond the grace: then the request to stop was lost, and is made again."""
+CONTINUATIONS_KEPT = 16
+"""For each rank: more than the planner ever counts."""
 STOPS_KEPT_SECONDS = 600.0
 """What was asked so long ago is forgotten: the rank is gone, or its node is."""
 
@@ -69,6 +72,7 @@ class Tools:
     token: int
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
+    continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
 
 
 async def carry_out(step: Step, tools: Tools) -> str:
@@ -78,13 +82,8 @@ async def carry_out(step: Step, tools: Tools) -> str:
             tools.groups.allocate(step.group)
         case ReleaseReplica():
             tools.groups.release(step.replica)
-        case StartRank():
-            await _change(tools, step.node, node.StartRank(tools.token, step.spec))
-        case StopRank():
-            await _stop(tools, step)
-        case ForgetRank():
-            await _change(tools, step.node, node.ForgetRank(tools.token, step.id))
-            tools.stops.pop(step.id, None)
+        case StartRank() | StopRank() | ContinueRank() | ForgetRank():
+            await _change_rank(step, tools)
         case ProveGroup():
             seconds = await ask_once(step.socket)
             tools.groups.prove(step.replica, step.epoch, tools.clock())
@@ -98,6 +97,23 @@ async def carry_out(step: Step, tools: Tools) -> str:
         case StopAgent():
             await _stop_agent(tools, step.node)
     return ""
+
+
+async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, tools: Tools) -> None:
+    match step:
+        case StartRank():
+            await _change(tools, step.node, node.StartRank(tools.token, step.spec))
+        case StopRank():
+            await _stop(tools, step)
+        case ContinueRank():
+            # Noted before it is tried, so that one that is never confirmed is not tried for ever.
+            known = (*tools.continued.get(step.id, ()), tools.clock())
+            tools.continued[step.id] = known[-CONTINUATIONS_KEPT:]
+            await _change(tools, step.node, node.ContinueRank(tools.token, step.id))
+        case ForgetRank():
+            await _change(tools, step.node, node.ForgetRank(tools.token, step.id))
+            tools.stops.pop(step.id, None)
+            tools.continued.pop(step.id, None)
 
 
 async def _stop_agent(tools: Tools, name: NodeName) -> None:

@@ -6,11 +6,11 @@ import asyncio
 import time
 
 from reconciler.errors import Refused, Unreachable
+from reconciler.planning.deadlines import PROOF_SECONDS_MAX
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
 from reconciler.wire.generation import GATEWAY_HEARS, Failed, Finished, Generate, Sampling
 
-PROOF_SECONDS_MAX = 120.0
 PROOF_TOKENS = 4
 
 

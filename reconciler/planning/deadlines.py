@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
+from reconciler.wire.launch import Phase
+
 DRAIN_SECONDS = 30.0
 """How long a healthy group may finish what it has begun."""
 GRACE_SECONDS = 5.0
 """How long the rest of a dead group may take to end in order; it has nothing left to finish."""
 SHUTDOWN_SECONDS = 3.0
 """The same while everything is being stopped: somebody is waiting at a terminal."""
+HUNG_GRACE_SECONDS = 3.0
+"""The same for a group that stands still: it rarely hears SIGTERM, and its clients are waiting."""
+
+START_SECONDS = 120.0
+"""Imports of a cold Mac take 20 to 30 s and differ between hosts; twice that, and then twice again."""
+RENDEZVOUS_SECONDS = 120.0
+"""As long, for the ranks wait for the imports of the slowest. A rank keeps to this by itself."""
+RENDEZVOUS_MARGIN_SECONDS = 30.0
+"""What a rank has beyond it for saying so: who has not ended by then cannot."""
+LOADING_SECONDS = 60.0
+LOADING_BYTES_PER_SECOND = 50_000_000
+"""Slower than any disk that is worth it: what is read lazily may show in no number until it is all there."""
+WARM_SECONDS = 120.0
+"""The first step compiles kernels and touches all weights for the first time."""
+PROOF_SECONDS_MAX = 120.0
+"""A first completion of a few tokens, through the same path as everybody's."""
+PREFILL_TOKENS_PER_SECOND = 20
+"""Pessimistic: models of a trillion parameters read 60 and more on a few Macs."""
+
+
+def step_seconds(stall_after: float, step_tokens: int) -> float:
+    """How long one step may take that reads so many tokens of prompts beside decoding."""
+    return stall_after + step_tokens / PREFILL_TOKENS_PER_SECOND
+
+
+def standstill_seconds(phase: str, share_bytes: int, progress_deadline: float) -> float:
+    """How long a rank that comes up may show no progress in this phase.
+
+    Loading is not failing: with bytes that go on arriving only ``progress_deadline`` ends it.
+    """
+    allowed = {
+        Phase.STARTING: START_SECONDS,
+        Phase.RENDEZVOUS: RENDEZVOUS_SECONDS + RENDEZVOUS_MARGIN_SECONDS,
+        Phase.LOADING: LOADING_SECONDS + share_bytes / LOADING_BYTES_PER_SECOND,
+        Phase.WARM: WARM_SECONDS,
+    }
+    return min(allowed[phase], progress_deadline)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reconciler.state import Cause
 from reconciler.wire.launch import ExitCode
 
+from . import stalls
 from .view import View
 
 PROOFS_MAX = 3
@@ -35,6 +36,9 @@ def fault(view: View) -> Fault | None:
         lasting = ended.last_words if report and report.code in LASTING_REFUSALS else ""
         return Fault(Cause.RANK_EXITED, ended.ending, report.at if report else view.world.now, lasting)
     record = view.record
+    stall = stalls.of_group(view.health, tuple(view.current.values()))
+    if stall is not None:
+        return Fault(stall.cause, stall.text, view.world.now - stall.seconds)
     proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}") if record else None
     if record is None or proof is None or proof.attempts < PROOFS_MAX or record.proven_at is not None:
         return None

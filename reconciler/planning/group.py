@@ -13,12 +13,11 @@ from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig
 from reconciler.wire.node import ModelReport, NodeReport
 
+from .deadlines import RENDEZVOUS_SECONDS
+
 PORT_FIRST = 21_000
 PORT_LAST = 28_999
 """Below the ephemeral ports of Linux (from 32768) and macOS (from 49152), so that no client has one by chance."""
-
-RENDEZVOUS_SECONDS = 120.0
-"""Imports of a cold Mac take 20 to 30 s and differ between hosts; twice that, and then twice again."""
 
 Strategy = Literal["tensor", "pipeline"]
 

@@ -25,7 +25,7 @@ from reconciler.state import (
 )
 from reconciler.wire.launch import Phase
 
-from . import faults, group
+from . import faults, group, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
@@ -102,7 +102,7 @@ def _dead(view: View) -> Decision | None:
     decision = _again(view, view.record, fault)
     if decision.steps or not view.alive:
         return decision
-    return stop(view, view.alive, GRACE_SECONDS, "its group is dead") + decision
+    return stop(view, view.alive, GRACE_SECONDS, f"its group is dead: {fault.text}") + decision
 
 
 def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
@@ -208,7 +208,7 @@ def _leftovers(view: View) -> Decision | None:
 
 def _running(view: View) -> Decision | None:
     """The rungs of a group on its way up, and nothing for one that is proven."""
-    for rule in (_leftovers, _incomplete, _not_ready, _not_proven):
+    for rule in (_leftovers, _incomplete, _not_ready, _not_proven, stalls.notice):
         decision = rule(view)
         if decision is not None:
             return decision
@@ -275,6 +275,7 @@ def _not_proven(view: View) -> Decision | None:
 LADDER: tuple[Callable[[View], Decision | None], ...] = (
     _step_in_flight,
     _not_observed,
+    stalls.resume,
     _unwanted,
     _drained,
     _dead,

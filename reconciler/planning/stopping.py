@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from reconciler.state import ObservedRank, Step, StopAsked, StopRank, WaitingFor
 
+from . import stalls
+from .deadlines import HUNG_GRACE_SECONDS
 from .decision import Decision
 from .view import View
 from .world import due
@@ -13,7 +15,9 @@ IMPATIENCE_SECONDS = 1.0
 
 
 def stop(view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str) -> Decision:
-    """Ask each rank to end, once; then wait until all are gone."""
+    """Ask each rank to end, once; then wait until all are gone. Those that hang get little of the grace."""
+    if stalls.any_of(view.health, ranks):
+        grace = min(grace, HUNG_GRACE_SECONDS)
     asked = view.world.memory.stops
     now = view.world.now
     steps: tuple[Step, ...] = tuple(

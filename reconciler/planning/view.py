@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.resources import Model, ModelDeployment
+from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import GroupRecord, ObservedRank, ReplicaId, Waiting, WaitingFor
 from reconciler.wire.launch import ExitCode
 
@@ -35,6 +35,11 @@ class View:
         """The ranks of the recorded epoch, by rank."""
         epoch = self.record.epoch if self.record else None
         return {r.report.id.rank: r for r in self.ranks if r.report.id.epoch == epoch}
+
+    @property
+    def health(self) -> Health:
+        """The bounds of its deployment, or everybody's when that is gone."""
+        return self.deployment.spec.health if self.deployment else Health()
 
     @property
     def ended(self) -> ObservedRank | None:

@@ -154,6 +154,15 @@ class Serving(Strict):
     """Further names under which clients may ask for this deployment."""
 
 
+class Health(Strict):
+    """How long a group may stand still before it is formed again. A change restarts nothing."""
+
+    stall_after: Annotated[Seconds, Field(ge=1)] = 60.0
+    """The cap for one decode step while requests wait. Reading a prompt is allowed more, by its length."""
+    progress_deadline: Annotated[Seconds, Field(ge=10)] = 1800.0
+    """The cap for coming up, from the start of the ranks until all are ready."""
+
+
 class ModelDeploymentSpec(Strict):
     """What should be served."""
 
@@ -163,6 +172,7 @@ class ModelDeploymentSpec(Strict):
     parallelism: Parallelism = Parallelism()
     placement: Placement = Placement()
     serving: Serving = Serving()
+    health: Health = Health()
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """Another value forms every group anew: `reconciler rollout restart` puts the time here."""
 

@@ -8,6 +8,7 @@ from .outcome import Outcome
 from .plan import (
     AllocateEpoch,
     Cause,
+    ContinueRank,
     ForgetRank,
     Plan,
     ProveGroup,
@@ -28,6 +29,7 @@ __all__ = [
     "AllocateEpoch",
     "Cause",
     "Contact",
+    "ContinueRank",
     "DeploymentName",
     "Desired",
     "ForgetRank",

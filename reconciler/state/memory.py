@@ -101,4 +101,6 @@ class Memory:
     failures: Mapping[str, StepFailure] = field(default_factory=dict)
     """By ``Step.key``."""
     stops: Mapping[RankId, StopAsked] = field(default_factory=dict)
+    continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
+    """When each rank was continued by this controller, oldest first."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)

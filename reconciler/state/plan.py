@@ -20,6 +20,8 @@ class Cause(Enum):
     RANK_EXITED = "RankExited"
     RANK_MISSING = "RankMissing"
     PROOF_FAILED = "ProofFailed"
+    STALLED = "Stalled"
+    OVERDUE = "DeadlineExceeded"
 
 
 class _OfReplica:
@@ -110,6 +112,25 @@ class StopRank(_OfReplica):
 
     def __str__(self) -> str:
         return f"stop rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch} ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueRank(_OfReplica):
+    """Continue a rank that somebody has stopped: that costs no epoch."""
+
+    replica: ReplicaId
+    node: NodeName
+    id: RankId
+
+    @property
+    def key(self) -> str:
+        return f"continue/{self.id}"
+
+    def __str__(self) -> str:
+        return (
+            f"continue rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}, "
+            "which was stopped by a signal"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +242,7 @@ Step = (
     AllocateEpoch
     | StartRank
     | StopRank
+    | ContinueRank
     | ForgetRank
     | ProveGroup
     | ReleaseReplica
@@ -239,6 +261,7 @@ class WaitingFor(Enum):
     OBSERVATION = "StaleObservation"
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"
+    PROGRESS = "NoProgress"
     BACK_OFF = "BackOff"
     REMOVAL = "Terminating"
 

@@ -147,6 +147,8 @@ class Progress:
     total_bytes: int = 0
     detail: str = ""
     """A sentence for people: what is being done, or the error about to end the process."""
+    step_tokens: int = 0
+    """Tokens of prompts that are being read now; with 0 only single tokens are awaited."""
 
 
 @dataclasses.dataclass(frozen=True)

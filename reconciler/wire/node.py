@@ -45,6 +45,15 @@ class StopRank:
     grace_seconds: float
 
 
+@message("continue_rank")
+@dataclasses.dataclass(frozen=True)
+class ContinueRank:
+    """SIGCONT to a rank and its shim. Done for one that is not stopped, it changes nothing."""
+
+    token: int
+    id: RankId
+
+
 @message("forget_rank")
 @dataclasses.dataclass(frozen=True)
 class ForgetRank:
@@ -72,7 +81,7 @@ class Shutdown:
     token: int
 
 
-AGENT_HEARS = vocabulary(Hello, Observe, StartRank, StopRank, ForgetRank, ReadLog, Shutdown)
+AGENT_HEARS = vocabulary(Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, Shutdown)
 
 # --- agent to controller ---------------------------------------------------------------------------
 
@@ -121,6 +130,15 @@ class RankReport:
     detail: str
     started_at: float
     exit: Optional[Exit] = None
+    stopped: bool = False
+    """The rank's process, or its shim's, was stopped by a signal (state ``T``): SIGCONT continues it."""
+    silent_seconds: float = 0.0
+    """For how long neither phase, steps nor loaded bytes have changed, although the rank is coming up, has
+    ``demand``, or is stopped. By a clock of the node that nobody sets, and only while the agent watched."""
+    age_seconds: float = 0.0
+    """For how long this agent has watched the rank, by the same clock."""
+    step_tokens: int = 0
+    """``Progress.step_tokens``."""
 
 
 @dataclasses.dataclass(frozen=True)

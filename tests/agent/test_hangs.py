@@ -1,0 +1,185 @@
+"""What an agent says of ranks that are stopped or stand still, and how it continues them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from reconciler.agent.process import STOPPED, states, states_by_ps
+from reconciler.agent.vitals import LOOK_SECONDS, TICK_SECONDS_MAX, Vitals
+from reconciler.errors import Refused
+from reconciler.wire.launch import Phase, Progress, RankId
+from reconciler.wire.node import ContinueRank, RankReport, ShimState, StopRank
+from tests.agent.bench import RANK, Bench, ask, ended, gone, in_phase, pushed
+
+
+@pytest.mark.parametrize("who", ["rank", "shim"])
+async def test_a_stopped_process_is_pushed_and_continued_on_request(bench: Bench, who: str) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert not ready.stopped
+    pid = ready.pid if who == "rank" else ready.shim_pid
+    assert pid is not None
+
+    os.kill(pid, signal.SIGSTOP)
+    await pushed(link, lambda report: report.stopped)
+    assert states([pid])[pid] == STOPPED
+
+    await ask(link, ContinueRank(1, RANK))
+    report = await pushed(link, lambda report: not report.stopped)
+    assert states([pid])[pid] != STOPPED
+    assert (report.pid, report.exit) == (ready.pid, None)
+
+
+async def test_a_controller_that_was_replaced_continues_nothing(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.pid is not None
+    await ask(link, StopRank(2, RankId("other", 0, 1, 0), 1.0))  # a newer token is seen
+    os.kill(ready.pid, signal.SIGSTOP)
+
+    with pytest.raises(Refused, match="older than 2"):
+        await ask(link, ContinueRank(1, RANK))
+    assert states([ready.pid])[ready.pid] == STOPPED
+
+
+async def test_silence_is_counted_while_work_is_pending_and_ends_with_a_step(bench: Bench) -> None:
+    link = await bench.agent()
+    body = """
+def step(*_):
+    say('ready', steps=8, demand=1)
+signal.signal(signal.SIGUSR1, step)
+say('ready', steps=7, demand=1)
+sleep()
+"""
+    await bench.start(link, body)
+
+    silent = await pushed(link, lambda report: report.silent_seconds >= 2 * LOOK_SECONDS)
+    assert (silent.steps, silent.demand) == (7, 1)
+    assert silent.age_seconds >= silent.silent_seconds
+
+    assert silent.pid is not None
+    os.kill(silent.pid, signal.SIGUSR1)
+    moved = await pushed(link, lambda report: report.steps == 8 and report.silent_seconds == 0)
+    assert moved.phase == Phase.READY
+
+
+async def test_a_rank_that_hears_no_sigterm_is_killed_and_its_end_says_so(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
+    await in_phase(link, Phase.READY)
+
+    await ask(link, StopRank(1, RANK, 0.5))
+
+    report = await ended(link)
+    assert report.exit is not None
+    assert report.exit.signal == signal.SIGKILL
+    assert report.exit.detail == "it was asked to end and had not after 0.5 s"
+
+
+async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.shim_pid is not None
+    os.kill(ready.shim_pid, signal.SIGSTOP)
+
+    await ask(link, StopRank(1, RANK, 30.0))
+
+    report = await ended(link)
+    assert report.exit is not None
+    assert report.exit.signal == signal.SIGTERM
+    assert not report.stopped
+
+
+async def test_a_shim_that_is_stopped_again_does_not_keep_its_rank_alive(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.shim_pid is not None
+    await ask(link, StopRank(1, RANK, 1.0))
+    os.kill(ready.shim_pid, signal.SIGSTOP)
+
+    report = await ended(link)
+
+    assert report.exit is not None
+    assert report.exit.signal == signal.SIGKILL
+    await gone(ready.pid)
+
+
+def state(phase: str = Phase.READY, **progress: int) -> ShimState:
+    return ShimState(1, 2, 0.0, Progress(phase, **progress))
+
+
+def silence(
+    vitals: Vitals, seen: ShimState, ticks: int, stopped: bool = False, seconds: float = 1.0
+) -> float:
+    for _ in range(ticks):
+        vitals.tick(seen, seconds, (stopped, False))
+    return vitals.silent_seconds
+
+
+def test_a_rank_with_nothing_to_do_is_not_silent() -> None:
+    vitals = Vitals()
+    assert silence(vitals, state(steps=5), 100) == 0
+    assert silence(vitals, state(steps=5, demand=1), 1) == 0, "the time before the request does not count"
+    assert silence(vitals, state(steps=5, demand=1), 3) == 3
+    assert silence(vitals, state(steps=5, demand=0), 1) == 0
+
+
+def test_a_rank_that_goes_on_is_not_silent() -> None:
+    vitals = Vitals()
+    for steps in range(100):
+        assert silence(vitals, state(steps=steps, demand=4), 1) == 0
+    for loaded in range(100):
+        assert silence(vitals, state(Phase.LOADING, loaded_bytes=loaded), 1) == 0
+
+
+def test_being_asked_to_end_is_no_progress() -> None:
+    vitals = Vitals()
+    silence(vitals, state(steps=5, demand=1), 11)
+    assert silence(vitals, state(Phase.DRAINING, steps=5, demand=1), 1) == 11
+
+
+def test_a_stopped_rank_is_silent_also_with_nothing_to_do() -> None:
+    assert silence(Vitals(), state(), 4, stopped=True) == 3
+
+
+def test_a_machine_that_was_asleep_makes_no_rank_silent() -> None:
+    vitals = Vitals()
+    silence(vitals, state(steps=5, demand=1), 1)
+    assert silence(vitals, state(steps=5, demand=1), 1, seconds=3600.0) == TICK_SECONDS_MAX
+
+
+def test_only_what_is_new_or_getting_worse_is_told() -> None:
+    vitals = Vitals()
+    idle, busy = state(steps=5), state(steps=5, demand=1)
+    assert not vitals.tick(idle, 1.0, (False, False))
+    assert vitals.tick(idle, 1.0, (True, False)), "it was stopped"
+    assert vitals.tick(idle, 1.0, (False, False)), "it was continued"
+    assert not vitals.tick(idle, 1.0, (False, False))
+    told = [vitals.tick(busy, 1.0, (False, False)) for _ in range(5)]
+    assert told == [False, False, True, True, True]
+    assert vitals.tick(idle, 1.0, (False, False)), "its silence is over"
+
+
+def test_ps_tells_the_same_states_as_proc() -> None:
+    """On macOS there is no /proc."""
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        sleeping.send_signal(signal.SIGSTOP)
+        os.waitpid(sleeping.pid, os.WUNTRACED)
+        nobody = 2**22 + 1
+        shown = states_by_ps([sleeping.pid, nobody])
+        assert shown == states([sleeping.pid, nobody]) == {sleeping.pid: STOPPED}
+        sleeping.kill()
+
+
+def test_a_report_from_an_older_agent_says_nothing_of_hangs() -> None:
+    fields = RankReport.__dataclass_fields__
+    new = {name: fields[name].default for name in ("stopped", "silent_seconds", "age_seconds", "step_tokens")}
+    assert new == {"stopped": False, "silent_seconds": 0.0, "age_seconds": 0.0, "step_tokens": 0}
