@@ -112,8 +112,8 @@ async def test_a_shim_that_is_stopped_again_does_not_keep_its_rank_alive(bench: 
     await gone(ready.pid)
 
 
-def state(phase: str = Phase.READY, **progress: int) -> ShimState:
-    return ShimState(1, 2, 0.0, Progress(phase, **progress))
+def state(phase: str = Phase.READY, steps: int = 0, demand: int = 0, loaded_bytes: int = 0) -> ShimState:
+    return ShimState(1, 2, 0.0, Progress(phase, steps, demand, loaded_bytes))
 
 
 def silence(
