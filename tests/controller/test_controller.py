@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from reconciler.cli.client import ask
-from reconciler.errors import Unreachable
-from reconciler.wire.admin import Get, ListEvents, Look, ShowPlan, ShowStatus, Stop
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlan, ShowStatus, Stop
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
@@ -193,3 +193,73 @@ def test_stop_ends_agents_and_controller_and_sigterm_the_controller_alone(contro
 def test_the_socket_is_for_its_owner_alone(controller: Controller) -> None:
     assert (controller.home / "controller.sock").stat().st_mode & 0o777 == 0o600
     assert controller.home.stat().st_mode & 0o777 == 0o700
+
+
+def objects(controller: Controller) -> dict[str, dict[str, Any]]:
+    return {f"{o['kind']}/{o['metadata']['name']}": o for o in controller.ask(Get())["items"]}
+
+
+def test_an_emptied_folder_stops_nothing_until_that_is_approved(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
+    before, agents = objects(controller), controller.agents()
+    for file in controller.manifests.glob("*.yaml"):
+        file.rename(file.with_suffix(".gone"))
+    held = controller.wait(lambda: controller.ask(ShowStatus())["held"])
+    assert held["removes"] == sorted(key.lower() for key in before)
+    assert held["of"] == len(before)
+    assert controller.ask(Get())["held"] == held
+    assert "RevisionHeld" in [refused["reason"] for refused in controller.ask(ShowPlan())["refused"]]
+    assert objects(controller).keys() == before.keys()
+    with pytest.raises(Refused, match=f"reconciler approve {held['revision']}"):
+        controller.ask(Approve("dir-000000000000", "ada"))
+    assert (controller.agents(), controller.ask(ShowStatus())["held"]) == (agents, held)
+
+    answer = controller.ask(Approve(held["revision"][:8], "ada"))
+    assert answer == {"revision": held["revision"], "removes": held["removes"], "again": False}
+    controller.wait(lambda: controller.ask(Get())["items"] == [])
+    assert controller.reasons().count("Removed") == len(before)
+    assert controller.ask(ShowStatus())["held"] is None
+    controller.wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents))
+    assert controller.ask(Approve(held["revision"], "ada"))["again"] is True
+
+
+def test_a_node_that_is_removed_terminates_until_its_agent_has_ended(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
+    goes, stays = (int((controller.home / f"nodes/{n}/agent.lock").read_text()) for n in ("node-b", "node-a"))
+    os.kill(goes, signal.SIGSTOP)
+    file = controller.manifests / "nodes.yaml"
+    file.write_text(file.read_text().replace("name: node-b", "name: node-c"))
+
+    def terminating() -> Any:
+        return objects(controller).get("Node/node-b", {}).get("metadata", {}).get("deletionTimestamp")
+
+    controller.wait(terminating)
+    conditions = controller.conditions("Node", "node-b")
+    assert conditions["Ready"]["reason"] == "Terminating"
+    assert conditions["Reconciling"]["status"] == "True"
+    assert conditions["Stalled"]["status"] == "False"
+    texts = [w["text"] for w in controller.ask(ShowPlan())["waiting"] if w["object"] == "node/node-b"]
+    assert any("waiting for the end of its agent" in text for text in texts)
+    os.kill(goes, signal.SIGCONT)
+    controller.wait(lambda: "Node/node-b" not in objects(controller))
+    controller.wait(lambda: not Path(f"/proc/{goes}").exists())
+    assert stays in controller.agents()
+    told = [event["reason"] for event in controller.ask(ListEvents(kind="Node", name="node-b"))["items"]]
+    ending = ["Terminating", "AgentStopped", "Removed"]
+    assert [reason for reason in told if reason in ending] == ending
+
+
+def test_a_restart_while_the_folder_is_wrong_goes_on_with_what_was_in_force(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
+    before, agents = objects(controller), controller.agents()
+    (controller.manifests / "nodes.yaml").write_text("kind: Nod\n")
+    controller.wait(lambda: controller.ask(ShowStatus())["rejection"])
+    assert controller.process is not None
+    controller.process.kill()
+    controller.process.wait(10)
+    controller.start()
+    controller.wait(lambda: stalled(controller))
+    assert objects(controller).keys() == before.keys()
+    assert {o["metadata"]["generation"] for o in objects(controller).values()} == {1}
+    assert controller.ask(ShowStatus())["rejection"]
+    assert controller.agents() == agents

@@ -6,16 +6,19 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.state import DeploymentName, Desired, GroupRecord, NodeName, ReplicaId
+from reconciler.state import DeploymentName, Desired, GroupRecord, Leaving, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.store import EventFilter, Store
+from reconciler.store.objects import APPROVALS_KEPT
+from reconciler.store.schema import MIGRATIONS
 from reconciler.store.sqlite import EVENTS_KEPT
-from tests.worlds import deployment, model
+from tests.worlds import deployment, gateway, model, node
 
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 1, (NodeName("node-a"), NodeName("node-b")), 21000, "secret", "print", 5.0)
@@ -164,3 +167,79 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_the_store_is_readable_by_its_owner_alone(store: Store, tmp_path: Path) -> None:
     assert (tmp_path / "store.db").stat().st_mode & 0o077 == 0
+
+
+# --- the inventory --------------------------------------------------------------------------------
+
+
+def desired(revision: str, *manifests: Any) -> Desired:
+    return Desired.of(revision, manifests)
+
+
+EVERY_KIND = (node("a"), node("b", labels={"pool": "x"}), model(), deployment(replicas=2), gateway())
+
+
+def test_what_is_in_force_is_there_again_after_a_restart(store: Store, tmp_path: Path) -> None:
+    assert store.objects.in_force() is None
+    applied = store.objects.apply(desired("r1", *EVERY_KIND), 5.0)
+    again = reopened(store, tmp_path)
+    found = again.objects.in_force()
+    assert found is not None
+    assert found == applied
+    assert (found.revision, set(found.created.values())) == ("r1", {5.0})
+    again.close()
+
+
+def test_what_a_revision_does_not_have_leaves_and_is_in_force_no_more(store: Store, tmp_path: Path) -> None:
+    store.objects.apply(desired("r1", model(), node("a")), 5.0)
+    store.put_statuses({ObjectKey("Node", "a"): ObjectStatus((), 1)})
+    store.objects.apply(desired("r2", model()), 6.0)
+    store.objects.apply(desired("r3", model()), 7.0)
+    again = reopened(store, tmp_path)
+    assert again.objects.keys() == {ObjectKey("Model", "tiny")}
+    assert again.objects.leaving() == {ObjectKey("Node", "a"): Leaving(node("a"), 1, 6.0)}
+    again.remove_object(ObjectKey("Model", "tiny"))
+    again.remove_object(ObjectKey("Node", "a"))
+    assert again.objects.leaving() == {}
+    assert again.statuses() == {}
+    assert again.objects.keys() == {ObjectKey("Model", "tiny")}, "what is in force is not taken out"
+    again.close()
+
+
+def test_what_comes_back_before_it_has_left_is_the_same_object(store: Store) -> None:
+    store.objects.apply(desired("r1", node("a")), 5.0)
+    store.objects.apply(desired("r2"), 6.0)
+    back = store.objects.apply(desired("r3", node("a")), 7.0)
+    assert store.objects.leaving() == {}
+    assert back.created == {ObjectKey("Node", "a"): 5.0}
+
+
+def test_approvals_are_kept_but_not_all_for_ever(store: Store, tmp_path: Path) -> None:
+    for number in range(APPROVALS_KEPT + 5):
+        store.objects.approve(f"r{number}", float(number), "ada")
+    store.objects.approve(f"r{APPROVALS_KEPT}", 0.0, "bob")
+    again = reopened(store, tmp_path)
+    assert again.objects.approved() == {f"r{number}" for number in range(5, APPROVALS_KEPT + 5)}
+    again.close()
+
+
+def test_a_store_of_version_1_is_brought_up_to_date_and_knows_its_objects(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with sqlite3.connect(path) as db:
+        db.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1;")
+        db.execute(
+            "INSERT INTO objects VALUES ('Node', 'a', 'digest', 3, 5.0), ('Node', 'b', 'digest', 1, 5.0)"
+        )
+        db.execute("INSERT INTO groups VALUES ('tiny', 0, 1, '[]', 1, 's', 'f', 5.0, 0, NULL, 0)")
+    db.close()
+    store = Store(path)
+    assert (tmp_path / "store.v1.db").exists()
+    assert store.objects.keys() == {ObjectKey("Node", "a"), ObjectKey("Node", "b")}
+    assert store.objects.in_force() is None, "their manifests are not known"
+    assert [group.model for group in store.groups().values()] == [""]
+    applied = store.objects.apply(desired("r1", node("a")), 6.0)
+    assert applied.generations == {ObjectKey("Node", "a"): 4}
+    assert applied.created == {ObjectKey("Node", "a"): 5.0}
+    assert store.objects.leaving() == {}, "what cannot be shown is not kept"
+    assert store.objects.in_force() == applied
+    store.close()
