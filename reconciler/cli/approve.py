@@ -11,12 +11,12 @@ from reconciler.wire.admin import Approve
 
 from .app import Settings
 from .client import ask
-from .output import output_option, print_json
+from .output import output_option, print_body
 
 
 @click.command()
 @click.argument("revision")
-@output_option()
+@output_option("yaml")
 @click.pass_obj
 def approve(settings: Settings, revision: str, output: str | None) -> None:
     """Apply a revision that is held because of how much it would remove.
@@ -29,8 +29,8 @@ def approve(settings: Settings, revision: str, output: str | None) -> None:
       reconciler approve 1f0c2a9b3d
     """
     body = ask(settings.socket, Approve(revision, getpass.getuser()))
-    if output == "json":
-        print_json(body)
+    if output:
+        print_body(body, output)
         return
     if body["again"]:
         click.echo(f"revision {body['revision']} was approved already")

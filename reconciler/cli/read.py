@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -12,7 +13,8 @@ from reconciler.errors import Unreachable
 from reconciler.wire.admin import ShowPlan, ShowStatus
 
 from .app import Settings
-from .client import Client, ask
+from .approve import note_kept_out
+from .client import ask
 from .output import output_option, print_body
 
 
@@ -58,12 +60,17 @@ def version(settings: Settings, output: str | None) -> None:
     Example:
       reconciler version -o json
     """
-    body = {"client": __version__, "python": sys.version.split()[0], "controller": None}
-    try:
-        with Client(settings.socket) as client:
-            body["controller"] = client.ask(ShowStatus())["version"]
-    except Unreachable:
-        pass
+    status: dict[str, Any] = {}
+    with contextlib.suppress(Unreachable):
+        status = ask(settings.socket, ShowStatus())
+    body = {
+        "client": __version__,
+        "python": sys.version.split()[0],
+        "controller": status.get("version"),
+        "revision": status.get("revision"),
+        "held": status.get("held"),
+    }
+    note_kept_out(status)
     if output:
         print_body(body, output)
         return
