@@ -10,7 +10,8 @@ from reconciler.errors import Invalid
 
 from . import tables
 from .app import Settings
-from .write import commit_paths, load_paths, prepare
+from .changing import load_paths, prepare
+from .write import commit_paths
 
 
 def seed_manifests(settings: Settings, paths: tuple[str, ...], say: Callable[[str], None]) -> None:
@@ -24,9 +25,9 @@ def seed_manifests(settings: Settings, paths: tuple[str, ...], say: Callable[[st
             f"{repo.path} has commits already and is what counts; to change it: reconciler apply -f {paths[0]}"
         )
         return
-    revision, results = commit_paths(repo, paths, "Start the cluster")
-    objects = "1 object" if len(results) == 1 else f"{len(results)} objects"
-    say(f"{objects} committed to {repo.path} as {(revision or '')[:10]}")
+    landed = commit_paths(repo, paths, "Start the cluster")
+    objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
+    say(f"{objects} committed to {repo.path} as {(landed.revision or '')[:10]}")
 
 
 def seed_models(source: Path, target: Path, say: Callable[[str], None]) -> None:

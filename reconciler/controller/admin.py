@@ -19,6 +19,7 @@ from reconciler.wire.admin import (
     CONTROLLER_HEARS_OF_CLI,
     Answer,
     Approve,
+    Foresee,
     Get,
     ListEvents,
     Look,
@@ -28,7 +29,7 @@ from reconciler.wire.admin import (
     Stop,
 )
 
-from . import answers
+from . import answers, foresight
 from .loop import Loop
 from .reconcile import Parts
 from .versions import Versions
@@ -67,8 +68,8 @@ class Admin:
         match message:
             case Get():
                 return Answer(await self._get(message))
-            case ShowPlan():
-                return Answer(answers.plan_body(self.loop.foresee()))
+            case ShowPlan() | Foresee():
+                return Answer(self._plan(message))
             case ListEvents():
                 return Answer(await self._events(message))
             case ReadRankLog():
@@ -113,6 +114,11 @@ class Admin:
         every = answers.ranks(self.parts.last, None, ended=True)
         version = self.versions.of_ranks(every["items"])
         return {"version": version, **answers.ranks(self.parts.last, message.name, message.ended)}
+
+    def _plan(self, message: ShowPlan | Foresee) -> dict[str, Any]:
+        if isinstance(message, Foresee):
+            return foresight.foresee(self.parts, self.loop, message.files)
+        return answers.plan_body(self.loop.foresee())
 
     async def _events(self, message: ListEvents) -> dict[str, Any]:
         wanted = EventFilter(message.after, message.limit, message.kind, message.name)

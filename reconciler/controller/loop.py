@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from reconciler.state import Contact, Outcome, Plan
+from reconciler.state import Contact, Desired, Outcome, Plan
 
 from .reconcile import Parts, decide, reconcile
 
@@ -43,9 +43,9 @@ class Loop:
         self._hook_at = hook_at if hook_at is not None else self._hook_at
         self._read.set()
 
-    def foresee(self) -> Plan:
-        """What the next pass would do, without doing it."""
-        return decide(self._parts).plan
+    def foresee(self, desired: Desired | None = None) -> Plan:
+        """What the next pass would do, without doing it; with ``desired`` if that were wanted."""
+        return decide(self._parts, desired).plan
 
     def finished(self, outcome: Outcome) -> None:
         """A step has ended."""

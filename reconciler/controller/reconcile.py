@@ -82,9 +82,12 @@ def _ready_to_publish(parts: Parts) -> bool:
     return parts.looked
 
 
-def decide(parts: Parts) -> Snapshots:
-    """What is wanted, what is seen, and what follows from both. Changes nothing."""
-    desired, memory, now = _desired(parts), remember(parts), parts.clock()
+def decide(parts: Parts, wanted: Desired | None = None) -> Snapshots:
+    """What is wanted, what is seen, and what follows from both. Changes nothing.
+
+    ``wanted`` instead of the manifests in force: for looking ahead.
+    """
+    desired, memory, now = wanted or _desired(parts), remember(parts), parts.clock()
     observed = Observed(parts.collector.nodes(), parts.gateway())
     decided = plan(desired, observed, memory, now, parts.entropy())
     return Snapshots(desired, observed, memory, decided, now)

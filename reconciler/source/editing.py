@@ -123,24 +123,34 @@ def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str,
     return Edit(files.changes(), tuple(results))
 
 
-def set_fields(
-    current_files: Mapping[str, bytes], key: tuple[str, str], values: Mapping[tuple[str, ...], Any]
-) -> Edit:
-    """Change single fields of one object, path to plain value or ``fields.REMOVED``, and no other character.
+Values = Mapping[tuple[str, ...], Any]
+"""Path of a field to its new plain value, or to ``fields.REMOVED``."""
 
-    An object that is not there has no result. One whose fields mean this already is unchanged. Raises
+
+def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, str], Values]) -> Edit:
+    """Change single fields of objects, each a kind and a name, and no other character of their files.
+
+    Objects that are not there have no result. Those whose fields mean this already keep their text. Raises
     ``InvalidManifests`` where the files, before or after, are not valid.
     """
-    existing = next((document for document in load(current_files) if document.key == key), None)
-    if existing is None:
-        return Edit({}, ())
-    files = _Files(current_files)
-    pieces = files.pieces(existing.file)
-    for path, value in values.items():
-        pieces[existing.index] = _with_field(pieces[existing.index], path, value)
-    edit = Edit(files.changes(), (Result(*key, "configured"),))
-    after = next(document for document in load(edit.applied_to(current_files)) if document.key == key)
-    return edit if after.manifest != existing.manifest else Edit({}, (Result(*key, "unchanged"),))
+    present = {document.key: document for document in load(current_files)}
+    files, results = _Files(current_files), []
+    for key, values in wanted.items():
+        if (existing := present.get(key)) is None:
+            continue
+        pieces = files.pieces(existing.file)
+        piece = pieces[existing.index]
+        for path, value in values.items():
+            piece = _with_field(piece, path, value)
+        (after,) = load({existing.file: piece.body.encode()})
+        action: Action = "unchanged" if after.manifest == existing.manifest else "configured"
+        if action == "configured":
+            pieces[existing.index] = piece
+        results.append(Result(*key, action))
+    changes = files.changes() if any(result.action == "configured" for result in results) else {}
+    edit = Edit(changes, tuple(results))
+    load(edit.applied_to(current_files))
+    return edit
 
 
 def put_text(current_files: Mapping[str, bytes], document: Document) -> Edit:

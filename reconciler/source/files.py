@@ -46,6 +46,8 @@ def read_paths(paths: Sequence[str], standard_input: Callable[[], bytes]) -> dic
     problems: list[Problem] = []
     for typed in paths:
         path = Path(typed)
+        if typed.startswith(("http://", "https://")):
+            raise Invalid(f"{typed}: manifests are not read from URLs; look at it first: curl -fsSLO {typed}")
         if typed == "-":
             files[STANDARD_INPUT] = standard_input()
         elif path.is_dir():

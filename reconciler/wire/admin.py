@@ -7,7 +7,7 @@ plain JSON in ``Answer.body``: it is what ``-o json`` prints.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from .codec import Hello, Refused, message, vocabulary
 from .launch import RankId
@@ -34,6 +34,19 @@ class Get:
 @dataclasses.dataclass(frozen=True)
 class ShowPlan:
     """What the loop would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
+
+
+@message("foresee")
+@dataclasses.dataclass(frozen=True)
+class Foresee:
+    """What the loop would do with other manifests, ``files`` being all of them, name to text.
+
+    ``{"removes": ["kind/name"], "of", "held": bool, "plan": {...}, "replicas": [...]}``: what they would
+    remove of how many objects, whether they would be held for that, the plan, and every replica that has a
+    group now as ``{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}``.
+    """
+
+    files: Mapping[str, str]
 
 
 @message("events")
@@ -100,7 +113,7 @@ class Approve:
 
 
 CONTROLLER_HEARS_OF_CLI = vocabulary(
-    Hello, Get, ShowPlan, ListEvents, ReadRankLog, ShowStatus, Approve, Look, Stop
+    Hello, Get, ShowPlan, Foresee, ListEvents, ReadRankLog, ShowStatus, Approve, Look, Stop
 )
 
 

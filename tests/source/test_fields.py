@@ -167,7 +167,7 @@ NODE = (
 def test_the_other_documents_of_a_file_stay_as_they_are() -> None:
     text = f"# first\n{NODE % ('a', 'a')}--- # second\n{NODE % ('b', 'b')}---\n{NODE % ('c', 'c')}# end"
     files = {"n.yaml": text.encode(), "other.yaml": b"# nothing here\n"}
-    edit = set_fields(files, ("Node", "b"), {("spec", "unschedulable"): True, ("spec", "drain"): True})
+    edit = set_fields(files, {("Node", "b"): {("spec", "unschedulable"): True, ("spec", "drain"): True}})
     more = "  unschedulable: true\n  drain: true\n"
     assert edit.changes == {"n.yaml": text.replace(NODE % ("b", "b"), NODE % ("b", "b") + more).encode()}
     assert edit.results == (Result("Node", "b", "configured"),)
@@ -176,20 +176,20 @@ def test_the_other_documents_of_a_file_stay_as_they_are() -> None:
         ("spec", "drain"): fields.REMOVED,
         ("spec", "unschedulable"): fields.REMOVED,
     }
-    assert set_fields(after, ("Node", "b"), removed).applied_to(after) == files
+    assert set_fields(after, {("Node", "b"): removed}).applied_to(after) == files
 
 
 def test_a_field_that_means_this_already_is_left_alone() -> None:
     files = {"n.yaml": (NODE % ("a", "a")).encode()}
-    edit = set_fields(files, ("Node", "a"), {("spec", "unschedulable"): False})
+    edit = set_fields(files, {("Node", "a"): {("spec", "unschedulable"): False}})
     assert (edit.changes, edit.results) == ({}, (Result("Node", "a", "unchanged"),))
-    assert set_fields(files, ("Node", "z"), {("spec", "unschedulable"): True}).results == ()
+    assert set_fields(files, {("Node", "z"): {("spec", "unschedulable"): True}}).results == ()
 
 
 def test_what_would_not_be_valid_is_refused() -> None:
     files = {"n.yaml": (NODE % ("a", "a")).encode()}
     with pytest.raises(InvalidManifests, match="unschedulable"):
-        set_fields(files, ("Node", "a"), {("spec", "unschedulable"): "often"})
+        set_fields(files, {("Node", "a"): {("spec", "unschedulable"): "often"}})
 
 
 def test_text_is_put_where_its_object_stands_and_replaces_its_comments() -> None:

@@ -1,0 +1,200 @@
+"""`cordon`, `uncordon`, `drain`: keep ranks away from nodes, and move those that are there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import Get
+
+from .app import Settings
+from .changing import (
+    Files,
+    How,
+    Landed,
+    WritingCommand,
+    carry_out,
+    foresee,
+    opened,
+    report,
+    subject,
+    write_options,
+)
+from .client import Client
+from .screen import Screen
+from .selectors import Selector, selector_option
+from .targets import Targets, labels_of, missing_all
+from .waiting import QUIET_SECONDS, timeout_option, unread, wait_until
+
+NODE = "Node"
+Values = dict[tuple[str, ...], Any]
+UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
+
+
+def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`NODE...` or `-l`, as ``targets``."""
+
+    @wraps(command)
+    def with_nodes(*arguments: Any, names: tuple[str, ...], selector: Selector | None, **options: Any) -> Any:
+        if bool(names) == bool(selector):
+            raise click.UsageError("expected NODE..., or -l SELECTOR")
+        named = tuple((NODE, name.removeprefix("node/")) for name in names)
+        targets = Targets(named, (NODE,) if selector else (), selector)
+        return command(*arguments, targets=targets, **options)
+
+    return click.argument("names", nargs=-1, metavar="NODE...")(selector_option()(with_nodes))
+
+
+def _set(targets: Targets, values: Values) -> Callable[[Files], Any]:
+    """What sets fields of the nodes that are meant. Raises ``Refused`` where one is not there."""
+
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import set_fields
+
+        there = labels_of(files)
+        chosen, missing = targets.choose(there)
+        if missing:
+            raise missing_all(missing, there)
+        if not chosen:
+            raise Refused("NotFound", "no nodes are selected; what there is shows: reconciler get nodes")
+        return set_fields(files, dict.fromkeys(chosen, values))
+
+    return decide
+
+
+def _report(how: How, landed: Landed, word: str) -> None:
+    """As kubectl, which names nodes without their group."""
+    if how.output is not None:
+        report(how, landed)
+        return
+    for result in landed.results:
+        already = "already " if result.action == "unchanged" else ""
+        click.echo(f"node/{result.name} {already}{word}{how.suffix}")
+
+
+@click.command(cls=WritingCommand)
+@node_options
+@write_options
+@click.pass_obj
+def cordon(settings: Settings, targets: Targets, how: How) -> None:
+    """Place no new ranks on nodes; those that run there go on.
+
+    \b
+    Examples:
+      reconciler cordon node-b
+      reconciler cordon -l pool=studios --dry-run
+    """
+    landed = carry_out(settings, how, _set(targets, {UNSCHEDULABLE: True}), subject("Cordon"))
+    _report(how, landed, "cordoned")
+
+
+@click.command(cls=WritingCommand)
+@node_options
+@write_options
+@click.pass_obj
+def uncordon(settings: Settings, targets: Targets, how: How) -> None:
+    """Use nodes again that were cordoned or drained.
+
+    \b
+    Examples:
+      reconciler uncordon node-b
+      reconciler uncordon -l pool=studios
+    """
+    from reconciler.source.fields import REMOVED
+
+    values: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
+    _report(how, carry_out(settings, how, _set(targets, values), subject("Uncordon")), "uncordoned")
+
+
+@click.command(cls=WritingCommand)
+@node_options
+@click.option("--force", is_flag=True, help="Also where something stops being served for it.")
+@timeout_option("10m")
+@write_options
+@click.pass_obj
+def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: float) -> None:
+    """Move everything away from nodes: before a repair, an update, a reboot.
+
+    Groups are formed anew on other nodes, or on fewer. Those that have no other place finish what they have
+    and end: that needs --force. The nodes stay drained until `reconciler uncordon`.
+
+    \b
+    Examples:
+      reconciler drain node-b
+      reconciler drain node-b --dry-run            which deployments move, which would stop
+      reconciler drain node-b --force --timeout=2m
+    """
+    say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
+    set_drain = _set(targets, {UNSCHEDULABLE: True, DRAIN: True})
+
+    def decide(files: Files) -> Any:
+        edit = set_drain(files)
+        names = [result.name for result in edit.results]
+        _agree(settings, edit.applied_to(files), names, force, say)
+        return edit
+
+    landed = carry_out(settings, how, decide, subject("Drain"))
+    _report(how, landed, "cordoned")
+    names = [result.name for result in landed.results]
+    if not how.dry:
+        assert landed.revision is not None
+        _empty(settings, landed.revision, names, timeout, say)
+    for name in names:
+        say(f"node/{name} drained{how.suffix}")
+
+
+def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
+    """Say what becomes of every group on these nodes. Raises ``Refused`` where one has to end, without force."""
+    try:
+        replicas = foresee(settings, files)["replicas"]
+    except Unreachable:
+        say("no controller runs that could say what moves")
+        return
+    ending = []
+    for entry in replicas:
+        if not set(entry["nodes"]) & set(names):
+            continue
+        who = f"{entry['object']}, replica {entry['replica']}"
+        if entry["moves"]:
+            say(f"{who}: moves from {', '.join(entry['nodes'])} to {', '.join(entry['moves'])}")
+        elif entry["ends"]:
+            ending.append(f"{who}: {entry['text']}")
+        else:
+            say(f"{who}: {entry['text'] or 'is ending'}")
+    if ending and not force:
+        raise Refused(
+            "WouldStop",
+            f"cannot drain {', '.join(names)}, these would no longer be served:\n  "
+            + "\n  ".join(ending)
+            + "\nadd or uncordon nodes, lower spec.parallelism.nodes, or stop them with --force",
+        )
+    for line in ending:
+        say(f"{line}; it finishes what it has and ends")
+
+
+def _empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
+    """Wait until no rank is left on the nodes."""
+    repo = opened(settings)
+    told: set[str] = set()
+
+    def awaited(client: Client) -> str:
+        text = unread(client, repo, revision)
+        if text:
+            return text
+        left = [row for row in client.ask(Get("Rank"))["items"] if row["node"] in names]
+        for row in left:
+            line = f"evicting rank {row['rank']} of {row['deployment']}/{row['replica']} from {row['node']}"
+            if line not in told:
+                told.add(line)
+                say(line)
+        return f"{len(left)} rank{'' if len(left) == 1 else 's'} still on {', '.join(names)}" if left else ""
+
+    try:
+        wait_until(settings, awaited, seconds, say)
+    except Unreachable as error:
+        raise Unreachable(f"{error}; the drain is committed, and begins when a controller runs") from error

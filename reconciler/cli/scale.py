@@ -1,0 +1,67 @@
+"""`scale`: another number of replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reconciler.errors import Conflict, Refused
+from reconciler.resources import ModelDeployment
+
+from .app import Settings
+from .changing import Files, How, WritingCommand, carry_out, note_not_running, report, subject, write_options
+from .targets import Key, Targets, labels_of, missing_all, target_options
+
+SCALED = "ModelDeployment"
+
+
+@click.command(cls=WritingCommand)
+@target_options
+@click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="How many are wanted.")
+@click.option(
+    "--current-replicas", type=click.IntRange(0), metavar="M", help="Only where so many are wanted now."
+)
+@write_options
+@click.pass_obj
+def scale(
+    settings: Settings, targets: Targets, how: How, replicas: int, current_replicas: int | None
+) -> None:
+    """Set the number of replicas of deployments: a commit that changes this field and nothing else.
+
+    \b
+    Examples:
+      reconciler scale deployment/tiny --replicas=2
+      reconciler scale deployment tiny --replicas=0 --current-replicas=1
+      reconciler scale deployments --all --replicas=1 --dry-run=server
+    """
+
+    def decide(files: Files) -> Any:
+        from reconciler.source.documents import load
+        from reconciler.source.editing import set_fields
+
+        there = labels_of(files)
+        chosen, missing = targets.choose(there)
+        if missing:
+            raise missing_all(missing, there)
+        _check_scalable(chosen)
+        for manifest in (document.manifest for document in load(files)):
+            name = manifest.metadata.name
+            if isinstance(manifest, ModelDeployment) and (SCALED, name) in chosen:
+                found = manifest.spec.replicas
+                if current_replicas not in (None, found):
+                    raise Conflict(f"expected replicas of {name} to be {current_replicas}, was {found}")
+        return set_fields(files, {key: {("spec", "replicas"): replicas} for key in chosen})
+
+    landed = carry_out(settings, how, decide, lambda results: f"{subject('Scale')(results)} to {replicas}")
+    report(how, landed, {"configured": "scaled", "unchanged": "scaled"})
+    note_not_running(settings)
+
+
+def _check_scalable(chosen: list[Key]) -> None:
+    """Raises ``Refused`` for objects that have no replicas, and where there is none."""
+    if not chosen:
+        raise Refused("NotFound", "no objects are selected; what there is shows: reconciler get all")
+    wrong = next((key for key in chosen if key[0] != SCALED), None)
+    if wrong is not None:
+        raise Refused("NotScalable", f"{wrong[0].lower()}/{wrong[1]} has no replicas; modeldeployments have")
