@@ -7,6 +7,7 @@ module                  what it does
 ======================  ====================================================================
 ``server``              the process: waits for the routes file, listens, stops in order
 ``listening``           the address
+``protocol``            what is not even HTTP
 ``app``                 the endpoint's paths
 ``front``               what stands before all of them: request ids, foreign pages, unknown paths
 ``chat``                ``POST /v1/chat/completions``

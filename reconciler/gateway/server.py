@@ -24,6 +24,7 @@ from .app import build_app
 from .exchange import Sources
 from .listening import address_of, bind
 from .pool import Pool
+from .protocol import Protocol
 from .routes import RoutesFile
 from .timing import Timing
 
@@ -175,6 +176,7 @@ class _Listener:
         self.address = address_of(sock)
         config = uvicorn.Config(
             app,
+            http=Protocol,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import orjson
@@ -46,6 +46,16 @@ def write_routes(home: Path, routes: Routes) -> None:
     draft.replace(home / "routes.json")
 
 
+class Routed(Protocol):
+    """A rank 0 that a route can name."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+
 class Cluster:
     """A gateway, its routes and its ranks."""
 
@@ -68,7 +78,7 @@ class Cluster:
         self.ranks.append(rank)
         return await rank.start()
 
-    def route(self, *ranks: RankDouble, model: str = "llama") -> None:
+    def route(self, *ranks: Routed, model: str = "llama") -> None:
         """Write the routes: one model, and whoever answers for it."""
         self.sequence += 1
         backends = tuple(

@@ -54,7 +54,10 @@ def greedy_tokens(model_path: Path, prompt: list[int], tokens_max: int) -> list[
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights and a byte-level tokenizer: it practically never says the end token."""
-    directory = tmp_path_factory.mktemp("endless")
+    return write_endless(tmp_path_factory.mktemp("endless"))
+
+
+def write_endless(directory: Path) -> Path:
     write_tokenizer(directory)
     config = write_config(directory, "qwen3")
     mx.random.seed(7)
