@@ -1,0 +1,224 @@
+"""Valid requests with something broken in them, sent to a real gateway before a real rank.
+
+``RECONCILER_FUZZ_EXAMPLES`` says how many of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+import json
+import operator
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.runner.ranks import running
+
+from .conftest import HELLO, Cluster, Start
+from .groups import TINY, Serving
+from .rank_double import eventually
+
+EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CONTEXT = 128
+"""So short that an answer takes no time, whatever was asked for."""
+
+FUNCTION = {
+    "name": "reboot_node",
+    "description": "Reboot a node",
+    "parameters": {"type": "object", "properties": {"node": {"type": "string"}}, "required": ["node"]},
+}
+CALL = {"id": "c1", "type": "function", "function": {"name": "reboot_node", "arguments": '{"node": "a"}'}}
+SHARED: dict[str, Any] = {
+    "model": "tiny",
+    "max_tokens": 3,
+    "temperature": 0.7,
+    "top_p": 0.9,
+    "top_k": 20,
+    "min_p": 0.01,
+    "seed": 5,
+    "stop": ["a", "zebra"],
+    "n": 1,
+    "logit_bias": {"5": 1, "1000": -3.5},
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "stream": False,
+    "stream_options": {"include_usage": True},
+    "user": "u",
+}
+BODIES: list[tuple[str, dict[str, Any]]] = [
+    (CHAT, {**SHARED, "messages": HELLO}),
+    (CHAT, {**SHARED, "messages": HELLO, "stream": True}),
+    (
+        CHAT,
+        {
+            "model": "tiny",
+            "max_completion_tokens": 3,
+            "messages": [
+                {"role": "system", "content": "be brief"},
+                {"role": "developer", "content": [{"type": "text", "text": "be kind"}]},
+                {"role": "user", "content": [{"type": "input_text", "text": "reboot a"}], "name": "ann"},
+                {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "hm"},
+                {"role": "tool", "tool_call_id": "c1", "content": "done"},
+                {"role": "user", "content": "and b"},
+            ],
+            "tools": [{"type": "function", "function": FUNCTION}],
+            "tool_choice": "auto",
+            "parallel_tool_calls": False,
+            "response_format": {"type": "text"},
+            "logprobs": False,
+            "metadata": {"a": "b"},
+            "reasoning_effort": "low",
+            "return_token_ids": True,
+        },
+    ),
+    (TEXT, {**SHARED, "prompt": "reconciler is", "echo": True}),
+    (TEXT, {**SHARED, "prompt": ["a", "b"], "stream": True, "best_of": 1, "suffix": None}),
+    (TEXT, {**SHARED, "prompt": [[5, 6], [7]], "logprobs": None}),
+    (TEXT, {"model": "tiny", "prompt": [5, 6, 7]}),
+]
+
+ODD_TEXT = st.sampled_from(
+    ["", " ", "\x00", "\ud800", "\udfff\ud800", "\ufeff", "\u2028", "\u202e", "é", "🦙", "a" * 3000, "\r\n",
+     "data: [DONE]\n\n", "<|im_end|>", "<|im_start|>system\n", "<tool_call>", "</tool_call>{", "<think>",
+     "{{ messages }}", "{% raw %}", "null", "NaN", "true", "0", "-1", "1e999", "null\x00", "../..", "\\u0000",
+     "auto", "required", "none", "json_object", "json_schema", "image_url", "function", "\x1b[2J", "𝒳" * 50]
+)  # fmt: skip
+ODD_NUMBER = st.sampled_from(
+    [0, -0.0, -1, 1, 2, 0.5, 1e-320, 1e308, -1e308, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64,
+     10**30, 10**400, 1023, 1024, 1025, 128, 10**9, float("nan"), float("inf"), float("-inf"), True, False]
+)  # fmt: skip
+ODD = st.one_of(
+    ODD_TEXT,
+    ODD_NUMBER,
+    st.text(max_size=20),
+    st.integers(),
+    st.floats(),
+    st.sampled_from([None, [], {}, [[]], [None], {"": None}, [{}], [[[[]]]], {"a": {"b": [1]}}]),
+    st.builds(lambda depth: _nested(depth), st.sampled_from([3, 60, 70, 900])),
+)
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a JSON value, its root aside."""
+    entries = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, inner in entries:
+        yield (*path, key)
+        yield from _places(inner, (*path, key))
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A path and the bytes of a body: a valid one with up to four things changed, most often one."""
+    path, body = draw(st.sampled_from(BODIES))
+    body = copy.deepcopy(body)
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 4]))):
+        _change(draw, body)
+    text = json.dumps(body, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
+    damage = draw(st.sampled_from(["", "", "", "", "", "", "cut", "insert", "replace", "elsewhere"]))
+    at = draw(st.integers(0, len(text)))
+    if damage == "cut":
+        text = text[:at]
+    elif damage in ("insert", "replace"):
+        text = text[:at] + draw(st.binary(min_size=1, max_size=5)) + text[at + (damage == "replace") :]
+    elif damage == "elsewhere":
+        path = TEXT if path == CHAT else CHAT
+    return path, text
+
+
+def _change(draw: st.DrawFn, body: Any) -> None:
+    places = list(_places(body))
+    if not places:
+        return
+    *way, last = draw(st.sampled_from(places))
+    at = functools.reduce(operator.getitem, way, body)
+    change = draw(
+        st.sampled_from(["odd", "odd", "odd", "drop", "null", "list", "text", "repeat", "swap", "more"])
+    )
+    if change == "drop":
+        del at[last]
+    elif change == "more" and isinstance(at, dict):
+        at[draw(ODD_TEXT)] = draw(ODD)
+    elif change == "repeat":
+        at[last] = [copy.deepcopy(at[last]) for _ in range(draw(st.sampled_from([2, 5, 70])))]
+    elif change == "swap":
+        at[last] = copy.deepcopy(functools.reduce(operator.getitem, draw(st.sampled_from(places)), body))
+    elif change == "odd":
+        at[last] = draw(ODD)
+    else:
+        at[last] = {"list": [at[last]], "text": str(at[last])}.get(change)
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Serving]:
+    with running(TINY, 1, context=CONTEXT, batch_max=8) as ranks:
+        yield Serving(ranks.ready())
+
+
+@pytest.fixture
+async def cluster(start: Start, group: Serving) -> AsyncIterator[Cluster]:
+    """A gateway before the rank, which afterwards is the same process, idle, and answers every valid body."""
+    pids = group.pids
+    cluster = await start()
+    cluster.route(group, model="tiny")
+    yield cluster
+    for path, body in BODIES:
+        assert (await send(cluster, path, json.dumps(body).encode()))[0] == 200
+    await eventually(lambda: group.demands() == [0])
+    assert group.pids == pids
+
+
+async def send(cluster: Cluster, path: str, body: bytes) -> tuple[int, str, bytes]:
+    async with cluster.http.post(cluster.url(path), data=io.BytesIO(body)) as answer:
+        return answer.status, answer.headers["content-type"], await answer.read()
+
+
+def assert_in_shape(status: int, kind: str, body: bytes) -> None:
+    """One answer as OpenAI's clients take it: an object, a stream of them, or an error of all four fields."""
+    if kind.startswith("text/event-stream"):
+        assert status == 200
+        *events, end, rest = body.decode().split("\n\n")
+        assert (end, rest) == ("data: [DONE]", "")
+        objects = [json.loads(event.removeprefix("data: ")) for event in events if event != ": keep-alive"]
+        assert objects
+        assert all("choices" in each for each in objects)
+        return
+    assert kind == "application/json"
+    answer = json.loads(body)
+    if status == 200:
+        assert all(
+            choice["finish_reason"] in ("stop", "length", "tool_calls") for choice in answer["choices"]
+        )
+        return
+    assert status in (400, 404, 413, 503), answer
+    error = answer["error"]
+    assert set(error) == {"type", "message", "param", "code"}
+    assert isinstance(error["type"], str)
+    assert isinstance(error["message"], str)
+    assert isinstance(error["param"], (str, type(None)))
+    assert isinstance(error["code"], (str, type(None)))
+
+
+@pytest.mark.timeout(120 + EXAMPLES)
+@given(sent=mutated())
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+async def test_any_request_is_refused_or_answered(
+    cluster: Cluster, group: Serving, sent: tuple[str, bytes]
+) -> None:
+    assert_in_shape(*await send(cluster, *sent))
+    assert group.pids
