@@ -164,6 +164,11 @@ class World:
         self.manifests.remove(gone)
         self.leaving[ObjectKey(gone.kind, gone.metadata.name)] = Leaving(gone, 1, self.now)
 
+    def bring(self, new: Manifest) -> None:
+        """A revision with one more manifest comes into force."""
+        self.manifests.append(new)
+        self.leaving.pop(ObjectKey(new.kind, new.metadata.name), None)
+
     def plan(self) -> Plan:
         return plan(self.desired(), self.observed(), self.memory(), self.now, "entropy")
 
@@ -192,7 +197,7 @@ class World:
             case ProveGroup():
                 self.groups[step.replica] = replace(self.groups[step.replica], proven_at=self.now)
             case RemoveObject():
-                del self.leaving[step.object]
+                self._leaves(step.object)
             case ReleaseReplica():
                 del self.groups[step.replica]
             case StartAgent():
@@ -213,6 +218,13 @@ class World:
                 self.report(step.id, stopped=False, silent_seconds=0.0)
             case ForgetRank():
                 del self.ranks[step.id]
+
+    def _leaves(self, key: ObjectKey) -> None:
+        """An object is taken out of the inventory: then nothing of it may be left."""
+        assert not any(_replica(rank).key == key for rank in self.alive()), f"{key} has a rank"
+        assert not any(replica.key == key for replica in self.groups), f"{key} has a group"
+        assert key.kind != "Node" or key.name not in self.agents, f"{key} has an agent"
+        del self.leaving[key]
 
     def _start(self, step: StartRank) -> None:
         rank_id = step.spec.id

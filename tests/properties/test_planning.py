@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler import status
-from reconciler.resources import Node
+from reconciler.resources import Manifest, ModelDeployment, Node
 from reconciler.state import NodeName, Plan
 from reconciler.wire.launch import ExitCode
 from tests.worlds import World, deployment, model, node
@@ -32,6 +32,7 @@ ACTIONS = st.tuples(
             "context",
             "nodes",
             "drain",
+            "remove",
             "wait",
         ]
     ),
@@ -42,7 +43,8 @@ ACTIONS = st.tuples(
 def act(world: World, name: str, number: int) -> None:
     actions: dict[str, Callable[[World, int], None]] = {
         "obey": _obey, "obey-one": _obey_one, "kill": _kill, "refuse": _refuse, "agent": _agent,
-        "replicas": _replicas, "context": _context, "nodes": _nodes, "drain": _drain, "wait": _wait,
+        "replicas": _replicas, "context": _context, "nodes": _nodes, "drain": _drain, "remove": _remove,
+        "wait": _wait,
     }  # fmt: skip
     actions[name](world, number)
 
@@ -77,18 +79,34 @@ def _agent(world: World, number: int) -> None:
 
 
 def _replicas(world: World, number: int) -> None:
-    world.manifests[-1] = deployment(replicas=number % 3, nodes={"min": 1, "max": 2})
+    _change(world, deployment(replicas=number % 3, nodes={"min": 1, "max": 2}))
 
 
 def _context(world: World, number: int) -> None:
-    world.manifests[-1] = deployment(serving={"context": 1024 + number}, nodes={"min": 1, "max": 2})
+    _change(world, deployment(serving={"context": 1024 + number}, nodes={"min": 1, "max": 2}))
+
+
+def _change(world: World, new: ModelDeployment) -> None:
+    world.manifests = [new if isinstance(m, ModelDeployment) else m for m in world.manifests]
 
 
 def _nodes(world: World, number: int) -> None:
     """A node comes or goes; one always stays."""
-    name = f"node-{1 + number % 2}"
-    kept = [m for m in world.manifests if m.metadata.name != name]
-    world.manifests = [node(name), *kept] if len(kept) == len(world.manifests) else kept
+    _toggle(world, node(f"node-{1 + number % 2}"))
+
+
+def _remove(world: World, number: int) -> None:
+    """The deployment or its model comes or goes."""
+    _toggle(world, model() if number % 2 else deployment(nodes={"min": 1, "max": 2}))
+
+
+def _toggle(world: World, manifest: Manifest) -> None:
+    key = (manifest.kind, manifest.metadata.name)
+    present = next((m for m in world.manifests if (m.kind, m.metadata.name) == key), None)
+    if present is None:
+        world.bring(manifest)
+    else:
+        world.remove(present)
 
 
 def _drain(world: World, number: int) -> None:
@@ -133,7 +151,10 @@ def test_whatever_happens_the_cluster_comes_to_rest_as_wanted(history: list[Acti
     for name, number in history:
         act(world, name, number)
         check(world)
+    if not world.desired().models:
+        world.bring(model())
     assert rest(world) == Plan()
+    assert world.leaving == {}
     wanted = world.desired().replicas()
     assert world.groups.keys() == wanted.keys()
     members = sorted(rank for group in world.groups.values() for rank in group.rank_ids)
