@@ -24,6 +24,7 @@ from .faults import (
     model_loading,
     model_not_found,
     overloaded,
+    prompt_too_long,
     too_large,
 )
 from .link import Link
@@ -131,6 +132,8 @@ class Run:
         route = self._pool.find(self._model)
         if route is None:
             raise model_not_found(self._model)
+        if len(self._generate.prompt_tokens or ()) >= route.context:
+            raise prompt_too_long(len(self._generate.prompt_tokens or ()), route.context)
         if self._timeline is None:
             self._timeline = self._pool.metrics.begin(route.model, self._began)
         if self._attempts >= self._pool.timing.attempts_max:

@@ -40,6 +40,12 @@ def unsupported(what: str, param: str) -> Fault:
     return invalid(f"{what} is not supported yet", param, "unsupported_parameter")
 
 
+def prompt_too_long(tokens: int, context: int) -> Fault:
+    """A prompt of token ids, whose number is known before any rank has seen it."""
+    text = f"the prompt has {tokens} tokens; with at least one token for the answer the most is {context}"
+    return invalid(text, "prompt", "context_length_exceeded")
+
+
 def too_large(limit_bytes: int) -> Fault:
     return Fault(
         413,

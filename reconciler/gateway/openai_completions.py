@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.wire.generation import Accepted, Delta, Finished, Generate
 
 from .events import Answer, Said
-from .faults import Fault, invalid, unsupported
+from .faults import Fault, invalid, prompt_too_long, unsupported
 from .openai_params import (
     parse_answers,
     parse_object,
@@ -25,6 +25,8 @@ from .reading import Fields
 PROMPTS_MAX = 64
 TOKENS_USUAL = 16
 """OpenAI's default for ``max_tokens`` here."""
+TOKENS_MAX = 1 << 20
+"""No model's context is longer; more would only hold up others while they are read."""
 _TOKEN_IDS = 2**31
 """No vocabulary is that large; which ids a model knows its rank says."""
 
@@ -80,7 +82,7 @@ def _refuse_unsupported(fields: Fields, answers: int) -> None:
 def _prompts(fields: Fields) -> Sequence[dict[str, Any]]:
     """The prompt of each completion, as a field of ``Generate``."""
     value = fields.value("prompt")
-    if isinstance(value, str) or _are_tokens(value):
+    if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
         value = [value]
     if not isinstance(value, list) or not value:
         text = "prompt must be a string, a list of token ids, or a list of either, and not empty"
@@ -93,6 +95,8 @@ def _prompts(fields: Fields) -> Sequence[dict[str, Any]]:
 def _prompt(prompt: object, index: int, count: int) -> dict[str, Any]:
     if prompt and isinstance(prompt, str):
         return {"prompt": prompt}
+    if isinstance(prompt, list) and len(prompt) > TOKENS_MAX:
+        raise prompt_too_long(len(prompt), TOKENS_MAX)
     if isinstance(prompt, list) and _are_tokens(prompt):
         for token in prompt:
             if not 0 <= token < _TOKEN_IDS:

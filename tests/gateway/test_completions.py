@@ -11,6 +11,7 @@ from yarl import URL
 
 from reconciler.gateway.faults import Fault
 from reconciler.gateway.openai_completions import CompletionRequest, parse_completion
+from reconciler.wire.generation import Accepted
 
 from .conftest import HELLO, Cluster, Start
 from .rank_double import PROMPT, Turn, story, told
@@ -60,6 +61,8 @@ def test_the_answer_has_sixteen_tokens_where_the_client_does_not_say() -> None:
         ("prompt", 5),
         ("prompt", {"text": "a"}),
         ("prompt", ["a"] * 65),
+        ("prompt", [5] * 5_000_000),
+        ("prompt", ["a", [5] * 2_000_000]),
         ("suffix", "the end"),
         ("suffix", 3),
         ("logprobs", 0),
@@ -200,3 +203,23 @@ async def test_one_model_is_found_by_its_name_with_slashes_encoded_or_not(start:
 
 def _exactly(cluster: Cluster, path: str) -> Any:
     return URL(cluster.url(path), encoded=True)
+
+
+async def test_tokens_beyond_the_context_are_refused_before_there_is_a_group(start: Start) -> None:
+    cluster = await start()
+    with pytest.raises(openai.BadRequestError) as caught:
+        await cluster.client.completions.create(model="llama", prompt=[5] * 4096)
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "prompt")
+
+
+async def test_an_echoed_prompt_is_the_first_text_of_a_stream(start: Start) -> None:
+    async def echo(turn: Turn) -> None:
+        assert turn.generate.echo
+        turn.send(Accepted(turn.generate.request, PROMPT, "Once"))
+        turn.say(" upon", 1)
+        turn.finish()
+
+    cluster = await start(echo)
+    lines = await _lines(cluster, "/v1/completions", prompt="Once", echo=True)
+    texts = [orjson.loads(line[6:])["choices"][0]["text"] for line in lines[:-1]]
+    assert texts == ["Once", " upon", ""]
