@@ -13,7 +13,7 @@ from .app import Settings
 from .changing import Files, How, WritingCommand, carry_out, note_not_running, report, subject, write_options
 from .targets import Key, Targets, labels_of, missing_all, target_options
 
-SCALED = "ModelDeployment"
+DEPLOYMENT = "ModelDeployment"
 
 
 @click.command(cls=WritingCommand)
@@ -47,7 +47,7 @@ def scale(
         _check_scalable(chosen)
         for manifest in (document.manifest for document in load(files)):
             name = manifest.metadata.name
-            if isinstance(manifest, ModelDeployment) and (SCALED, name) in chosen:
+            if isinstance(manifest, ModelDeployment) and (DEPLOYMENT, name) in chosen:
                 found = manifest.spec.replicas
                 if current_replicas not in (None, found):
                     raise Conflict(f"expected replicas of {name} to be {current_replicas}, was {found}")
@@ -62,6 +62,6 @@ def _check_scalable(chosen: list[Key]) -> None:
     """Raises ``Refused`` for objects that have no replicas, and where there is none."""
     if not chosen:
         raise Refused("NotFound", "no objects are selected; what there is shows: reconciler get all")
-    wrong = next((key for key in chosen if key[0] != SCALED), None)
+    wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
     if wrong is not None:
         raise Refused("NotScalable", f"{wrong[0].lower()}/{wrong[1]} has no replicas; modeldeployments have")

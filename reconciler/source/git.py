@@ -57,16 +57,6 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """One entry of the log. ``at`` is the author's date in seconds since the epoch."""
-
-    revision: str
-    author: str
-    at: int
-    subject: str
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterRepo:
     """The bare repository at ``path``. Calls block, each for at most its time-out.
 
@@ -145,17 +135,36 @@ class ClusterRepo:
             "and push to that from a clone"
         )
 
-    def log(self, limit: int = 20, path: str | None = None) -> tuple[Commit, ...]:
-        """The newest commits of ``main`` first; of one file with ``path``."""
+    def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The contents of blobs by their full object names."""
+        if not names:
+            return {}
+        listed = "".join(f"{_checked(name)}\n" for name in names).encode()
+        return dict(zip(names, _batch(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
+
+    def first_parents(self, limit: int) -> str:
+        """git's raw log of what each commit on ``main`` changed of YAML files, newest first, as ``history`` reads it.
+
+        A merge counts as what it brought to ``main``.
+        """
         if self.head() is None:
-            return ()
-        only = ("--", path) if path is not None else ()
-        text = self._git("log", "-z", f"-n{limit}", "--format=%H%x1f%an%x1f%at%x1f%s", REF, *only)
-        commits = []
-        for entry in filter(None, text.split("\0")):
-            revision, author, at, subject = entry.split("\x1f", 3)
-            commits.append(Commit(revision, author, int(at), subject))
-        return tuple(commits)
+            return ""
+        shape = ("--first-parent", "-m", "--raw", "-z", "--no-renames", "--no-abbrev")
+        fields = "--format=%H%x1f%an%x1f%at%x1f%s"
+        return self._git("log", *shape, f"-n{limit}", fields, REF, "--", "*.yaml", "*.yml")
+
+    def resolve(self, revision: str) -> str:
+        """The commit that ``revision``, some characters of its name, is on ``main``. Raises ``Invalid``."""
+        found = b""
+        if re.fullmatch(r"[0-9a-f]{4,40}", revision):
+            arguments = self._located(("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"))
+            found = run_git(arguments, environment=self.environment, codes=(0, 1, 128))
+        name, head = found.decode().strip(), self.head()
+        if not name or head is None or not self.is_ancestor(name, head):
+            raise Invalid(
+                f"{revision} is no revision of {BRANCH}; expected at least 4 characters of a commit's name"
+            )
+        return name
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether ``newer`` was made on top of ``older``."""

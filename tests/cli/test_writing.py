@@ -307,10 +307,12 @@ WRITES: list[tuple[str, ...]] = [
     ("cordon", "node-a"),
     ("drain", "node-a"),
     ("apply", "-f", NODES),
+    ("rollout", "restart", "deployment/tiny"),
 ]
+OTHER_WRITES: list[tuple[str, ...]] = [("edit", "node/node-a"), ("rollout", "undo", "node/node-a")]
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", WRITES + OTHER_WRITES)
 def test_a_watched_folder_is_not_written_to(write: tuple[str, ...], cli: Cli, watched: Controller) -> None:
     said = {**watched.answers["status"](None), "source": "directory /home/me/manifests"}
     watched.answers["status"] = said

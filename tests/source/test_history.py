@@ -1,0 +1,147 @@
+"""Which commits changed an object, and how it gets back to what it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.errors import Invalid, Refused
+from reconciler.source.documents import load
+from reconciler.source.git import ClusterRepo
+from reconciler.source.history import Undo, changes, go_back, undo
+from tests.source.conftest import AUTHOR, Person
+
+HEAD = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: {}\nspec:\n"
+KEY = ("Node", "a")
+
+
+def node(name: str, reserve: str = "1GiB", note: str = "") -> str:
+    return HEAD.format(name) + f"  local: {{}}\n{note}  memory:\n    reserve: {reserve}   # kept\n"
+
+
+def commit(repo: ClusterRepo, subject: str, **files: str) -> str:
+    named = {f"{name}.yaml": text.encode() or None for name, text in files.items()}
+    return repo.commit(repo.head(), named, subject, AUTHOR)
+
+
+def files(repo: ClusterRepo) -> dict[str, bytes]:
+    head = repo.head()
+    return repo.read(head) if head else {}
+
+
+def subjects(repo: ClusterRepo) -> list[str]:
+    return [change.commit.subject for change in changes(repo, KEY)]
+
+
+def undone(repo: ClusterRepo) -> tuple[Undo, dict[str, str]]:
+    found = undo(repo, files(repo), KEY)
+    return found, {name: text.decode() for name, text in found.edit.applied_to(files(repo)).items()}
+
+
+def test_the_history_has_the_commits_that_changed_the_object_alone(repo: ClusterRepo) -> None:
+    commit(repo, "first", n=node("a") + "---\n" + node("b"))
+    commit(repo, "other", n=node("a") + "---\n" + node("b", "2GiB"))
+    commit(repo, "comment", n=node("a", note="  # why\n") + "---\n" + node("b", "2GiB"))
+    commit(repo, "moved", n=node("b", "2GiB"), m=node("a", note="  # why\n"))
+    commit(repo, "more", m=node("a", "3GiB"))
+    commit(repo, "gone", m="")
+    assert subjects(repo) == ["gone", "more", "first"]
+    gone, more, first = changes(repo, KEY)
+    assert (gone.after, more.file, first.before, first.others) == (None, "m.yaml", None, (("Node", "b"),))
+    assert more.before == node("a", note="  # why\n")
+    assert (more.commit.author, len(more.commit.revision)) == ("Ada", 40)
+
+
+def test_a_merge_counts_as_what_it_brought(repo: ClusterRepo, person: Person) -> None:
+    person.commits(node("a"), "a.yaml")
+    person.git("checkout", "-q", "-b", "side")
+    person.commits(node("a", "2GiB"), "a.yaml")
+    person.git("checkout", "-q", "main")
+    person.commits(node("b"), "b.yaml")
+    person.git("merge", "-q", "--no-ff", "-m", "Merge side", "side")
+    assert person.pushes()[0] == 0
+    assert subjects(repo) == ["Merge side", "change a.yaml"]
+    found, after = undone(repo)
+    assert after == {"a.yaml": node("a"), "b.yaml": node("b")}
+    assert found.message.startswith('Revert "Merge side"\n\nThis reverts commit ')
+
+
+def test_files_of_the_past_that_cannot_be_read_are_passed_over(repo: ClusterRepo) -> None:
+    commit(repo, "good", n=node("a"))
+    (repo.path / "hooks" / "pre-receive").unlink()
+    commit(repo, "broken", n=node("a") + "---\n[a")
+    commit(repo, "odd", n="metadata: {name: a}\n---\nkind: Node\nmetadata: [a]\n")
+    commit(repo, "good again", n=node("a"))
+    assert subjects(repo) == ["good again", "odd", "good"]
+
+
+def test_undoing_reverts_the_commit_and_keeps_what_came_later(repo: ClusterRepo) -> None:
+    commit(repo, "first", n="# nodes\n" + node("a") + "---\n" + node("b"))
+    wrong = commit(repo, "Wrong", n="# nodes\n" + node("a", "9GiB") + "---\n" + node("b"))
+    commit(repo, "other", n="# our nodes\n" + node("a", "9GiB") + "---\n" + node("b", "2GiB"))
+    found, after = undone(repo)
+    assert found.message == f'Revert "Wrong"\n\nThis reverts commit {wrong}.\n'
+    assert (found.note, after) == ("", {"n.yaml": "# our nodes\n" + node("a") + "---\n" + node("b", "2GiB")})
+
+
+def test_undoing_twice_is_doing_it_again(repo: ClusterRepo) -> None:
+    commit(repo, "first", n=node("a"))
+    commit(repo, "second", n=node("a", "2GiB"))
+    for expected in (node("a"), node("a", "2GiB"), node("a")):
+        found, after = undone(repo)
+        assert after == {"n.yaml": expected}
+        repo.commit(repo.head(), found.edit.changes, found.message, AUTHOR)
+
+
+def test_where_the_commit_changed_others_too_they_stay(repo: ClusterRepo) -> None:
+    commit(repo, "first", n=node("a") + "---\n" + node("b"))
+    both = commit(repo, "both", n=node("a", "2GiB") + "---\n" + node("b", "2GiB"))
+    found, after = undone(repo)
+    assert after == {"n.yaml": node("a") + "---\n" + node("b", "2GiB")}
+    assert found.note == f"{both[:10]} changed node/b too: left as it is, only node/a goes back"
+    assert found.message == f"Roll back node/a to before {both[:10]}"
+
+
+def test_where_a_revert_conflicts_the_object_alone_goes_back(repo: ClusterRepo) -> None:
+    commit(repo, "first", n=node("a"))
+    wrong = commit(repo, "wrong", n=node("a", "9GiB"))
+    commit(repo, "comment", n=node("a", "9GiB").replace("# kept", "# for the system"))
+    found, after = undone(repo)
+    assert after == {"n.yaml": node("a")}
+    assert found.note == (
+        f"later commits changed the same lines as {wrong[:10]}: only the text of node/a goes back"
+    )
+
+
+def test_a_deleted_object_comes_back_where_it_was(repo: ClusterRepo) -> None:
+    commit(repo, "first", n=node("b") + "---\n" + node("a"), other=node("c"))
+    commit(repo, "delete", n=node("b"))
+    assert undone(repo)[1]["n.yaml"] == node("b") + "---\n" + node("a")
+
+
+def test_there_may_be_nothing_to_go_back_to(repo: ClusterRepo) -> None:
+    with pytest.raises(Refused, match='no commit has "node/a"'):
+        undo(repo, {}, KEY)
+    first = commit(repo, "first", n=node("a"))
+    with pytest.raises(Refused, match=f"node/a was created by {first[:10]}: there is nothing before"):
+        undo(repo, files(repo), KEY)
+
+
+def test_an_object_goes_back_to_any_revision_that_had_it(repo: ClusterRepo) -> None:
+    first = commit(repo, "first", n=node("a", note="  # why\n"))
+    second = commit(repo, "second", n=node("a", "2GiB"), m=node("b"))
+    third = commit(repo, "third", n=node("a", "3GiB"))
+    found = go_back(repo, files(repo), KEY, first)
+    assert found.edit.applied_to(files(repo))["n.yaml"] == node("a", note="  # why\n").encode()
+    assert found.message == f"Roll back node/a to {first[:10]}"
+    assert go_back(repo, files(repo), KEY, third).edit.changes == {}
+    with pytest.raises(Refused, match='there is no node "b" in revision'):
+        go_back(repo, files(repo), ("Node", "b"), first)
+    assert {d.key[1] for d in load(go_back(repo, {}, ("Node", "b"), second).edit.applied_to({}))} == {"b"}
+
+
+def test_revisions_may_be_abbreviated(repo: ClusterRepo) -> None:
+    first = commit(repo, "first", n=node("a"))
+    assert repo.resolve(first[:7]) == first
+    for wrong in ("abc", "main", "--all", "0" * 40, "HEAD~1"):
+        with pytest.raises(Invalid, match="is no revision of main"):
+            repo.resolve(wrong)
