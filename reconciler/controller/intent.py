@@ -87,9 +87,12 @@ class Intent:
 
     def _reject(self, text: str, hold: Hold | None) -> None:
         before = self._in_force()
-        self.desired = replace(before, rejection=Rejection(text), hold=hold)
-        if before.rejection is None or before.rejection.text != text:
-            self._say("RevisionRejected", f"{text} (what was in force stays in force)", warning=True)
+        rejection = Rejection(text)
+        self.desired = replace(before, rejection=rejection, hold=hold)
+        if before.rejection != rejection:
+            self._say(
+                "RevisionRejected", f"{rejection.line} (what was in force stays in force)", warning=True
+            )
 
     def _in_force(self) -> Desired:
         """What is in force; after a start what was in force before, by the store."""

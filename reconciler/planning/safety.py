@@ -37,5 +37,5 @@ def kept_out(desired: Desired) -> Decision:
     if desired.hold is not None:
         refused.append(Refusal(CLUSTER, RefusedBecause.HELD, desired.hold.text))
     if desired.rejection is not None:
-        refused.append(Refusal(CLUSTER, RefusedBecause.REJECTED, desired.rejection.text))
+        refused.append(Refusal(CLUSTER, RefusedBecause.REJECTED, desired.rejection.line))
     return Decision(refused=tuple(refused))

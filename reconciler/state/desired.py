@@ -15,6 +15,12 @@ class Rejection:
     """A newer revision that is not in force because its manifests are wrong."""
 
     text: str
+    """A line for every problem."""
+
+    @property
+    def line(self) -> str:
+        """All of it on one line, as tables have it."""
+        return self.text.replace("\n", "; ")
 
 
 @dataclass(frozen=True, slots=True)

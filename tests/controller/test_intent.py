@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.controller.intent import Intent
+from reconciler.controller.intent import PROBLEMS_SHOWN_MAX, Intent
 from reconciler.errors import Refused
 from reconciler.source import hooks
 from reconciler.source.git import ClusterRepo, run_git
@@ -208,6 +208,22 @@ async def test_a_restart_while_the_newest_revision_is_wrong_keeps_the_last_good_
     good = past_the_hook(repo, person)
     desired = await controller.look()
     assert (desired.revision, desired.rejection, len(desired.nodes)) == (good, None, 4)
+
+
+async def test_all_that_is_wrong_is_one_line_of_a_table_and_not_without_end(
+    repo: ClusterRepo, person: Person, controller: Controller
+) -> None:
+    person.commits("---\n".join(["kind: Nod\napiVersion: reconciler/v1alpha1\n"] * 50))
+    past_the_hook(repo, person)
+    rejection = (await controller.look()).rejection
+    assert rejection is not None
+    assert len(rejection.text.split("\n")) == PROBLEMS_SHOWN_MAX + 1
+    assert rejection.text.endswith("\nand 30 more problems; reconciler validate lists all")
+    (event,) = controller.events
+    assert "\n" not in event.message
+    assert event.message.startswith(
+        'a.yaml:1:7: kind: unknown kind "Nod", did you mean "Node"?; a.yaml:4:7: '
+    )
 
 
 async def test_a_wrong_revision_replaces_a_held_one_which_can_no_longer_be_approved(
