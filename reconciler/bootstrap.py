@@ -83,6 +83,10 @@ class Home:
         """What the agent of a local node keeps."""
         return self.root / "nodes" / name
 
+    def nodes_with_agents(self) -> list[NodeName]:
+        """Local nodes that had an agent once, wanted or not: only it can tell whether ranks are left there."""
+        return sorted(NodeName(lock.parent.name) for lock in self.root.glob("nodes/*/agent.lock"))
+
     def create(self) -> None:
         """Make the folders that are missing, for nobody but their owner."""
         for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
@@ -131,6 +135,9 @@ def run_controller(home: Path, watch: Path | None) -> int:
 async def _control(home: Home, watch: Path | None) -> None:
     source = await _source(home, watch)
     store = Store(home.store)
+    if store.is_new:
+        for name in home.nodes_with_agents():
+            store.keep_agent(name)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(store.close)
         loop, parts = _build(home, source, store)

@@ -11,6 +11,7 @@ from typing import Any
 
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
+    AdoptGroup,
     AllocateEpoch,
     Contact,
     ContinueRank,
@@ -288,6 +289,8 @@ def told(outcome: Outcome, now: float) -> Event | None:
 
 def _done(step: Step) -> str | None:
     match step:
+        case AdoptGroup():
+            return "GroupAdopted"
         case AllocateEpoch():
             return "EpochAllocated"
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():

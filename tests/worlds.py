@@ -13,6 +13,7 @@ from reconciler.planning import plan
 from reconciler.planning.group import PORT_FIRST
 from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
 from reconciler.state import (
+    AdoptGroup,
     AllocateEpoch,
     Contact,
     ContinueRank,
@@ -108,6 +109,8 @@ class World:
     history: list[Step] = field(default_factory=list)
     agents: set[NodeName] = field(default_factory=set)
     leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
+    kept: World | None = None
+    """As it was when its store was copied."""
 
     def desired(self) -> Desired:
         desired = Desired.of("r1", self.manifests)
@@ -187,8 +190,10 @@ class World:
         self.history.append(step)
         self.sequence += 1
         match step:
-            case AllocateEpoch():
+            case AllocateEpoch() | AdoptGroup():
                 assert step.group.epoch > self.last_epochs.get(step.replica, 0)
+                seen = [i.epoch for i in self.ranks if _replica(i) == step.replica]
+                assert isinstance(step, AdoptGroup) or step.group.epoch > max(seen, default=0)
                 self.groups[step.replica] = step.group
                 self.last_epochs[step.replica] = step.group.epoch
                 self.next_port = step.group.port + len(step.group.members) + 1
@@ -235,7 +240,8 @@ class World:
         report = RankReport(
             id=rank_id, group=step.spec.group, socket=step.spec.config.socket, pid=100 + len(self.ranks),
             shim_pid=1, phase=Phase.READY, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
-            started_at=self.now,
+            started_at=self.now, size=step.spec.config.size, memory_bytes=step.spec.memory_bytes,
+            port=int(step.spec.config.addresses[0].rpartition(":")[2]),
         )  # fmt: skip
         self.ranks[rank_id] = (step.node, report)
 
@@ -252,6 +258,13 @@ class World:
             place,
             replace(report, phase=Phase.EXITED, exit=ended, stopped=False, silent_seconds=0.0),
         )
+
+    def lose_store(self, kept: World | None = None) -> None:
+        """The store is gone, or one of an earlier moment is in its place; what the nodes know stays."""
+        self.groups = dict(kept.groups) if kept else {}
+        self.last_epochs = dict(kept.last_epochs) if kept else {}
+        self.next_port = kept.next_port if kept else PORT_FIRST
+        self.stops, self.failures, self.writes = {}, {}, {}
 
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:
         return ReplicaId(DeploymentName(name), index)

@@ -44,11 +44,14 @@ _log = logging.getLogger("agent")
 class Rank:
     """One rank as far as this agent knows. Without ``peer`` its shim is gone."""
 
-    def __init__(self, id: RankId, at: RankDirectory, group: str, socket_path: str) -> None:
+    def __init__(self, id: RankId, at: RankDirectory, spec: Optional[LaunchSpec]) -> None:
         self.id = id
         self.directory = at
-        self.group = group
-        self.socket = socket_path
+        self.group = spec.group if spec else ""
+        self.socket = spec.config.socket if spec else ""
+        self.size = spec.config.size if spec else 0
+        self.port = _first_port(spec.config.addresses) if spec else 0
+        self.memory_bytes = spec.memory_bytes if spec else 0
         self.peer: Optional[Peer] = None
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
@@ -79,6 +82,9 @@ class Rank:
             silent_seconds=round(self.vitals.silent_seconds, 1) if self.watched else 0.0,
             age_seconds=round(self.vitals.age_seconds, 1),
             step_tokens=progress.step_tokens,
+            size=self.size,
+            port=self.port,
+            memory_bytes=self.memory_bytes,
         )
 
 
@@ -105,8 +111,7 @@ class Ranks:
         self._path.mkdir(0o700, exist_ok=True)
         for id in directory.scan(self._path):
             at = RankDirectory(self._path / str(id))
-            group, socket_path = _wish(at)
-            rank = self._ranks[id] = Rank(id, at, group, socket_path)
+            rank = self._ranks[id] = Rank(id, at, _spec(at))
             rank.state = at.state() or rank.state
             self._watch(rank)
 
@@ -128,7 +133,7 @@ class Ranks:
             return False
         socket_path = self._shim_socket(spec.id)
         at = directory.create(self._path, spec)
-        rank = self._ranks[spec.id] = Rank(spec.id, at, spec.group, spec.config.socket)
+        rank = self._ranks[spec.id] = Rank(spec.id, at, spec)
         rank.state = dataclasses.replace(rank.state, started_at=time.time())
         try:
             self._start_shim(at, socket_path)
@@ -317,11 +322,16 @@ def _shim_words(at: RankDirectory) -> str:
     return words[-1].strip() if words else "it left no word"
 
 
-def _wish(at: RankDirectory) -> Tuple[str, str]:
-    """Group and socket of a rank; empty, and so matching no wish, where its spec cannot be read."""
+def _spec(at: RankDirectory) -> Optional[LaunchSpec]:
+    """What a rank was started with; None, so that it matches no wish, where that cannot be read."""
     try:
-        spec = at.spec()
+        return at.spec()
     except (OSError, ValueError, WireError) as error:
         _log.error("%s: spec.json cannot be read: %s", at.path, error)
-        return "", ""
-    return spec.group, spec.config.socket
+        return None
+
+
+def _first_port(addresses: Sequence[str]) -> int:
+    """The port of rank 0's address, ``ip:port``; 0 where there is none."""
+    text = addresses[0].rpartition(":")[2] if addresses else ""
+    return int(text) if text.isdecimal() else 0

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from reconciler.errors import Unreachable
 from reconciler.state import (
+    AdoptGroup,
     AllocateEpoch,
     ContinueRank,
     ForgetRank,
@@ -78,7 +79,7 @@ class Tools:
 async def carry_out(step: Step, tools: Tools) -> str:
     """Do one step. Returns a detail worth telling; raises what went wrong."""
     match step:
-        case AllocateEpoch():
+        case AllocateEpoch() | AdoptGroup():
             tools.groups.allocate(step.group)
         case ReleaseReplica():
             tools.groups.release(step.replica)

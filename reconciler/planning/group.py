@@ -39,9 +39,9 @@ def fingerprint(deployment: ModelDeployment, model: Model) -> str:
     return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def first_ports(cursor: int, count: int, groups: Iterable[GroupRecord]) -> int:
-    """The first of ``count`` adjacent ports at or after ``cursor`` that no living group has."""
-    taken = {g.port + i for g in groups for i in range(len(g.members) + 1)}
+def first_ports(cursor: int, count: int, used: Iterable[range]) -> int:
+    """The first of ``count`` adjacent ports at or after ``cursor`` that are not ``used``."""
+    taken = {port for ports in used for port in ports}
     port = cursor if PORT_FIRST <= cursor <= PORT_LAST else PORT_FIRST
     for _ in range(PORT_LAST - PORT_FIRST):
         if port + count - 1 > PORT_LAST:
@@ -119,4 +119,5 @@ def launch(
         env={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
         config=config,
         group=record.fingerprint,
+        memory_bytes=record.rank_bytes,
     )

@@ -44,7 +44,8 @@ class Ledger:
         for rank in world.observed.ranks():
             known = world.memory.groups.get(rank.replica)
             if rank.alive and (known is None or rank.report.id.epoch != known.epoch):
-                self.charge(rank.replica, (rank.node,), known.rank_bytes if known else RANK_OVERHEAD_BYTES)
+                likely = known.rank_bytes if known else RANK_OVERHEAD_BYTES
+                self.charge(rank.replica, (rank.node,), rank.report.memory_bytes or likely)
 
     def charge(self, replica: ReplicaId, members: Placed, rank_bytes: int) -> None:
         """Add one rank on each of these nodes."""

@@ -7,9 +7,10 @@ the same ladder continues a formation that another controller began.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from reconciler.state import (
+    AdoptGroup,
     AllocateEpoch,
     Cause,
     GroupRecord,
@@ -25,7 +26,7 @@ from reconciler.state import (
 )
 from reconciler.wire.launch import Phase
 
-from . import faults, group, stalls
+from . import adoption, faults, group, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
@@ -77,6 +78,19 @@ def _unwanted(view: View) -> Decision | None:
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
 
 
+def _unrecorded(view: View) -> Decision | None:
+    """Ranks of a later epoch than the store knows: a whole group is adopted, anything less makes room."""
+    if not adoption.unrecorded(view):
+        return None
+    found = adoption.adopted(view)
+    if isinstance(found, GroupRecord):
+        return Decision(steps=(AdoptGroup(view.replica, found),))
+    decision = _form(view, Cause.STORE_LOST, found, 0)
+    if decision.steps or decision.waiting or not view.alive:
+        return decision
+    return stop(view, view.alive, GRACE_SECONDS, f"the store does not know it: {found}") + decision
+
+
 def _drained(view: View) -> Decision | None:
     """A group on a node that is being drained moves; where it cannot, it finishes what it has and ends."""
     nodes = view.world.desired.nodes
@@ -107,7 +121,7 @@ def _dead(view: View) -> Decision | None:
 
 def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
     """The next attempt, now or when the back-off is over. A wish that has changed does not wait."""
-    if view.model is None or record.fingerprint != _wish(view):
+    if view.model is None or record.fingerprint != view.fingerprint:
         return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}", 0)
     failures = _failures(record, min(fault.at, view.world.now))
     delay = BACK_OFF_SECONDS_MAX if fault.lasting else back_off_seconds(failures)
@@ -130,12 +144,6 @@ def back_off_seconds(failures: int) -> float:
     return 0.0 if failures == 0 else min(BACK_OFF_SECONDS_MAX, 2.0 ** (failures - 1))
 
 
-def _wish(view: View) -> str:
-    assert view.deployment is not None
-    assert view.model is not None
-    return group.fingerprint(view.deployment, view.model)
-
-
 def _unformed(view: View) -> Decision | None:
     """A replica without a group gets one; a group for another wish is replaced."""
     record = view.record
@@ -146,7 +154,7 @@ def _unformed(view: View) -> Decision | None:
     assert view.deployment is not None
     bounds = view.deployment.spec.parallelism.nodes
     missing = [n for n in record.members if n not in view.world.desired.nodes]
-    if record.fingerprint != _wish(view):
+    if record.fingerprint != view.fingerprint:
         return _replace(view, "its manifest has changed")
     if not bounds.min <= len(record.members) <= bounds.max:
         return _replace(
@@ -173,6 +181,10 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
         text = f'model "{name}" does not exist; add a Model of this name or correct spec.model'
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
+    unasked = adoption.unasked(view)
+    if unasked:
+        text = f"no answer yet from {', '.join(unasked)}, which may know of a later epoch"
+        return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     placed = place(view.world, view.ledger, Request(view.replica, view.deployment, view.model))
     if isinstance(placed, Waiting):
         return Decision(waiting=(placed,))
@@ -185,9 +197,9 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
         replica=view.replica,
         epoch=epoch,
         members=placed.members,
-        port=group.first_ports(memory.next_port, len(placed.members) + 1, memory.groups.values()),
+        port=group.first_ports(memory.next_port, len(placed.members) + 1, _ports(view)),
         secret=group.secret(view.world.entropy, view.replica, epoch),
-        fingerprint=_wish(view),
+        fingerprint=view.fingerprint,
         created_at=view.world.now,
         rank_bytes=placed.rank_bytes,
         failures=failures,
@@ -196,10 +208,20 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
     return Decision(steps=(AllocateEpoch(view.replica, record, cause, detail),))
 
 
+def _ports(view: View) -> Iterator[range]:
+    """The ports of every group that is recorded or may live."""
+    for record in view.world.memory.groups.values():
+        yield range(record.port, record.port + len(record.members) + 1)
+    for rank in view.world.observed.ranks():
+        if rank.alive:
+            yield range(rank.report.port, rank.report.port + rank.report.size + 1)
+
+
 def _leftovers(view: View) -> Decision | None:
     """No rank of a new epoch starts while one of an old epoch may be alive."""
     assert view.record is not None
-    old = tuple(r for r in view.alive if r.report.id.epoch != view.record.epoch)
+    current = view.current.values()
+    old = tuple(r for r in view.alive if r not in current)
     if not old:
         return None
     dead = any(not r.alive for r in view.ranks if r.report.id.epoch == old[0].report.id.epoch)
@@ -221,10 +243,10 @@ def _incomplete(view: View) -> Decision | None:
     missing = [rank for rank in range(len(view.record.members)) if rank not in view.current]
     if not missing:
         return None
-    if view.record.proven_at is not None:
+    if view.record.proven_at is not None or not view.record.secret:
         text = f"rank {missing[0]} of epoch {view.record.epoch} is gone without a trace"
         return _form(view, Cause.RANK_MISSING, text, view.record.failures + 1)
-    if view.model is None or view.record.fingerprint != _wish(view):
+    if view.model is None or view.record.fingerprint != view.fingerprint:
         return NOTHING  # a group that is going to be replaced is not completed: its parts would not match
     starts = [_start(view, view.record, rank) for rank in missing]
     return Decision(steps=tuple(step for step in starts if step is not None))
@@ -277,6 +299,7 @@ LADDER: tuple[Callable[[View], Decision | None], ...] = (
     _not_observed,
     stalls.resume,
     _unwanted,
+    _unrecorded,
     _drained,
     _dead,
     _unformed,

@@ -8,6 +8,7 @@ from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import GroupRecord, ObservedRank, ReplicaId, Waiting, WaitingFor
 from reconciler.wire.launch import ExitCode
 
+from . import group
 from .placement import Ledger
 from .world import World
 
@@ -32,9 +33,16 @@ class View:
 
     @property
     def current(self) -> dict[int, ObservedRank]:
-        """The ranks of the recorded epoch, by rank."""
-        epoch = self.record.epoch if self.record else None
-        return {r.report.id.rank: r for r in self.ranks if r.report.id.epoch == epoch}
+        """The ranks of the recorded group, by rank: one of its epoch elsewhere is of another store's time."""
+        places = dict(zip(self.record.rank_ids, self.record.members, strict=True)) if self.record else {}
+        return {r.report.id.rank: r for r in self.ranks if places.get(r.report.id) == r.node}
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the wish. Only where there is one: a deployment with its model."""
+        assert self.deployment is not None
+        assert self.model is not None
+        return group.fingerprint(self.deployment, self.model)
 
     @property
     def health(self) -> Health:

@@ -6,6 +6,7 @@ from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
 from .outcome import Outcome
 from .plan import (
+    AdoptGroup,
     AllocateEpoch,
     Cause,
     ContinueRank,
@@ -26,6 +27,7 @@ from .plan import (
 )
 
 __all__ = [
+    "AdoptGroup",
     "AllocateEpoch",
     "Cause",
     "Contact",

@@ -22,7 +22,7 @@ class GroupRecord:
     port: int
     """First of ``len(members) + 1`` ports that no recent group has used: one a rank, then rank 0's control."""
     secret: str = field(repr=False)
-    """Proof of membership among the ranks."""
+    """Proof of membership among the ranks; empty for a group that was adopted, which is never completed."""
     fingerprint: str
     """Of the wish it was formed for: another wish means another group."""
     created_at: float

@@ -22,6 +22,7 @@ class Cause(Enum):
     PROOF_FAILED = "ProofFailed"
     STALLED = "Stalled"
     OVERDUE = "DeadlineExceeded"
+    STORE_LOST = "StoreLost"
 
 
 class _OfReplica:
@@ -78,6 +79,22 @@ class AllocateEpoch(_OfReplica):
         return (
             f"form {self.replica} as epoch {self.group.epoch} on {nodes} ({self.cause.value}: {self.detail})"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptGroup(_OfReplica):
+    """Write a group to the store that runs already and that the store does not know."""
+
+    replica: ReplicaId
+    group: GroupRecord
+
+    @property
+    def key(self) -> str:
+        return f"adopt/{self.replica}"
+
+    def __str__(self) -> str:
+        nodes = ", ".join(self.group.members)
+        return f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {nodes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +256,8 @@ class RemoveObject:
 
 
 Step = (
-    AllocateEpoch
+    AdoptGroup
+    | AllocateEpoch
     | StartRank
     | StopRank
     | ContinueRank

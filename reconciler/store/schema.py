@@ -47,8 +47,8 @@ MIGRATIONS: tuple[str, ...] = (
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 
 
-def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the store to the newest version. Raises ``Invalid`` when it is newer than this program."""
+def migrate(db: sqlite3.Connection, path: Path) -> int:
+    """Bring the store to the newest version; the one it had before, 0 for none. Raises ``Invalid`` when it is newer than this program."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         raise Invalid(
@@ -59,6 +59,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         _keep_copy(db, path.with_suffix(f".v{version}.db"))
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+    return version
 
 
 def _keep_copy(db: sqlite3.Connection, copy: Path) -> None:

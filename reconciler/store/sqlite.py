@@ -47,7 +47,8 @@ class Store:
             path.chmod(0o600)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            migrate(self._db, path)
+            self.is_new = migrate(self._db, path) == 0
+            """Made just now: what the nodes know is all that is left of a store before it."""
             self.objects = Objects(self._db)
         except sqlite3.DatabaseError as error:
             raise Invalid(f"{path}: cannot be used as the store: {error}") from error

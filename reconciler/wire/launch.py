@@ -76,6 +76,8 @@ class LaunchSpec:
     config: RankConfig
     group: str
     """Fingerprint of the wish this rank was started for (model, sharding, serving)."""
+    memory_bytes: int = 0
+    """What the rank is charged for, for as long as it may live."""
 
 
 class Phase:

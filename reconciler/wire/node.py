@@ -139,6 +139,12 @@ class RankReport:
     """For how long this agent has watched the rank, by the same clock."""
     step_tokens: int = 0
     """``Progress.step_tokens``."""
+    size: int = 0
+    """Ranks in its group; 0 where what it was started with cannot be read any more."""
+    port: int = 0
+    """The first of the group's ports."""
+    memory_bytes: int = 0
+    """``LaunchSpec.memory_bytes``."""
 
 
 @dataclasses.dataclass(frozen=True)

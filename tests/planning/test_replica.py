@@ -284,17 +284,6 @@ def test_ranks_that_nobody_knows_are_stopped() -> None:
     assert world.alive() == []
 
 
-def test_epochs_grow_also_when_the_store_is_lost() -> None:
-    world = two_nodes()
-    world.settle()
-    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
-    world.settle()
-    world.groups.clear()
-    world.last_epochs.clear()
-    assert world.settle() == Plan()
-    assert world.groups[world.replica()].epoch == 3
-
-
 def test_stopping_everything_ends_ranks_then_agents_and_forgets_no_epoch() -> None:
     world = two_nodes(replicas=2)
     world.settle()

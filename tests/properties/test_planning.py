@@ -6,6 +6,7 @@ After each history the cluster is left alone, and must come to rest in the state
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +35,9 @@ ACTIONS = st.tuples(
             "drain",
             "remove",
             "wait",
+            "lose-store",
+            "keep-store",
+            "restore-store",
         ]
     ),
     st.integers(0, 7),
@@ -45,6 +49,7 @@ def act(world: World, name: str, number: int) -> None:
         "obey": _obey, "obey-one": _obey_one, "kill": _kill, "refuse": _refuse, "agent": _agent,
         "replicas": _replicas, "context": _context, "nodes": _nodes, "drain": _drain, "remove": _remove,
         "wait": _wait,
+        "lose-store": _lose_store, "keep-store": _keep_store, "restore-store": _restore_store,
     }  # fmt: skip
     actions[name](world, number)
 
@@ -115,6 +120,18 @@ def _drain(world: World, number: int) -> None:
     for at, manifest in enumerate(world.manifests):
         if isinstance(manifest, Node) and manifest.metadata.name == name:
             world.manifests[at] = node(name, drain=not manifest.spec.drain)
+
+
+def _lose_store(world: World, number: int) -> None:
+    world.lose_store()
+
+
+def _keep_store(world: World, number: int) -> None:
+    world.kept = replace(world, groups=dict(world.groups), last_epochs=dict(world.last_epochs))
+
+
+def _restore_store(world: World, number: int) -> None:
+    world.lose_store(world.kept)
 
 
 def _wait(world: World, number: int) -> None:

@@ -1,0 +1,85 @@
+"""What to make of ranks that the store does not know: it was lost, or an older copy was put in its place.
+
+Nodes keep what ran on them. From their reports the record of a group is made again, but for its secret, which
+only the start of a rank needs; so such a group is never completed, only proven or replaced.
+"""
+
+from __future__ import annotations
+
+from reconciler.state import Contact, GroupRecord, ObservedRank
+from reconciler.wire.launch import Phase
+
+from .view import View
+
+
+def unrecorded(view: View) -> bool:
+    """Whether nodes know of a later epoch of this replica than the store does."""
+    known = view.world.memory.last_epochs.get(view.replica, 0)
+    return _newest(view) > max(known, view.record.epoch if view.record else 0)
+
+
+def unasked(view: View) -> list[str]:
+    """Nodes that may know of later epochs and have not been heard; one whose agent does not start is not waited for."""
+    memory = view.world.memory
+    return sorted(
+        name
+        for name in view.world.desired.nodes.keys() | memory.agents
+        if (node := view.world.node(name)).report is None
+        and (node.contact is Contact.UNKNOWN or f"start-agent/{name}" not in memory.failures)
+    )
+
+
+def adopted(view: View) -> GroupRecord | str:
+    """The record of the one group that the living ranks are; else why they are none that could serve.
+
+    Whether it is the group that is wanted is judged afterwards, as for any group.
+    """
+    epoch = _newest(view)
+    alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
+    others = [rank for rank in view.ranks if rank not in alive and rank.report.id.epoch == epoch]
+    flaw = _flaw(epoch, alive, others)
+    if flaw:
+        return flaw
+    first = alive[0].report
+    wanted = view.deployment is not None and view.model is not None
+    same = wanted and view.fingerprint == first.group
+    return GroupRecord(
+        replica=view.replica,
+        epoch=epoch,
+        members=tuple(rank.node for rank in alive),
+        port=first.port,
+        secret="",
+        fingerprint=first.group,
+        created_at=view.world.now,
+        rank_bytes=max(rank.report.memory_bytes for rank in alive),
+        model=view.model.metadata.name if view.model is not None and same else "",
+    )
+
+
+def _newest(view: View) -> int:
+    return max((rank.report.id.epoch for rank in view.ranks), default=0)
+
+
+def _flaw(epoch: int, alive: list[ObservedRank], ended: list[ObservedRank]) -> str:
+    """Why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
+    if ended:
+        return ended[0].ending
+    if not alive:
+        return f"no rank of epoch {epoch} is left"
+    first = alive[0].report
+    for rank in alive:
+        report = rank.report
+        who = f"rank {report.id.rank} on {rank.node}"
+        if report.id.epoch != epoch:
+            return f"{who} is one of epoch {report.id.epoch}"
+        if not report.port or (report.group, report.size, report.port) != (
+            first.group,
+            first.size,
+            first.port,
+        ):
+            return f"{who} does not say what group it is in"
+        if report.phase == Phase.DRAINING:
+            return f"{who} is ending"
+    if [rank.report.id.rank for rank in alive] != list(range(first.size)):
+        return f"{len(alive)} of {first.size} ranks of epoch {epoch} are left"
+    return ""

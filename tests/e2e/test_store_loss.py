@@ -1,0 +1,80 @@
+"""What the controller keeps is lost while ranks run: they are adopted or replaced, never doubled."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import Cluster, quickstart
+from .test_healing import ask
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[Cluster]:
+    """A cluster for scenarios that end what others adopt."""
+    with quickstart() as cluster:
+        yield cluster
+
+
+def leave(cluster: Cluster) -> None:
+    """End `up`, the controller and the gateway; ranks and agents go on."""
+    assert cluster.up is not None
+    cluster.up.send_signal(signal.SIGTERM)
+    assert cluster.up.wait(60) == 0
+
+
+def lose_store(cluster: Cluster) -> None:
+    for file in cluster.home.glob("store.db*"):
+        file.unlink()
+
+
+def pids(cluster: Cluster) -> dict[tuple[int, int], int]:
+    return {(row["epoch"], row["rank"]): row["pid"] for row in cluster.ranks()}
+
+
+def reasons(cluster: Cluster) -> list[str]:
+    return [event["reason"] for event in cluster.events()]
+
+
+def test_a_controller_without_its_store_adopts_what_runs(alone: Cluster) -> None:
+    before = pids(alone)
+    leave(alone)
+    lose_store(alone)
+    alone.start("--any-port")
+    alone.wait_settled()
+    assert pids(alone) == before
+    assert ask(alone)
+    assert [reason for reason in reasons(alone) if reason.startswith(("Group", "Epoch"))] == [
+        "GroupAdopted",
+        "GroupProven",
+    ]
+    os.kill(before[max(before)], signal.SIGKILL)
+    alone.wait("a later epoch", lambda: min(pids(alone)) > max(before))
+    alone.wait_settled()
+
+
+def test_a_group_with_a_dead_rank_is_replaced_in_a_later_epoch(alone: Cluster) -> None:
+    before = pids(alone)
+    leave(alone)
+    lose_store(alone)
+    os.kill(before[min(before)], signal.SIGKILL)
+    alone.start("--any-port")
+    alone.wait_settled()
+    (epoch, _), _ = min(before), max(before)
+    assert sorted(pids(alone)) == [(epoch + 1, 0), (epoch + 1, 1)]
+    assert not set(before.values()) & alone.processes().keys()
+    assert ask(alone)
+
+
+def test_agents_of_nodes_that_are_no_longer_wanted_are_ended_with_their_ranks(alone: Cluster) -> None:
+    leave(alone)
+    lose_store(alone)
+    assert len(alone.agents()) == 2
+    (alone.home / "none").mkdir()
+    alone.start("--watch", str(alone.home / "none"))
+    alone.wait("the end of every rank and agent", lambda: not alone.pids(".pyz"))

@@ -1,0 +1,223 @@
+"""A store that was lost, or is older than what runs: a whole group is adopted, anything less makes room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler import status
+from reconciler.state import AdoptGroup, AllocateEpoch, Cause, NodeName, Plan, StepFailure, WaitingFor
+from reconciler.wire.generation import Backend
+from reconciler.wire.launch import Phase, RankId
+from tests.worlds import World, deployment, model, node, two_nodes
+
+
+def names(world: World) -> list[str]:
+    return [type(step).__name__ for step in world.history]
+
+
+def served() -> World:
+    """The quickstart's cluster, served by its second epoch; nothing has been done since."""
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    world.settle()
+    world.history.clear()
+    return world
+
+
+def backends(world: World) -> tuple[Backend, ...]:
+    (route,) = status.routes(world.desired(), world.observed(), world.memory())
+    return route.backends
+
+
+def cause(world: World) -> tuple[Cause, str]:
+    """Of the first group that was formed."""
+    step = next(step for step in world.history if isinstance(step, AllocateEpoch))
+    return step.cause, step.detail
+
+
+def test_a_group_that_the_store_has_forgotten_is_adopted_as_it_is_and_proven_again() -> None:
+    world = served()
+    before, ranks = world.groups[world.replica()], dict(world.ranks)
+    world.lose_store()
+    assert backends(world) == ()
+    assert world.settle() == Plan()
+    assert names(world) == ["AdoptGroup", "ProveGroup"]
+    assert world.groups[world.replica()] == replace(before, secret="", failures=0)
+    assert world.ranks == ranks
+    assert [backend.epoch for backend in backends(world)] == [2]
+
+
+def test_what_follows_an_adopted_group_has_a_later_epoch_and_other_ports() -> None:
+    world = served()
+    adopted = world.groups[world.replica()]
+    world.lose_store()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 2, 1), signal=9)
+    assert world.settle() == Plan()
+    after = world.groups[world.replica()]
+    assert (after.epoch, after.secret != "") == (3, True)
+    assert after.port >= adopted.port + 3
+
+
+def test_a_group_that_was_still_loading_is_adopted_too() -> None:
+    world = served()
+    place, report = world.ranks[RankId("tiny", 0, 2, 1)]
+    world.ranks[report.id] = (place, replace(report, phase=Phase.LOADING))
+    world.lose_store()
+    (waiting,) = world.settle().waiting
+    assert (names(world), waiting.reason) == (["AdoptGroup"], WaitingFor.RANKS)
+    assert backends(world) == ()
+
+
+@pytest.mark.parametrize("damage", ["dead", "missing", "draining", "unreadable", "other-epoch"])
+def test_a_group_that_is_not_whole_is_stopped_before_a_later_one_starts(damage: str) -> None:
+    world = served()
+    place, report = world.ranks[last := RankId("tiny", 0, 2, 1)]
+    match damage:
+        case "dead":
+            world.end_rank(last, signal=9)
+        case "missing":
+            del world.ranks[last]
+        case "draining":
+            world.ranks[last] = (place, replace(report, phase=Phase.DRAINING))
+        case "unreadable":
+            world.ranks[last] = (place, replace(report, group="", size=0, port=0))
+        case "other-epoch":
+            stray = replace(report, id=RankId("tiny", 0, 1, 1))
+            del world.ranks[last]
+            world.ranks[stray.id] = (place, stray)
+        case _:
+            raise AssertionError(damage)
+    world.lose_store()
+    assert world.settle() == Plan()  # the world lets no rank start while one of another epoch is alive
+    assert cause(world)[0] is Cause.STORE_LOST
+    assert world.alive() == [RankId("tiny", 0, 3, 0), RankId("tiny", 0, 3, 1)]
+    assert [backend.epoch for backend in backends(world)] == [3]
+
+
+def test_why_a_group_is_not_adopted_is_told() -> None:
+    world = served()
+    del world.ranks[RankId("tiny", 0, 2, 1)]
+    world.lose_store()
+    world.settle()
+    assert cause(world) == (Cause.STORE_LOST, "1 of 2 ranks of epoch 2 are left")
+
+
+def test_epochs_grow_also_when_nothing_of_the_last_one_is_alive() -> None:
+    world = served()
+    for rank in world.alive():
+        world.end_rank(rank, signal=9)
+    world.lose_store()
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].epoch == 3
+
+
+def test_an_adopted_group_that_is_no_longer_what_is_wanted_is_replaced_like_any_other() -> None:
+    world = served()
+    world.manifests[-1] = deployment(serving={"context": 512})
+    world.lose_store()
+    assert world.settle() == Plan()
+    assert names(world)[:2] == ["AdoptGroup", "AllocateEpoch"]
+    assert cause(world)[0] is Cause.SPEC_CHANGED
+    assert world.groups[world.replica()].epoch == 3
+
+
+def test_where_a_replacement_cannot_be_formed_the_adopted_group_serves_on() -> None:
+    world = served()
+    world.manifests[-1] = deployment(nodes=3)
+    world.lose_store()
+    assert [refused.reason.value for refused in world.settle().refused] == ["NotEnoughNodes"]
+    assert [backend.epoch for backend in backends(world)] == [2]
+
+
+def test_ranks_that_are_neither_whole_nor_replaceable_are_stopped() -> None:
+    world = served()
+    del world.ranks[RankId("tiny", 0, 2, 1)]
+    world.manifests[-1] = deployment(nodes=3)
+    world.lose_store()
+    world.settle()
+    assert (names(world), world.alive()) == (["StopRank"], [])
+
+
+def test_an_adopted_group_that_loses_a_rank_without_a_trace_is_not_completed() -> None:
+    world = served()
+    world.lose_store()
+    for step in world.plan().steps:
+        world.obey(step)
+    assert isinstance(world.history[-1], AdoptGroup)
+    del world.ranks[RankId("tiny", 0, 2, 1)]
+    assert world.settle() == Plan()
+    assert cause(world)[0] is Cause.RANK_MISSING
+    assert world.groups[world.replica()].epoch == 3
+
+
+def test_a_store_of_an_earlier_epoch_adopts_the_later_one_and_routes_to_nothing_before() -> None:
+    world = two_nodes()
+    world.settle()
+    kept = replace(world, groups=dict(world.groups), last_epochs=dict(world.last_epochs))
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    world.settle()
+    world.history.clear()
+    world.lose_store(kept)
+    assert backends(world) == ()
+    assert world.settle() == Plan()
+    assert names(world) == ["AdoptGroup", "ProveGroup"]
+    assert world.last_epochs[world.replica()] == 2
+
+
+def test_a_store_of_an_earlier_epoch_does_not_start_that_epoch_again() -> None:
+    world = two_nodes()
+    world.settle()
+    unproven = replace(world.groups[world.replica()], proven_at=None)
+    kept = replace(world, groups={world.replica(): unproven}, last_epochs=dict(world.last_epochs))
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    world.settle()
+    for rank in [*world.ranks]:
+        if rank.epoch == 1:
+            del world.ranks[rank]
+    world.end_rank(RankId("tiny", 0, 2, 0), signal=9)
+    world.lose_store(kept)
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].epoch == 3
+
+
+def test_no_epoch_is_drawn_before_every_node_has_said_what_it_knows() -> None:
+    world = World([node("node-a"), node("node-b"), node("spare"), model(), deployment(nodes=2)])
+    world.settle()
+    world.lose_store()
+    world.ranks.clear()
+    world.agents.discard(NodeName("spare"))
+    assert not any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
+    (waiting,) = [w for w in world.plan().waiting if w.replica == world.replica()]
+    assert "spare" in waiting.text
+    world.failures["start-agent/spare"] = StepFailure(1, world.now + 60, "no")
+    assert any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
+
+
+def test_a_rank_of_the_recorded_epoch_on_another_node_is_a_leftover() -> None:
+    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=2)])
+    world.settle()
+    place, report = world.ranks[RankId("tiny", 0, 1, 1)]
+    stray = replace(report, id=RankId("tiny", 0, 1, 2), pid=999)
+    world.ranks[stray.id] = (NodeName("node-c"), stray)
+    assert place == "node-b"
+    world.history.clear()
+    assert world.settle() == Plan()
+    assert names(world) == ["StopRank"]
+    assert [backend.epoch for backend in backends(world)] == [1]
+
+
+def test_ranks_that_the_store_does_not_know_are_charged_and_keep_their_ports() -> None:
+    world = served()
+    known = world.groups[world.replica()]
+    world.manifests = [node("node-a"), node("node-b"), model(), deployment(name="other")]
+    world.lose_store()
+    world.next_port = known.port
+    step = next(step for step in world.plan().steps if isinstance(step, AllocateEpoch))
+    assert step.group.port == known.port + 3
+    world.memory_bytes = 2 * known.rank_bytes - 1
+    refused = world.plan().refused
+    assert [refusal.reason.value for refusal in refused] == ["NotEnoughMemory"]
