@@ -35,6 +35,8 @@ OWN_GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL of the rank when it is the shim that is asked to end by a signal."""
 FAREWELL_SECONDS = 5.0
 """The longest that the shim waits for a slow agent to take the last message: the same is on disk."""
+HELD_CHECK_SECONDS = 1.0
+"""How often a killed rank is looked at of whose end nothing was heard."""
 _READ_BYTES = 64 * 1024
 _LAST_READS = 64
 """More than a pipe holds: what has left the rank's group may go on writing for ever."""
@@ -157,6 +159,11 @@ class Shim:
         pid, status = os.waitpid(self._child.pid, os.WNOHANG)
         if pid == 0:
             return
+        self._end(pid, status)
+
+    def _end(self, pid: int, status: int) -> None:
+        """The rank is gone, with a status as ``waitpid`` gives it: whatever it left behind goes as well."""
+        assert self._child is not None
         signal_group(pid, signal.SIGKILL)
         for read in (self._progress, self._output):
             for _ in range(_LAST_READS):
@@ -165,7 +172,8 @@ class Shim:
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
         number = os.WTERMSIG(status) if code is None else None
         last = self._state.progress
-        detail = self._child.problem or self._killed or last.detail or last_line(self._directory.path)
+        killed = self._killed if number == signal.SIGKILL else ""
+        detail = self._child.problem or killed or last.detail or last_line(self._directory.path)
         ended = Exit(code, number, time.time(), detail)
         if self._kill is not None:
             self._kill.cancel()
@@ -197,6 +205,17 @@ class Shim:
     def _kill_rank(self, pid: int, grace_seconds: float) -> None:
         self._killed = "it was asked to end and had not after {:g} s".format(grace_seconds)
         signal_group(pid, signal.SIGKILL)
+        self._loop.call_later(HELD_CHECK_SECONDS, self._look_at_held, pid)
+
+    def _look_at_held(self, pid: int) -> None:
+        """A debugger that holds a process keeps its end from its parent until the debugger lets go of it."""
+        self._reap()
+        if self._state.exit is not None:
+            return
+        if birth(pid, machine.boot_id()) is None:
+            self._end(pid, signal.SIGKILL)
+        else:
+            self._loop.call_later(HELD_CHECK_SECONDS, self._look_at_held, pid)
 
     # --- what is told ---
 

@@ -14,6 +14,7 @@ from reconciler.errors import Refused
 from reconciler.wire.launch import Phase, Progress, RankId
 from reconciler.wire.node import ContinueRank, RankReport, ShimState, StopRank
 from tests.agent.bench import RANK, Bench, ask, ended, gone, in_phase, pushed
+from tests.tracing import main_thread_held
 
 
 @pytest.mark.parametrize("who", ["rank", "shim"])
@@ -80,6 +81,22 @@ async def test_a_rank_that_hears_no_sigterm_is_killed_and_its_end_says_so(bench:
     assert report.exit is not None
     assert report.exit.signal == signal.SIGKILL
     assert report.exit.detail == "it was asked to end and had not after 0.5 s"
+
+
+async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.pid is not None
+    with main_thread_held(ready.pid):
+        await ask(link, StopRank(1, RANK, 0.5))
+
+        report = await ended(link)
+
+        assert states([ready.pid])[ready.pid] == "Z", "its parent has been told of its end"
+        assert report.exit is not None
+        assert (report.exit.code, report.exit.signal) == (None, signal.SIGKILL)
+        await gone(ready.shim_pid)
 
 
 async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench) -> None:

@@ -1,0 +1,190 @@
+"""Ranks that are stopped, and ranks that stand still although their process runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.tracing import main_thread_held
+
+from .cluster import ROOT, Cluster
+from .test_healing import Answer, ask, rank_pids, stream, whole
+
+pytestmark = pytest.mark.e2e
+
+STALL_SECONDS = 5
+PROMISED_SECONDS = STALL_SECONDS + 5
+SLACK_SECONDS = 10
+"""For a machine that does other things as well."""
+CLIENTS = 6
+
+
+@pytest.fixture(scope="module")
+def impatient(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The shared cluster with a short ``stallAfter``; setting and removing it restarts nothing."""
+    shared.wait_settled()
+    edited = tmp_path_factory.mktemp("hangs") / "tiny.yaml"
+    manifest = (ROOT / "manifests" / "tiny.yaml").read_text()
+    edited.write_text(manifest.rstrip() + f"\n  health:\n    stallAfter: {STALL_SECONDS}s\n")
+    before = rank_pids(shared)
+    shared.run("apply", "-f", str(edited))
+    shared.wait("the new health", lambda: stall_after(shared) == f"{STALL_SECONDS}s")
+    shared.wait_settled()
+    assert rank_pids(shared) == before
+    yield shared
+    shared.run("apply", "-f", str(ROOT / "manifests"))
+    shared.wait("the old health", lambda: stall_after(shared) == "60s")
+
+
+def stall_after(cluster: Cluster) -> str:
+    return str(cluster.json("get", "modeldeployments")["items"][0]["spec"]["health"]["stallAfter"])
+
+
+@pytest.fixture
+def hangs(impatient: Cluster) -> Iterator[Cluster]:
+    """Settled before the test and after it: nothing is left to do."""
+    impatient.wait_settled()
+    yield impatient
+    impatient.wait_settled()
+
+
+def process_state(pid: int) -> str:
+    """One letter, of the main thread; empty when there is no such process."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return ""
+
+
+def gone(pid: int) -> bool:
+    return process_state(pid) in ("", "Z")
+
+
+async def clients_during(cluster: Cluster, fault: Callable[[], None]) -> tuple[str, list[Answer]]:
+    """What clients get that are in the middle of their answers when ``fault`` strikes; the reference first."""
+    async with openai.AsyncOpenAI(
+        base_url=cluster.endpoint(), api_key="none", timeout=120, max_retries=0
+    ) as sdk:
+        reference = (await whole(sdk)).text
+        begun = [asyncio.Event() for _ in range(CLIENTS)]
+        streams = [asyncio.create_task(stream(sdk, event)) for event in begun]
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(event.wait() for event in begun))
+        fault()
+        return reference, list(await asyncio.gather(*streams))
+
+
+def check_answers(reference: str, answers: list[Answer]) -> None:
+    assert len(reference) > 200
+    assert [(answer.error, answer.finish, answer.text) for answer in answers] == [
+        ("", "stop", reference)
+    ] * CLIENTS
+
+
+def victim(cluster: Cluster, rank: int) -> int:
+    return int(next(row["pid"] for row in cluster.ranks() if row["rank"] == rank))
+
+
+def told(cluster: Cluster, after: int, reason: str) -> list[tuple[float, str]]:
+    """When and what was said for a reason since an event."""
+    return [
+        (datetime.fromisoformat(event["time"]).timestamp(), event["message"])
+        for event in cluster.events()
+        if event["id"] > after and event["reason"] == reason
+    ]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(hangs: Cluster, rank: int) -> None:
+    before, event, pid = rank_pids(hangs), hangs.last_event(), victim(hangs, rank)
+
+    check_answers(*asyncio.run(clients_during(hangs, lambda: os.kill(pid, signal.SIGSTOP))))
+
+    assert process_state(pid) != "T"
+    hangs.wait_settled()
+    assert rank_pids(hangs) == before
+    ((_, message),) = told(hangs, event, "RankContinued")
+    assert f"rank {rank} of tiny/0" in message
+
+
+def test_a_rank_that_is_stopped_with_nothing_to_do_is_continued(hangs: Cluster) -> None:
+    before, event = rank_pids(hangs), hangs.last_event()
+    for pid in before.values():
+        os.kill(pid, signal.SIGSTOP)
+    stopped_at = time.monotonic()
+
+    hangs.wait("both to go on", lambda: all(process_state(pid) != "T" for pid in before.values()), 20)
+    assert time.monotonic() - stopped_at < 2 + SLACK_SECONDS
+    assert ask(hangs)
+    hangs.wait_settled()
+    assert rank_pids(hangs) == before
+    assert len(told(hangs, event, "RankContinued")) == len(before)
+
+
+@contextmanager
+def stopped_again_and_again(pid: int) -> Iterator[None]:
+    over = threading.Event()
+
+    def stop() -> None:
+        while not over.wait(0.1) and not gone(pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        yield
+    finally:
+        over.set()
+        stopping.join()
+
+
+def formed_within(cluster: Cluster, event: int, since: float) -> str:
+    """What the event of the new group says of its cause; it must have come in time."""
+    cluster.wait("a new group", lambda: told(cluster, event, "EpochAllocated"))
+    ((at, message),) = told(cluster, event, "EpochAllocated")
+    assert at - since < PROMISED_SECONDS + SLACK_SECONDS
+    assert "(Stalled: " in message
+    return message
+
+
+def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(hangs: Cluster) -> None:
+    before, event, pid = rank_pids(hangs), hangs.last_event(), victim(hangs, 1)
+    since = time.time()
+    with stopped_again_and_again(pid):
+        check_answers(*asyncio.run(clients_during(hangs, lambda: None)))
+
+    assert "rank 1 on node-" in formed_within(hangs, event, since)
+    assert gone(pid)
+    assert 1 <= len(told(hangs, event, "RankContinued")) <= 3
+    hangs.wait_settled()
+    assert ask(hangs)
+    assert {epoch for epoch, _ in rank_pids(hangs)} == {max(epoch for epoch, _ in before) + 1}
+
+
+def test_a_rank_that_hangs_while_its_process_runs_is_killed_and_costs_no_answer(hangs: Cluster) -> None:
+    event, pid = hangs.last_event(), victim(hangs, 1)
+    since = time.time()
+
+    with ExitStack() as holding:
+        hang = main_thread_held(pid)
+        check_answers(*asyncio.run(clients_during(hangs, lambda: holding.enter_context(hang))))
+        hangs.wait("the end of the rank", lambda: gone(pid))
+
+    message = formed_within(hangs, event, since)
+    assert "rank 1 on node-" in message
+    assert f"requests wait), at most {STALL_SECONDS} s are allowed" in message
+    assert told(hangs, event, "RankContinued") == []
+    hangs.wait_settled()
+    assert ask(hangs)
+    ends = [text for _, text in told(hangs, event, "RankExited")]
+    assert any(f"pid {pid}) was killed by signal 9: it was asked to end and had not" in text for text in ends)
