@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from reconciler.wire.group import Step
 from reconciler.wire.launch import ExitCode
 
-from .adapter import Generator, Read, Token, ending_of
+from .adapter import PREFILL_TOKENS, Generator, Read, Token, ending_of
 from .ending import RankEnd
 from .progress import ProgressPipe
 from .sampling import sampler
@@ -23,6 +23,9 @@ class Batch:
         self._steps = 0
         self._inserted = 0
         self._live: set[int] = set()
+        self._unread: dict[int, int] = {}
+        """Tokens of each prompt that no step has read yet."""
+        self._reading = 0
 
     @property
     def live(self) -> int:
@@ -70,8 +73,18 @@ class Batch:
             choice = sampler(insertion.sampling, insertion.position)
             uid = self._generator.insert(insertion.prompt, insertion.tokens_max, choice)
             self._live.add(uid)
+            self._unread[uid] = len(insertion.prompt)
             self._inserted = uid + 1
-        return self._generator.step()
+        self._tell_reading()
+        read, tokens = self._generator.step()
+        self._unread.update((part.uid, part.total - part.done) for part in read)
+        self._unread = {uid: left for uid, left in self._unread.items() if left > 0 and uid in self._live}
+        return read, tokens
+
+    def _tell_reading(self) -> None:
+        """What this step reads, and what the last one has begun to read and may not have finished."""
+        before, self._reading = self._reading, min(PREFILL_TOKENS, sum(self._unread.values()))
+        self._progress.reading(before + self._reading)
 
 
 @contextlib.contextmanager

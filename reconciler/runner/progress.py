@@ -37,6 +37,10 @@ class ProgressPipe:
     def phase(self) -> str:
         return self._now.phase
 
+    @property
+    def step_tokens(self) -> int:
+        return self._now.step_tokens
+
     def enter(self, phase: str, detail: str = "") -> None:
         """Report a new phase now."""
         self._set(phase=phase, detail=detail[:DETAIL_CHARACTERS_MAX])
@@ -52,6 +56,10 @@ class ProgressPipe:
         with self._lock:
             self._now = dataclasses.replace(self._now, steps=self._now.steps + 1)
         self._changed.set()
+
+    def reading(self, tokens: int) -> None:
+        """So many tokens of prompts are being read by what the steps have begun."""
+        self._set(step_tokens=tokens)
 
     def demand(self, count: int) -> None:
         """So many requests are waiting or running."""

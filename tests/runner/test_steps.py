@@ -22,7 +22,7 @@ from reconciler.runner.progress import ProgressPipe
 from reconciler.runner.sampling import Agreement, sampler
 from reconciler.runner.weights import inspect
 from reconciler.wire.generation import Failed, Finished, Sampling
-from reconciler.wire.group import Step
+from reconciler.wire.group import Insertion, Step
 
 from .ranks import GREEDY, question
 
@@ -168,3 +168,18 @@ def test_prompts_are_rendered_as_the_models_own_template_renders_them(
     text = endless_tokenizer.render([{"role": "user", "content": "hi"}], [])
     assert text == "<|start|>user:hi<|end|><|start|>assistant:"
     assert endless_tokenizer.rendered(text)[:1] == [1]
+
+
+def test_a_rank_says_how_many_tokens_of_prompts_its_steps_read(loaded: Loaded) -> None:
+    """A step that reads may take longer than one that decodes: by so much."""
+    progress = ProgressPipe(None)
+    batch = Batch(Generator(loaded, 4, ALONE), progress)
+    told = []
+    insert: tuple[Insertion, ...] = (Insertion((5,) * (PREFILL_TOKENS + 100), 4, GREEDY),)
+    while insert or batch.live:
+        batch.run(Step(batch.next_step, insert=insert))
+        told.append(progress.step_tokens)
+        insert = ()
+    assert told[:2] == [PREFILL_TOKENS, PREFILL_TOKENS + 100]
+    assert sorted(told[2:], reverse=True) == told[2:], "what has been read is read once"
+    assert told[-1] == 0
