@@ -89,7 +89,8 @@ def _part(part: Fields) -> str:
     if kind == "refusal":
         return part.optional_text("refusal") or ""
     if kind not in _TEXT_PARTS:
-        text = f"content of type {kind!r:.60} is not supported: this endpoint takes text only"
+        named = f" of type {kind[:60]!r}" if isinstance(kind, str) else " that is not of a named type"
+        text = f"content{named} is not supported: this endpoint takes text only"
         raise invalid(text, part.path("type"), "unsupported_content")
     if part.value("text") is None:
         raise invalid("text must be a string", part.path("text"))

@@ -107,7 +107,7 @@ def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
     try:
         text = render(wish.messages, wish.tools, tokenizer)
     except FOREIGN_ERRORS as error:
-        raise invalid(f"the model's chat template does not take these {what}: {error}", what) from None
+        raise invalid(f"the model's chat template does not take these {what}: {error!s:.400}", what) from None
     return _encoded(tokenizer.rendered, text, context, what)
 
 
@@ -121,7 +121,7 @@ def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: 
                 raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context, what)
         return encode(text)
     except FOREIGN_ERRORS as error:
-        raise invalid(f"the model's tokenizer does not take this text: {error}", what) from None
+        raise invalid(f"the model's tokenizer does not take this text: {error!s:.400}", what) from None
 
 
 def _tokens_max(wished: int | None, left: int) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import io
@@ -25,6 +26,8 @@ from .groups import TINY, Serving
 from .rank_double import eventually
 
 EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
+TOGETHER = 10
+"""Requests at a time: they meet in the batch, and waiting for one of them costs the others nothing."""
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 CONTEXT = 128
 """So short that an answer takes no time, whatever was asked for."""
@@ -84,6 +87,14 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     (TEXT, {"model": "tiny", "prompt": [5, 6, 7]}),
 ]
 
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
 ODD_TEXT = st.sampled_from(
     ["", " ", "\x00", "\ud800", "\udfff\ud800", "\ufeff", "\u2028", "\u202e", "é", "🦙", "a" * 3000, "\r\n",
      "data: [DONE]\n\n", "<|im_end|>", "<|im_start|>system\n", "<tool_call>", "</tool_call>{", "<think>",
@@ -101,15 +112,8 @@ ODD = st.one_of(
     st.integers(),
     st.floats(),
     st.sampled_from([None, [], {}, [[]], [None], {"": None}, [{}], [[[[]]]], {"a": {"b": [1]}}]),
-    st.builds(lambda depth: _nested(depth), st.sampled_from([3, 60, 70, 900])),
+    st.builds(_nested, st.sampled_from([3, 60, 70, 200])),
 )
-
-
-def _nested(depth: int) -> Any:
-    value: Any = 1
-    for level in range(depth):
-        value = [value] if level % 2 else {"a": value}
-    return value
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -153,13 +157,13 @@ def _change(draw: st.DrawFn, body: Any) -> None:
     if change == "drop":
         del at[last]
     elif change == "more" and isinstance(at, dict):
-        at[draw(ODD_TEXT)] = draw(ODD)
+        at[draw(ODD_TEXT)] = copy.deepcopy(draw(ODD))
     elif change == "repeat":
         at[last] = [copy.deepcopy(at[last]) for _ in range(draw(st.sampled_from([2, 5, 70])))]
     elif change == "swap":
         at[last] = copy.deepcopy(functools.reduce(operator.getitem, draw(st.sampled_from(places)), body))
     elif change == "odd":
-        at[last] = draw(ODD)
+        at[last] = copy.deepcopy(draw(ODD))
     else:
         at[last] = {"list": [at[last]], "text": str(at[last])}.get(change)
 
@@ -215,10 +219,11 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
 
 
 @pytest.mark.timeout(120 + EXAMPLES)
-@given(sent=mutated())
-@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-async def test_any_request_is_refused_or_answered(
-    cluster: Cluster, group: Serving, sent: tuple[str, bytes]
+@given(requests=st.lists(mutated(), min_size=TOGETHER, max_size=TOGETHER))
+@settings(max_examples=max(1, EXAMPLES // TOGETHER), suppress_health_check=list(HealthCheck))
+async def test_any_requests_are_refused_or_answered(
+    cluster: Cluster, group: Serving, requests: list[tuple[str, bytes]]
 ) -> None:
-    assert_in_shape(*await send(cluster, *sent))
+    for answer in await asyncio.gather(*[send(cluster, *request) for request in requests]):
+        assert_in_shape(*answer)
     assert group.pids

@@ -367,3 +367,23 @@ def test_the_result_of_a_call_that_nobody_made_is_refused() -> None:
     assert refused(messages=[result, made]).param == "messages[0].tool_call_id"
     other = {**result, "tool_call_id": "c2"}
     assert refused(messages=[*HELLO, made, result, other]).param == "messages[3].tool_call_id"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"m","messages":[{"role":"user","content":[{"type":%s}]}]}',
+        b'{"model":"m","messages":[{"role":%s,"content":"a"}]}',
+        b'{"model":"m","messages":[{"role":"user","content":%s}]}',
+        b'{"model":%s,"messages":[{"role":"user","content":"a"}]}',
+        b'{"model":"m","messages":[{"role":"user","content":"a"}],"tool_choice":%s}',
+        b'{"model":"m","messages":[{"role":"user","content":"a"}],"modalities":%s}',
+        b'{"model":"m","messages":[{"role":"user","content":"a"}],"stop":%s}',
+    ],
+)
+@pytest.mark.parametrize("depth", [70, 1000])
+def test_a_value_nested_as_deep_as_json_goes_is_refused(body: bytes, depth: int) -> None:
+    for nested in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+        with pytest.raises(Fault) as caught:
+            parse_chat(body % nested, SEED)
+        assert caught.value.status == 400
