@@ -218,9 +218,14 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),
+        **({"strategy": _strategy(record)} if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,
         "since": record.proven_at or record.created_at,
     }
+
+
+def _strategy(record: GroupRecord) -> str:
+    return f"{record.strategy} ({record.strategy_why})" if record.strategy else "as it was started"
 
 
 def _gateway(name: str, snapshots: Snapshots) -> Readiness:

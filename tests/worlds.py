@@ -68,8 +68,8 @@ def node(name: str, **spec: Any) -> Node:
     return manifest(Node, name, labels, local={}, **spec)  # type: ignore[no-any-return]
 
 
-def model(name: str = "tiny", path: str = "tiny") -> Model:
-    return manifest(Model, name, source={"path": path})  # type: ignore[no-any-return]
+def model(name: str = "tiny", path: str = "tiny", trusted: bool = False) -> Model:
+    return manifest(Model, name, source={"path": path}, trustRemoteCode=trusted)  # type: ignore[no-any-return]
 
 
 def deployment(name: str = "tiny", nodes: Any = 2, **spec: Any) -> ModelDeployment:
@@ -93,6 +93,9 @@ class World:
     weights: dict[str, tuple[int, dict[str, Any]]] = field(
         default_factory=lambda: {"tiny": (6_500_000, TINY)}
     )
+    says: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Further fields of the report on a model, by its path."""
+    runtime: dict[str, str] = field(default_factory=lambda: {"mlx": "0.32.4", "mlx-lm": "0.32.2"})
     hosts: dict[str, str] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     ranks: dict[RankId, tuple[NodeName, RankReport]] = field(default_factory=dict)
@@ -135,12 +138,12 @@ class World:
             cpus=2,
             host_id=self.hosts.get(name, name),
             python="/usr/bin/python3",
-            runtime={"mlx": "0.32.4", "mlx-lm": "0.32.2"},
+            runtime=self.runtime,
             run_directory="/run/r",
             token=1,
             ranks=tuple(report for place, report in self.ranks.values() if place == name),
             models=tuple(
-                ModelReport(path, f"/models/{path}", True, size, config)
+                ModelReport(path, f"/models/{path}", True, size, config, **self.says.get(path, {}))
                 for path, (size, config) in self.weights.items()
             ),
         )

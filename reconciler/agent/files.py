@@ -34,7 +34,10 @@ def read_json(path: Path, bytes_max: int) -> Any:
         content = stream.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise ValueError("{} has more than {} bytes".format(path.name, bytes_max))
-    return json.loads(content.decode("utf-8"), parse_constant=lambda name: None)
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=lambda name: None)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
 
 
 def sync_directory(path: Path) -> None:

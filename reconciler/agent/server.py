@@ -24,6 +24,7 @@ from reconciler.wire.node import (
     Done,
     ForgetRank,
     Log,
+    ModelReport,
     NodeReport,
     Observe,
     ReadLog,
@@ -33,11 +34,12 @@ from reconciler.wire.node import (
 )
 
 from . import directory, machine
+from .examination import Examiner
 from .files import read_json, write_json
 from .peer import Peer
 from .rank_log import read_log
 from .ranks import Ranks
-from .runtime import RuntimeProbe
+from .runtime import versions
 from .weights import Weights
 
 PUSH_SECONDS = 0.5
@@ -97,6 +99,7 @@ class Agent:
         )
         self._weights = Weights(settings.models)
         self._runtime: Optional[Mapping[str, str]] = None
+        self._examiner = Examiner(settings.python, settings.directory, lambda: self._changed(True))
         self._peers: Set[Peer] = set()
         self._behind: Set[Peer] = set()
         self._push: Optional[asyncio.TimerHandle] = None
@@ -123,11 +126,14 @@ class Agent:
         looking = self._loop.create_task(self._ranks.look())
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         on_ready()
-        RuntimeProbe(self._settings.python, self._know_runtime).start()
+        asked = versions(self._settings.python, self._know_runtime)
+        asked.start()
         _log.info("serving node %s as process %d", self._settings.node, os.getpid())
         await self._ending.wait()
         looking.cancel()
         server.close()
+        asked.withdraw()
+        self._examiner.close()
         for peer in self._peers:
             peer.close()
         if self._peers:
@@ -179,8 +185,13 @@ class Agent:
             runtime=self._runtime,
             token=self._fence.token,
             ranks=self._ranks.reports(),
-            models=tuple(self._weights.report(path) for path in message.models),
+            models=tuple(self._model(path) for path in message.models),
         )
+
+    def _model(self, path: str) -> ModelReport:
+        report = self._weights.report(path)
+        known = self._runtime and "mlx-lm" in self._runtime
+        return self._examiner.complete(report) if known else report
 
     def _start(self, message: StartRank) -> Any:
         try:

@@ -6,7 +6,11 @@ their size or time of change differs.
 
 from __future__ import annotations
 
+import fnmatch
+import hashlib
 import json
+import os
+import stat
 import struct
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Tuple
@@ -21,6 +25,8 @@ HEADER_BYTES_MAX = 100 * 1024 * 1024
 """The bound of the safetensors format itself."""
 _CACHED_MAX = 4096
 _INDEX = "model.safetensors.index.json"
+_SHARDS = "model*.safetensors"
+"""The only names under which mlx-lm looks for tensors (``mlx_lm.utils.load_model``)."""
 
 
 class Weights:
@@ -36,7 +42,7 @@ class Weights:
         try:
             present = directory.is_dir()
         except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that cannot be
-            return ModelReport(path, str(directory), present=False, problem=str(error))
+            return ModelReport(path, str(directory), present=False, problem=_words(error))
         if not present:
             return ModelReport(path, str(directory), present=False)
         config: Mapping[str, Any] = {}
@@ -48,10 +54,8 @@ class Weights:
             for name in names:
                 self._check_whole(directory / name)
             problem = ""
-        except FileNotFoundError as error:
-            problem = "{} is missing".format(Path(error.filename).name)
         except (OSError, ValueError) as error:
-            problem = str(error)
+            problem = _words(error)
         return ModelReport(path, str(directory), True, size, config, problem)
 
     def _place(self, path: str) -> Path:
@@ -64,9 +68,9 @@ class Weights:
         index = directory / _INDEX
         if index.exists():
             return self._cached(index, _shards)  # type: ignore[no-any-return]
-        names = sorted(path.name for path in directory.glob("*.safetensors"))
+        names = sorted(path.name for path in directory.iterdir() if fnmatch.fnmatchcase(path.name, _SHARDS))
         if not names:
-            raise ValueError("no *.safetensors files in {}".format(directory))
+            raise ValueError("it has no {} files".format(_SHARDS))
         return names
 
     def _check_whole(self, path: Path) -> None:
@@ -77,6 +81,8 @@ class Weights:
 
     def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
         status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its writer
+            raise ValueError("{} is no file".format(path.name))
         mark = (status.st_mtime_ns, status.st_size)
         known = self._cache.get(path)
         if known is not None and known[0] == mark:
@@ -88,6 +94,28 @@ class Weights:
         return value
 
 
+def mark(directory: Path) -> str:
+    """Differs whenever a file of a folder does, by names, sizes and times. Raises ``OSError``."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.iterdir()):
+        try:
+            status = path.stat()
+        except OSError:  # a link to nothing, or gone by now
+            continue
+        digest.update("{!r}\0{}\0{}\0".format(path.name, status.st_size, status.st_mtime_ns).encode())
+    return digest.hexdigest()
+
+
+def _words(error: Exception) -> str:
+    """What is wrong with a folder, for people."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    name = Path(os.fsdecode(error.filename)).name
+    if isinstance(error, FileNotFoundError):
+        return "{} is missing".format(name)
+    return "{} cannot be read: {}".format(name, error.strerror)
+
+
 def _config(path: Path) -> Mapping[str, Any]:
     return _object(path, CONFIG_BYTES_MAX)
 
@@ -96,7 +124,12 @@ def _shards(path: Path) -> List[str]:
     files = _object(path, INDEX_BYTES_MAX).get("weight_map")
     if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
         raise ValueError("{}: expected weight_map to name a file for each tensor".format(_INDEX))
-    return sorted(set(files.values()))
+    names = sorted(set(files.values()))
+    for name in names:
+        if not fnmatch.fnmatchcase(name, _SHARDS) or "/" in name or "\0" in name:
+            text = "{}: it names {!r}, expected {} in the same folder"
+            raise ValueError(text.format(_INDEX, name[:80], _SHARDS))
+    return names
 
 
 def _object(path: Path, bytes_max: int) -> Mapping[str, Any]:
@@ -119,13 +152,14 @@ def _expected_size(path: Path) -> int:
         start = stream.read(8)
         length = int(struct.unpack("<Q", start)[0]) if len(start) == 8 else 0
         if not 2 <= length <= HEADER_BYTES_MAX:
-            raise ValueError("{} is no safetensors file".format(name))
+            empty = " (it is empty)" if not start else ""
+            raise ValueError("{} is no safetensors file{}".format(name, empty))
         header = stream.read(length)
     if len(header) < length:
         return 8 + length
     try:
         tensors = json.loads(header)
         ends = [int(entry["data_offsets"][1]) for key, entry in tensors.items() if key != "__metadata__"]
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError):
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
         raise ValueError("{} is no safetensors file: its header cannot be read".format(name)) from None
     return 8 + length + max(ends, default=0)

@@ -1,11 +1,11 @@
-"""What a group is made of: its wish's fingerprint, its sharding, its ports, and the launch of each rank."""
+"""What a group is made of: its wish's fingerprint, its ports, and the launch of each rank."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import GroupRecord
@@ -18,8 +18,6 @@ from .deadlines import RENDEZVOUS_SECONDS
 PORT_FIRST = 21_000
 PORT_LAST = 28_999
 """Below the ephemeral ports of Linux (from 32768) and macOS (from 49152), so that no client has one by chance."""
-
-Strategy = Literal["tensor", "pipeline"]
 
 
 def fingerprint(deployment: ModelDeployment, model: Model) -> str:
@@ -52,35 +50,6 @@ def first_ports(cursor: int, count: int, used: Iterable[range]) -> int:
     raise AssertionError("more groups than ports")
 
 
-def indivisible(config: Mapping[str, Any], ranks: int) -> str:
-    """Why a model of this ``config.json`` cannot be split by tensor over so many ranks; empty if it can.
-
-    mlx-lm's ``shard`` divides heads and KV heads without a check of its own (models/qwen3.py), and splits
-    quantized matrices only at whole groups.
-    """
-    for field, words in (("num_attention_heads", "heads"), ("num_key_value_heads", "KV heads")):
-        number = config.get(field)
-        if isinstance(number, int) and number % ranks:
-            return f"its {number} {words} do not divide by {ranks}"
-    quantization = config.get("quantization")
-    size = quantization.get("group_size") if isinstance(quantization, Mapping) else None
-    for field in ("hidden_size", "intermediate_size"):
-        width = config.get(field)
-        if isinstance(size, int) and isinstance(width, int) and width % (size * ranks):
-            return (
-                f"its {field} of {width} does not divide into quantization groups of {size} on {ranks} ranks"
-            )
-    return ""
-
-
-def strategy_of(deployment: ModelDeployment, config: Mapping[str, Any], ranks: int) -> Strategy:
-    """How the group is split: ``auto`` means by tensor where the shape allows it."""
-    wanted = deployment.spec.parallelism.strategy
-    if wanted != "auto":
-        return wanted
-    return "pipeline" if indivisible(config, ranks) else "tensor"
-
-
 def secret(entropy: str, replica: object, epoch: int) -> str:
     """A group's secret, of 256 bits."""
     return hashlib.sha256(f"{entropy}/{replica}/{epoch}".encode()).hexdigest()
@@ -102,7 +71,7 @@ def launch(
         id=rank_id,
         size=size,
         model_path=weights.directory,
-        strategy=strategy_of(deployment, weights.config, size),
+        strategy=record.strategy,
         backend="ring",
         addresses=addresses,
         control=f"127.0.0.1:{record.port + size}",

@@ -1,4 +1,4 @@
-"""Where a group goes: which nodes, how many of them, and whether there is memory for it.
+"""Where a group goes: which nodes, how many of them, how it is split, and whether there is memory for it.
 
 Deterministic and stable: the same nodes again where nothing speaks against them.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from reconciler.resources import Model, ModelDeployment
+from reconciler.resources import Model, ModelDeployment, Node
 from reconciler.state import (
     Contact,
     NodeName,
@@ -21,81 +20,11 @@ from reconciler.state import (
 )
 from reconciler.wire.node import ModelReport
 
-from .group import indivisible, strategy_of
+from .ledger import Ledger, Placed, fitting, gib, rank_bytes
+from .sharding import Split, Unsplit, alternatives, split
 from .world import World
 
-RANK_OVERHEAD_BYTES = 512 * 2**20
-"""Python, MLX and the activations of one rank."""
-
-Placed = tuple[NodeName, ...]
-
-
-class Ledger:
-    """Memory by host: what ranks are charged that live or may live. Lives for one pass.
-
-    What runs is charged as it was placed, whatever the manifests have come to say since.
-    """
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._entries: list[tuple[ReplicaId, NodeName, int]] = []
-        for replica, record in world.memory.groups.items():
-            self.charge(replica, record.members, record.rank_bytes)
-        for rank in world.observed.ranks():
-            known = world.memory.groups.get(rank.replica)
-            if rank.alive and (known is None or rank.report.id.epoch != known.epoch):
-                likely = known.rank_bytes if known else RANK_OVERHEAD_BYTES
-                self.charge(rank.replica, (rank.node,), rank.report.memory_bytes or likely)
-
-    def charge(self, replica: ReplicaId, members: Placed, rank_bytes: int) -> None:
-        """Add one rank on each of these nodes."""
-        self._entries += [(replica, name, rank_bytes) for name in members]
-
-    def free(self, name: NodeName, replacing: ReplicaId) -> int:
-        """Bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""
-        report = self._world.node(name).report
-        if report is None:
-            return 0
-        host = report.host_id
-        charged = sum(
-            size for replica, node, size in self._entries if replica != replacing and self.host(node) == host
-        )
-        return report.memory_bytes - self._reserve(host) - charged
-
-    def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
-        """Ranks on a node, but for those of ``replacing``."""
-        return sum(node == name and replica != replacing for replica, node, _ in self._entries)
-
-    def host(self, name: NodeName) -> str:
-        """The machine behind a node."""
-        report = self._world.node(name).report
-        return report.host_id if report else f"node/{name}"
-
-    def _reserve(self, host: str) -> int:
-        """The largest reserve that any node of the host asks for: they speak of the same memory."""
-        nodes = self._world.desired.nodes
-        return max((n.spec.memory.reserve for name, n in nodes.items() if self.host(name) == host), default=0)
-
-
-def rank_bytes(deployment: ModelDeployment, weights: ModelReport, ranks: int) -> int:
-    """What one rank needs: its share of the weights and of the KV cache, and the process itself."""
-    shared = weights.weights_bytes + kv_cache_bytes(weights.config, deployment)
-    return shared // ranks + RANK_OVERHEAD_BYTES
-
-
-def kv_cache_bytes(config: Mapping[str, Any], deployment: ModelDeployment) -> int:
-    """The KV cache of a full batch of full contexts: 2 x layers x KV heads x head size x bytes a value."""
-    heads = _number(config, "num_attention_heads", 1)
-    kv_heads = _number(config, "num_key_value_heads", heads)
-    head = _number(config, "head_dim", _number(config, "hidden_size", 0) // max(1, heads))
-    value_bytes = 4 if config.get("torch_dtype", config.get("dtype")) == "float32" else 2
-    per_token = 2 * _number(config, "num_hidden_layers", 0) * kv_heads * head * value_bytes
-    return per_token * deployment.spec.serving.context * deployment.spec.serving.max_batch
-
-
-def _number(config: Mapping[str, Any], field: str, default: int) -> int:
-    value = config.get(field)
-    return value if isinstance(value, int) else default
+NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +45,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Nodes in the order of ranks, and the memory that each rank is charged."""
+    """Nodes in the order of ranks, the memory that each rank is charged, and how the model is split."""
 
     members: Placed
     rank_bytes: int
+    split: Split
 
 
 def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
@@ -130,10 +60,8 @@ def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting
     withheld = [name for name in selected if name not in matching]
     if not isinstance(placed, Refusal) or not withheld:
         return placed
-    states = ", ".join(f"{name} is {_withheld(world, name)}" for name in withheld)
-    return replace(
-        placed, text=f"{placed.text} ({states}; undo with: reconciler uncordon {' '.join(withheld)})"
-    )
+    states = _some([f"{name} is {_withheld(world, name)}" for name in withheld])
+    return replace(placed, text=f"{placed.text} ({states}; undo with: reconciler uncordon {withheld[0]})")
 
 
 def _place(
@@ -153,17 +81,38 @@ def _place(
         problem = problem or refusal
     wanted = request.deployment.spec.parallelism.nodes.min
     if len(usable) < wanted:
-        text = f"needs {wanted} nodes, {len(usable)} can be used; add Nodes or lower spec.parallelism.nodes"
+        text = _too_few(world.desired.nodes, request.deployment, len(usable))
         return problem or request.refuse(RefusedBecause.NO_NODES, text)
     return _largest(world, ledger, request, usable)
 
 
+def suits(node: Node, deployment: ModelDeployment) -> bool:
+    """Whether a node has the labels that a deployment asks for."""
+    return deployment.spec.placement.node_selector.items() <= node.metadata.labels.items()
+
+
 def _selected(world: World, deployment: ModelDeployment) -> list[NodeName]:
     """Nodes that the deployment asks for, by their labels."""
-    selector = deployment.spec.placement.node_selector.items()
-    return [
-        name for name, node in sorted(world.desired.nodes.items()) if selector <= node.metadata.labels.items()
-    ]
+    return [name for name, node in sorted(world.desired.nodes.items()) if suits(node, deployment)]
+
+
+def _too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
+    """Why there are fewer nodes than a deployment needs, by what the manifests say."""
+    wanted = deployment.spec.parallelism.nodes.min
+    need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
+    selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
+    if not nodes:
+        return f"{need}, and there are none; add a Node"
+    if not any(suits(node, deployment) for node in nodes.values()):
+        return f"{need}, and none has the labels {selector}; label a Node or correct placement.nodeSelector"
+    of_them = f" with the labels {selector}" if selector else ""
+    lower = f" to {usable}" if usable else ""
+    return f"{need}{of_them}, {usable} can be used; add Nodes or lower spec.parallelism.nodes{lower}"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _withheld(world: World, name: NodeName) -> str:
@@ -181,7 +130,7 @@ def _awaited(world: World, name: NodeName, path: str) -> bool:
 
 
 def _told(runtime: Mapping[str, str] | None, weights: ModelReport | None) -> bool:
-    return runtime is not None and weights is not None
+    return runtime is not None and weights is not None and not weights.examining
 
 
 def _unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
@@ -192,11 +141,12 @@ def _unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
         return request.refuse(
             RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
         )
-    if not (node.report.runtime or {}).get("mlx"):
-        text = f"{name} has no mlx in its Python; install reconciler with its extra: reconciler[runtime]"
+    lacking = [part for part in ("mlx", "mlx-lm") if not (node.report.runtime or {}).get(part)]
+    if lacking:
+        text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
         return request.refuse(RefusedBecause.NO_RUNTIME, text)
     if weights.problem:
-        text = f"model {title}: {weights.directory} on {name}: {weights.problem}"
+        text = f"model {title} on {name}: {weights.problem}; correct {weights.directory}, or spec.source.path"
         return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
     if not weights.present:
         text = (
@@ -204,6 +154,9 @@ def _unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
             " put them there or correct spec.source.path"
         )
         return request.refuse(RefusedBecause.WEIGHTS_MISSING, text)
+    if weights.code and not request.model.spec.trust_remote_code:
+        text = f"model {title}: {weights.code}; if you trust it, set spec.trustRemoteCode: true in its Model"
+        return request.refuse(RefusedBecause.CODE_UNTRUSTED, text)
     return None
 
 
@@ -228,10 +181,9 @@ def _of_size(
     replica = request.replica
     weights = world.node(usable[0]).model(request.path)
     assert weights is not None
-    why = indivisible(weights.config, size)
-    if why and strategy_of(request.deployment, weights.config, size) == "tensor":
-        text = f"model {request.deployment.spec.model} cannot be split by tensor over {size} nodes: {why}"
-        return request.refuse(RefusedBecause.NOT_DIVISIBLE, text)
+    chosen_split = split(request.deployment.spec.parallelism.strategy, weights, size)
+    if isinstance(chosen_split, Unsplit):
+        return _unsplit(request, weights, chosen_split, len(usable), size)
     record = world.memory.groups.get(replica)
     before = record.members if record else ()
     need = rank_bytes(request.deployment, weights, size)
@@ -241,14 +193,49 @@ def _of_size(
         if len(chosen) < size and need * (beside + 1) <= ledger.free(name, replica):
             chosen.append(name)
     if len(chosen) == size:
-        return Placement(tuple(sorted(chosen)), need)
-    roomiest = max(usable, key=lambda n: ledger.free(n, replica))
-    text = (
-        f"needs {_gib(need)} on each of {size} nodes, {len(chosen)} have it free (most: {roomiest} with"
-        f" {_gib(max(0, ledger.free(roomiest, replica)))}); lower spec.serving.context or maxBatch, or add nodes"
+        return Placement(tuple(sorted(chosen)), need, chosen_split)
+    return _no_room(ledger, request, weights, usable, size)
+
+
+def _unsplit(request: Request, weights: ModelReport, why: Unsplit, usable: int, size: int) -> Refusal:
+    parallelism, name = request.deployment.spec.parallelism, request.deployment.spec.model
+    other = alternatives(parallelism.strategy, weights, range(1, usable + 1))
+    how = {"tensor": "by tensor", "pipeline": "as a pipeline"}.get(parallelism.strategy, "at all")
+    because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
+    text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
+    return request.refuse(because, f"{text}; works: {other}" if other else text)
+
+
+def _no_room(
+    ledger: Ledger, request: Request, weights: ModelReport, usable: list[NodeName], size: int
+) -> Refusal:
+    """How much is missing where, and the nearest that would fit."""
+    deployment = request.deployment
+    need = rank_bytes(deployment, weights, size)
+    rooms = {more: _room(ledger, request.replica, usable, more) for more in range(size, len(usable) + 1)}
+    name, free = rooms[size]
+    text = f"needs {gib(need)} on each of {size} nodes, {name} has {gib(max(0, free))} free"
+    if size == 1:
+        text = f"needs {gib(need)} on a node, {name} has the most free: {gib(max(0, free))}"
+    context, batch = fitting(deployment, weights, size, free)
+    fits = [f"context: {context}"] if context else []
+    fits += [f"maxBatch: {batch}"] if batch else []
+    wished = deployment.spec.parallelism.strategy
+    enough = (
+        more
+        for more, (_, room) in rooms.items()
+        if rank_bytes(deployment, weights, more) <= room and isinstance(split(wished, weights, more), Split)
     )
-    return request.refuse(RefusedBecause.NO_MEMORY, text)
+    fits += [f"nodes: {more}" for more in list(enough)[:1]]
+    change = f"fits: {' or '.join(fits)}" if fits else "add nodes, or take weights with fewer bits"
+    return request.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+def _room(ledger: Ledger, replica: ReplicaId, usable: list[NodeName], size: int) -> tuple[NodeName, int]:
+    """The node with the least room of the best ``size`` ones, and how much a rank could have on it."""
+    shares: list[tuple[int, NodeName]] = []
+    for name in sorted(usable, key=lambda n: -ledger.free(n, replica)):
+        beside = sum(ledger.host(other) == ledger.host(name) for _, other in shares)
+        shares.append((ledger.free(name, replica) // (beside + 1), name))
+    free, name = sorted(shares, key=lambda share: -share[0])[size - 1]
+    return name, free

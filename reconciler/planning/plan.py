@@ -19,7 +19,7 @@ from reconciler.state.identity import CLUSTER
 
 from . import nodes, removal, replica, safety
 from .decision import Decision, whole
-from .placement import Ledger
+from .ledger import Ledger
 from .view import View
 from .world import World, due
 

@@ -204,6 +204,8 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
         rank_bytes=placed.rank_bytes,
         failures=failures,
         model=view.model.metadata.name,
+        strategy=placed.split.strategy,
+        strategy_why=placed.split.why,
     )
     return Decision(steps=(AllocateEpoch(view.replica, record, cause, detail),))
 

@@ -9,7 +9,7 @@ from reconciler.state import GroupRecord, ObservedRank, ReplicaId, Waiting, Wait
 from reconciler.wire.launch import ExitCode
 
 from . import group
-from .placement import Ledger
+from .ledger import Ledger
 from .world import World
 
 

@@ -13,7 +13,9 @@ module            purpose
 ``channel``       forms the control channel between rank 0 and the others
 ``ring``          MLX's collectives over TCP
 ``weights``       checks the files of a model before anything expensive is done with them
-``adapter``       the only module that says ``mlx_lm``
+``adapter``       what generates of ``mlx_lm``, reduced to what a rank needs
+``loading``       what loads of it; no other module but ``examination`` says ``mlx_lm``
+``examination``   a program of its own: what the installed mlx-lm can do with a model
 ``sampling``      which token comes next, so that all ranks and all restarts agree on it
 ``batch``         one step of the batch, done alike on every rank
 ``leader``        rank 0's loop: admits requests, says each step, turns tokens into events

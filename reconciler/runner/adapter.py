@@ -1,4 +1,4 @@
-"""The only module that says ``mlx_lm``: its names change between patch releases, and they change here.
+"""What generates of ``mlx_lm``, kept in one place: its names change between patch releases.
 
 Written against mlx-lm 0.32.2 and mlx 0.32.4.
 """
@@ -14,14 +14,11 @@ from typing import Any
 import jinja2
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, GenerationBatch, TextStateMachine, make_text_state_machine
-from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import greedy_sampler
-from mlx_lm.utils import load, load_model, sharded_load
 
 from reconciler.wire.launch import ExitCode
 
 from .ending import RankEnd
-from .weights import ModelFiles, bad_weights
 
 FOREIGN_ERRORS = (
     ValueError,
@@ -80,71 +77,9 @@ class Loaded:
     """Token ids below this are what the model knows."""
 
 
-def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: bool) -> Loaded:
-    """Load the whole model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
-
-    With a group this is a collective: it returns when every rank has loaded.
-    """
-    tokenizer_config = {"trust_remote_code": trust_remote_code}
-    path = str(files.directory)
-    try:
-        if group is None:
-            model, tokenizer, config = load(
-                path,
-                tokenizer_config=tokenizer_config,
-                return_config=True,
-                trust_remote_code=trust_remote_code,
-            )
-        else:
-            _check_shard(files, strategy, trust_remote_code)
-            model, tokenizer, config = sharded_load(
-                path,
-                **{f"{strategy}_group": group},
-                return_config=True,
-                tokenizer_config=tokenizer_config,
-                trust_remote_code=trust_remote_code,
-            )
-        _check_batching(model, files.config.get("model_type"))
-        nested = config.get("text_config") or {}
-        vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
-        return Loaded(model, Tokenizer(tokenizer), vocabulary)
-    except FOREIGN_ERRORS as error:
-        known = ending_of(error) if isinstance(error, RuntimeError) else None
-        raise known or bad_weights(f"cannot load {path}: {_first_line(error)}") from error
-
-
 def loaded_bytes() -> int:
     """Memory that MLX holds now."""
     return int(mx.get_active_memory())
-
-
-def _check_batching(model: Any, kind: object) -> None:
-    """Say at once what ``BatchGenerator`` would say at the first prompt."""
-    caches = [part for cache in make_prompt_cache(model) for part in getattr(cache, "caches", (cache,))]
-    for cache in caches:
-        if not hasattr(cache, "merge"):
-            kept = type(cache).__name__
-            raise bad_weights(
-                f"mlx-lm cannot answer several requests of {kind} models together: {kept} does not merge"
-            )
-
-
-def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> None:
-    """Say what ``sharded_load`` would not: it is lenient about tensors that are missing."""
-    model, _ = load_model(files.directory, lazy=True, strict=True, trust_remote_code=trust_remote_code)
-    kind = files.config.get("model_type")
-    if strategy == "tensor":
-        if not hasattr(model, "shard"):
-            raise bad_weights(f"mlx-lm cannot run {kind} models tensor-sharded; one node, or pipeline, can")
-        return
-    if not hasattr(getattr(model, "model", None), "pipeline"):
-        raise bad_weights(f"mlx-lm cannot run {kind} models as a pipeline; one node, or tensor, can")
-    if not (files.directory / "model.safetensors.index.json").exists():
-        raise bad_weights(f"{files.directory} has no model.safetensors.index.json, which a pipeline needs")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:400]
 
 
 # --- the batch -------------------------------------------------------------------------------------

@@ -77,13 +77,13 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     if config.size > 1 and config.strategy == "tensor":
         check_division(files, config.size)
     # Takes a second or more, so it comes after the checks that need none of it.
-    from . import adapter
+    from .loading import load_shard
 
     progress.enter(Phase.RENDEZVOUS)
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
     peers, group = _form(config, files, watch, orders)
     with _loading(progress, files, config):
-        loaded = adapter.load_shard(files, group, config.strategy, config.trust_remote_code)
+        loaded = load_shard(files, group, config.strategy, config.trust_remote_code)
     progress.enter(Phase.WARM)
     if config.id.rank == 0:
         return _lead(config, loaded, group, peers, progress, watch)

@@ -34,6 +34,10 @@ class GroupRecord:
     """Groups of this replica in a row that ended without a long healthy life."""
     model: str = ""
     """The Model whose weights its ranks hold."""
+    strategy: str = ""
+    """``tensor`` or ``pipeline``; of no meaning with one rank."""
+    strategy_why: str = ""
+    """Why this one was taken, for people."""
 
     def rank_id(self, rank: int) -> RankId:
         """The id of one of its ranks."""

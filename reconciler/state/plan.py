@@ -304,6 +304,8 @@ class RefusedBecause(Enum):
     NO_RUNTIME = "RuntimeMissing"
     WEIGHTS_MISSING = "WeightsMissing"
     WEIGHTS_UNUSABLE = "WeightsUnusable"
+    CODE_UNTRUSTED = "RemoteCodeNotTrusted"
+    NOT_SUPPORTED = "StrategyNotSupported"
     NOT_DIVISIBLE = "NotDivisible"
     NO_MEMORY = "NotEnoughMemory"
     RANK_REFUSES = "RankRefuses"

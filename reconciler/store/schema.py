@@ -43,6 +43,10 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE TABLE approvals (revision TEXT PRIMARY KEY, at REAL NOT NULL, by TEXT NOT NULL) STRICT;
     """,
+    """
+    ALTER TABLE groups ADD COLUMN strategy TEXT NOT NULL DEFAULT '';
+    ALTER TABLE groups ADD COLUMN strategy_why TEXT NOT NULL DEFAULT '';
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

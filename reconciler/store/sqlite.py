@@ -101,12 +101,12 @@ class Store:
             )
             self._db.execute(
                 "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
-                " fingerprint, created_at, rank_bytes, proven_at, failures, model)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " fingerprint, created_at, rank_bytes, proven_at, failures, model, strategy,"
+                " strategy_why) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                     group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
-                    group.failures, group.model,
+                    group.failures, group.model, group.strategy, group.strategy_why,
                 ),
             )  # fmt: skip
             self._set_counter("next_port", group.port + len(group.members) + 1)
@@ -130,7 +130,7 @@ class Store:
         """Every group in the store."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
-            " rank_bytes, proven_at, failures, model FROM groups"
+            " rank_bytes, proven_at, failures, model, strategy, strategy_why FROM groups"
         )
         records = [
             GroupRecord(
@@ -145,6 +145,8 @@ class Store:
                 proven_at=row[9],
                 failures=row[10],
                 model=row[11],
+                strategy=row[12],
+                strategy_why=row[13],
             )
             for row in rows
         ]

@@ -161,6 +161,15 @@ class ModelReport:
     """The model's ``config.json``."""
     problem: str = ""
     """Why it cannot be used, where it is there and cannot."""
+    examining: bool = False
+    """The node's runtime is still being asked; what follows, and some problems, are not known before."""
+    code: str = ""
+    """What needs Python code that comes with the weights; empty where nothing does."""
+    unsplittable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What the runtime cannot do with it, with the reason: ``tensor`` or ``pipeline``, or one of them for so
+    many ranks, as in ``tensor/3``. What is not in here may be tried."""
+    ranks_tried: int = 0
+    """Groups of up to so many ranks were tried on the runtime: beyond, the model's shape alone can tell."""
 
 
 @message("report")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -56,10 +60,10 @@ def test_a_model_in_many_files_counts_those_that_its_index_names(model: Path) ->
 
 
 def test_a_missing_file_of_an_index_is_named(model: Path) -> None:
-    _safetensors(model / "a.safetensors")
-    _index(model, "a.safetensors", "b.safetensors")
+    _safetensors(model / "model-1.safetensors")
+    _index(model, "model-1.safetensors", "model-2.safetensors")
 
-    assert Weights(model.parent).report("tiny").problem == "b.safetensors is missing"
+    assert Weights(model.parent).report("tiny").problem == "model-2.safetensors is missing"
 
 
 def test_a_file_that_is_cut_short_is_named(model: Path) -> None:
@@ -74,11 +78,13 @@ def test_a_file_that_is_cut_short_is_named(model: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("model.safetensors", b"", "model.safetensors is no safetensors file"),
+        ("model.safetensors", b"", "model.safetensors is no safetensors file (it is empty)"),
         ("model.safetensors", b"<html>not found</html>", "model.safetensors is no safetensors file"),
         ("model.safetensors", struct.pack("<Q", 4) + b"[{]}", "header cannot be read"),
         ("config.json", b"", "config.json: Expecting value"),
         ("config.json", b"[]", "config.json: expected a JSON object"),
+        ("config.json", b"[" * 100_000, "config.json: its JSON is nested too deeply"),
+        ("config.json", b"\xff\xfe", "config.json: 'utf-8' codec can't decode"),
         ("config.json", b" " * 1_100_000, "config.json has more than 1048576 bytes"),
         ("model.safetensors.index.json", b"{}", "expected weight_map to name a file for each tensor"),
     ],
@@ -91,7 +97,7 @@ def test_a_damaged_file_is_a_problem(model: Path, name: str, content: bytes, pro
 
 
 def test_a_directory_without_weights_is_a_problem(model: Path) -> None:
-    assert "no *.safetensors files" in Weights(model.parent).report("tiny").problem
+    assert "it has no model*.safetensors files" in Weights(model.parent).report("tiny").problem
     (model / "config.json").unlink()
     assert Weights(model.parent).report("tiny").problem == "config.json is missing"
 
@@ -106,14 +112,87 @@ def test_a_model_that_is_not_there_is_no_problem(model: Path, path: str) -> None
 
 def test_a_download_that_goes_on_is_seen(model: Path) -> None:
     weights = Weights(model.parent)
-    _index(model, "a.safetensors")
-    assert weights.report("tiny").problem == "a.safetensors is missing"
-    size = _safetensors(model / "a.safetensors")
-    os.truncate(model / "a.safetensors", size - 1)
+    _index(model, "model-a.safetensors")
+    assert weights.report("tiny").problem == "model-a.safetensors is missing"
+    size = _safetensors(model / "model-a.safetensors")
+    os.truncate(model / "model-a.safetensors", size - 1)
     assert "cut short" in weights.report("tiny").problem
-    _safetensors(model / "a.safetensors")
+    _safetensors(model / "model-a.safetensors")
 
     assert weights.report("tiny").problem == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../other/model.safetensors",
+        "/etc/model.safetensors",
+        "model/../../x.safetensors",
+        "x.safetensors",
+        "",
+    ],
+)
+def test_an_index_may_name_files_of_its_own_folder_alone(model: Path, name: str) -> None:
+    _safetensors(model / "model.safetensors")
+    _index(model, "model.safetensors", name)
+
+    problem = Weights(model.parent).report("tiny").problem
+
+    assert problem == (
+        f"model.safetensors.index.json: it names {name!r}, expected model*.safetensors in the same folder"
+    )
+
+
+def test_a_folder_of_links_as_hubs_keep_it_is_as_good_as_one_of_files(model: Path, tmp_path: Path) -> None:
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    size = _safetensors(blobs / "5f4dcc3b")
+    (model / "model.safetensors").symlink_to("../blobs/5f4dcc3b")
+    (model / "config.json").rename(blobs / "81fe8bfe")
+    (model / "config.json").symlink_to(blobs / "81fe8bfe")
+    (tmp_path / "linked").symlink_to(model)
+
+    report = Weights(model.parent).report("linked")
+
+    assert (report.weights_bytes, report.problem) == (size, "")
+    (blobs / "5f4dcc3b").unlink()
+    assert Weights(model.parent).report("linked").problem == "model.safetensors is missing"
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(model: Path) -> None:
+    _safetensors(model / "model.safetensors")
+    (model / "config.json").unlink()
+    os.mkfifo(model / "config.json")
+
+    assert Weights(model.parent).report("tiny").problem == "config.json is no file"
+
+
+def test_a_folder_that_may_not_be_read_is_a_problem(tmp_path: Path) -> None:
+    """Asked as somebody who may not read it: root, as which tests often run, may read everything."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    (closed / "config.json").write_text("{}")
+    question = (
+        "import os, sys; from pathlib import Path; from reconciler.agent.weights import Weights\n"
+        "os.getuid() or os.setuid(65534)\n"
+        "os.chdir(sys.argv[1]); print(Weights(Path('.')).report('closed').problem)"
+    )
+    open_to_all = Path(tempfile.mkdtemp())
+    try:
+        open_to_all.chmod(0o711)
+        shutil.move(closed, open_to_all)
+        (open_to_all / "closed").chmod(0o311 if os.getuid() else 0o711)
+        found = subprocess.run(
+            [sys.executable, "-c", question, str(open_to_all)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    finally:
+        (open_to_all / "closed").chmod(0o700)
+        shutil.rmtree(open_to_all)
+    assert found.stdout.strip() == "closed cannot be read: Permission denied"
 
 
 async def test_a_controller_is_told_of_the_models_that_it_asks_for(bench: Bench) -> None:

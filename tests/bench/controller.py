@@ -22,7 +22,7 @@ from reconciler.controller.reconcile import reconcile
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.planning.group import fingerprint
-from reconciler.planning.placement import rank_bytes
+from reconciler.planning.ledger import rank_bytes
 from reconciler.source.documents import load
 from reconciler.source.sources import DirectorySource
 from reconciler.state import Contact, GatewayObservation, GroupRecord, NodeName, NodeObservation, Outcome

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+import pytest
+
+from reconciler.resources import Node
 from reconciler.state import AllocateEpoch, Plan, RefusedBecause, StepFailure, WaitingFor
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
@@ -31,7 +37,9 @@ def test_too_little_memory_names_the_need_and_the_roomiest_node() -> None:
     world.weights["tiny"] = (400 * GIB, TINY)
     reason, text = refusal(world)
     assert reason is RefusedBecause.NO_MEMORY
-    assert text.startswith("needs 200.6 GiB on each of 2 nodes, 0 have it free (most: node-a with 64.0 GiB)")
+    assert text == (
+        "needs 200.6 GiB on each of 2 nodes, node-b has 64.0 GiB free; add nodes, or take weights with fewer bits"
+    )
 
 
 def test_nodes_of_one_machine_share_its_memory() -> None:
@@ -91,7 +99,10 @@ def test_heads_that_do_not_divide_are_told_before_anything_is_started() -> None:
     world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=3)])
     reason, text = refusal(world)
     assert reason is RefusedBecause.NOT_DIVISIBLE
-    assert text == ("model tiny cannot be split by tensor over 3 nodes: its 8 heads do not divide by 3")
+    assert text == (
+        "model tiny cannot be split by tensor over 3 nodes: its 8 heads do not divide by 3; works: nodes: 1 or 2"
+        " or strategy: pipeline with 3 nodes"
+    )
 
 
 def test_a_range_of_nodes_ends_at_what_the_model_can_be_split_over() -> None:
@@ -131,3 +142,98 @@ def test_replicas_spread_over_the_least_occupied_nodes_and_stay_there() -> None:
     world.end_rank(world.groups[world.replica(index=1)].rank_id(0), signal=9)
     assert world.settle() == Plan()
     assert members(world, index=1) == ("node-c", "node-d")
+
+
+def test_too_little_memory_names_the_largest_context_and_batch_and_the_nodes_that_would_do() -> None:
+    """4 layers x 2 x 4 KV heads x 32 x 4 bytes: 4 KiB a token, 16 GiB for 16 requests of 256 Ki tokens."""
+    nodes = [node(f"node-{letter}") for letter in "ab"]
+    world = World([*nodes, model(), deployment(nodes=1, serving={"context": 262_144})])
+    world.memory_bytes = 8 * GIB + GIB // 2
+    world.weights["tiny"] = (GIB, TINY)
+    assert refusal(world) == (
+        RefusedBecause.NO_MEMORY,
+        "needs 17.5 GiB on a node, node-a has the most free: 8.5 GiB; fits: context: 114688 or maxBatch: 7",
+    )
+    world.memory_bytes = 9 * GIB
+    assert refusal(world)[1].endswith("fits: context: 122880 or maxBatch: 7 or nodes: 2")
+
+
+@pytest.mark.parametrize("field", ["context", "maxBatch"])
+def test_what_is_said_to_fit_does(field: str) -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1, serving={"context": 262_144})])
+    world.memory_bytes = 8 * GIB
+    text = refusal(world)[1]
+    (value,) = re.findall(rf"{field}: (\d+)", text)
+    world.manifests[-1] = deployment(nodes=1, serving={"context": 262_144, field: int(value)})
+    assert world.settle() == Plan()
+
+
+def test_several_deployments_share_what_a_host_has() -> None:
+    nodes = [node("node-a"), node("node-b")]
+    world = World([*nodes, model(), deployment("one", nodes=1), deployment("two", nodes=1)])
+    world.hosts = {"node-a": "mac", "node-b": "mac"}
+    world.weights["tiny"] = (40 * GIB, TINY)
+    decided = world.settle()
+    assert [(str(r.object), r.reason) for r in decided.refused] == [
+        ("modeldeployment/two", RefusedBecause.NO_MEMORY)
+    ]
+    assert members(world, "one") == ("node-a",)
+
+
+NODES: dict[str, tuple[list[Node], dict[str, Any], str]] = {
+    "there are no nodes at all": ([], {}, "needs 2 nodes, and there are none; add a Node"),
+    "no node has the labels": (
+        [node("node-a"), node("node-b")],
+        {"placement": {"nodeSelector": {"pool": "x"}}},
+        "needs 2 nodes, and none has the labels pool=x; label a Node or correct placement.nodeSelector",
+    ),
+    "every node with the labels is cordoned": (
+        [node(f"node-{letter}", labels={"pool": "x"}, unschedulable=True) for letter in "ab"],
+        {"placement": {"nodeSelector": {"pool": "x"}}},
+        "needs 2 nodes with the labels pool=x, 0 can be used; add Nodes or lower spec.parallelism.nodes"
+        " (node-a is cordoned, node-b is cordoned; undo with: reconciler uncordon node-a)",
+    ),
+    "there are fewer nodes than it needs": (
+        [node("node-a")],
+        {},
+        "needs 2 nodes, 1 can be used; add Nodes or lower spec.parallelism.nodes to 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NODES)
+def test_too_few_nodes_are_told_with_what_to_change(case: str) -> None:
+    nodes, spec, text = NODES[case]
+    assert refusal(World([*nodes, model(), deployment(**spec)])) == (RefusedBecause.NO_NODES, text)
+
+
+def test_a_missing_model_is_told_with_what_to_change() -> None:
+    world = World([node("node-a"), deployment(nodes=1)])
+    text = 'model "tiny" does not exist; add a Model of this name or correct spec.model'
+    assert refusal(world) == (RefusedBecause.MODEL_UNKNOWN, text)
+
+
+def test_code_that_comes_with_weights_needs_to_be_trusted() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1)])
+    world.says["tiny"] = {"code": "its tokenizer is Python code of its own"}
+    reason, text = refusal(world)
+    assert (reason, world.alive()) == (RefusedBecause.CODE_UNTRUSTED, [])
+    assert "set spec.trustRemoteCode: true" in text
+    world.manifests[1] = model(trusted=True)
+    assert world.settle() == Plan()
+
+
+def test_nothing_is_placed_before_the_runtime_has_told_what_it_can_do() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1)])
+    world.says["tiny"] = {"examining": True}
+    decided = world.settle()
+    assert {w.reason for w in decided.waiting} == {WaitingFor.AGENT}
+    assert world.alive() == []
+
+
+def test_a_runtime_without_mlx_lm_is_told() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1)])
+    world.runtime = {"mlx": "0.32.4"}
+    reason, text = refusal(world)
+    assert reason is RefusedBecause.NO_RUNTIME
+    assert text == "node-a has no mlx-lm in its Python /usr/bin/python3; install reconciler[runtime] there"

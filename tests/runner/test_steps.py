@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from reconciler.runner import leader as leader_module
-from reconciler.runner.adapter import PREFILL_TOKENS, Generator, Loaded, Tokenizer, load_shard
+from reconciler.runner.adapter import PREFILL_TOKENS, Generator, Loaded, Tokenizer
 from reconciler.runner.answer import Answer
 from reconciler.runner.batch import Batch
 from reconciler.runner.inbox import Inbox, Ticket
 from reconciler.runner.leader import Leader
+from reconciler.runner.loading import load_shard
 from reconciler.runner.progress import ProgressPipe
 from reconciler.runner.sampling import Agreement, sampler
 from reconciler.runner.weights import inspect

@@ -14,8 +14,8 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models import llama4
 
-from reconciler.runner.adapter import load_shard
 from reconciler.runner.ending import RankEnd
+from reconciler.runner.loading import load_shard
 from reconciler.runner.weights import check_division, inspect
 from reconciler.wire.launch import ExitCode
 

@@ -1,0 +1,93 @@
+"""What the runtime of a node can do with a model, asked once for each state of the model's folder.
+
+``python -m reconciler.runner.examination FOLDER`` answers: it alone knows the installed mlx-lm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from reconciler.wire.node import ModelReport
+
+from .child import environment
+from .runtime import Question
+from .weights import mark
+
+EXAMINATION_SECONDS = 120.0
+"""A large model's headers from a cold disk; who takes longer is not waited for, its ranks will tell."""
+_KEPT_MAX = 256
+_log = logging.getLogger("agent")
+
+Subject = Tuple[str, str]
+"""Folder, and mark of its state."""
+
+
+class Examiner:
+    """Asks about one model at a time. ``on_answer`` is called when there is something new to report."""
+
+    def __init__(self, python: str, directory: Path, on_answer: Callable[[], None]) -> None:
+        self._python = python
+        self._directory = directory
+        self._on_answer = on_answer
+        self._answers: Dict[Subject, Mapping[str, Any]] = {}
+        self._queue: List[Subject] = []
+        self._asked: Optional[Question] = None
+
+    def complete(self, report: ModelReport) -> ModelReport:
+        """The report with what the runtime says; what it has not said yet is asked."""
+        if not report.present or report.problem:
+            return report
+        try:
+            subject = (report.directory, mark(Path(report.directory)))
+        except OSError as error:
+            return dataclasses.replace(report, problem=str(error))
+        answer = self._answers.get(subject)
+        if answer is None:
+            if subject not in self._queue:
+                self._queue.append(subject)
+            self._ask()
+            answer = self._answers.get(subject)  # at once, where the interpreter cannot be started
+        if answer is None:
+            return dataclasses.replace(report, examining=True)
+        return dataclasses.replace(
+            report,
+            problem=str(answer.get("problem", "")),
+            code=str(answer.get("code", "")),
+            unsplittable=_texts(answer.get("unsplittable")),
+            ranks_tried=int(answer.get("ranks_tried", 0)),
+        )
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._queue.clear()
+        if self._asked is not None:
+            self._asked.withdraw()
+
+    def _ask(self) -> None:
+        if self._asked is not None or not self._queue:
+            return
+        folder = self._queue[0][0]
+        command = (self._python, "-m", "reconciler.runner.examination", folder)
+        self._asked = Question(command, self._hear, EXAMINATION_SECONDS)
+        temporary = self._directory / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        self._asked.start(self._directory, environment(os.environ, {"HF_HUB_OFFLINE": "1"}, temporary))
+
+    def _hear(self, answer: Mapping[str, Any]) -> None:
+        subject = self._queue.pop(0)
+        self._asked = None
+        if not answer:
+            _log.warning("%s: its examination gave no answer; its ranks will tell", subject[0])
+        if len(self._answers) >= _KEPT_MAX:
+            self._answers.clear()
+        self._answers[subject] = answer
+        self._on_answer()
+        self._ask()
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}

@@ -1,0 +1,118 @@
+"""How a model can be split over ranks: what the nodes' runtime says of it, and what its shape allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from reconciler.wire.node import ModelReport
+
+Strategy = Literal["tensor", "pipeline"]
+STRATEGIES: tuple[Strategy, ...] = ("tensor", "pipeline")
+"""In the order in which ``auto`` prefers them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A strategy that works, and why it was taken."""
+
+    strategy: Strategy
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsplit:
+    """Why a model cannot be split as wished."""
+
+    text: str
+    lasting: bool
+    """No number of ranks would change it."""
+
+
+def split(wished: str, weights: ModelReport, ranks: int) -> Split | Unsplit:
+    """How a group of so many ranks is split: ``auto`` takes by tensor where that works, else a pipeline."""
+    if ranks == 1:
+        return Split("tensor", "one rank has all of the model")
+    if wished != "auto":
+        (strategy,) = (s for s in STRATEGIES if s == wished)
+        return obstacle(strategy, weights, ranks) or Split(strategy, "spec.parallelism.strategy")
+    by_tensor = obstacle("tensor", weights, ranks)
+    if by_tensor is None:
+        return Split("tensor", "auto: the model can be split by tensor")
+    as_pipeline = obstacle("pipeline", weights, ranks)
+    if as_pipeline is None:
+        return Split("pipeline", f"auto: not by tensor, {by_tensor.text}")
+    lasting = by_tensor.lasting and as_pipeline.lasting
+    return Unsplit(f"{by_tensor.text}; {as_pipeline.text}", lasting)
+
+
+def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | None:
+    """Why a model cannot be split by a strategy over so many ranks; None if nothing is known against it."""
+    never = weights.unsplittable.get(strategy)
+    if never:
+        return Unsplit(never, lasting=True)
+    config = text_config(weights.config)
+    if strategy == "pipeline":
+        text = _too_few_layers(config, ranks)
+    else:
+        text = _heads(config, ranks) or ("" if ranks <= weights.ranks_tried else _groups(config, ranks))
+    text = text or weights.unsplittable.get(f"{strategy}/{ranks}", "")
+    return Unsplit(text, lasting=False) if text else None
+
+
+def alternatives(wished: str, weights: ModelReport, sizes: Iterable[int]) -> str:
+    """What would work instead, for people: other numbers of nodes, or another strategy; empty if nothing does."""
+    sizes = tuple(sizes)
+    found = []
+    fitting = [size for size in sizes if isinstance(split(wished, weights, size), Split)]
+    if fitting:
+        found.append(f"nodes: {_listed(fitting)}")
+    for other in STRATEGIES:
+        more = [size for size in sizes if size not in fitting and obstacle(other, weights, size) is None]
+        if wished not in ("auto", other) and more:
+            found.append(f"strategy: {other} with {_listed(more)} nodes")
+    return " or ".join(found)
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a config says of the text model, which those that can see and hear keep one level deeper."""
+    nested = config.get("text_config")
+    return {**nested, **config} if isinstance(nested, Mapping) else config
+
+
+def number(config: Mapping[str, Any], field: str, default: int = 0) -> int:
+    """A whole number of a config, which may hold anything."""
+    value = config.get(field)
+    return value if type(value) is int and value >= 0 else default
+
+
+def _heads(config: Mapping[str, Any], ranks: int) -> str:
+    """mlx-lm's ``shard`` divides heads and KV heads without a check of its own (models/qwen3.py)."""
+    for field, words in (("num_attention_heads", "heads"), ("num_key_value_heads", "KV heads")):
+        heads = number(config, field)
+        if heads % ranks:
+            return f"its {heads} {words} do not divide by {ranks}"
+    return ""
+
+
+def _groups(config: Mapping[str, Any], ranks: int) -> str:
+    """Quantized matrices are split at whole groups only."""
+    quantization = config.get("quantization")
+    group = number(quantization, "group_size") if isinstance(quantization, Mapping) else 0
+    for field in ("intermediate_size", "moe_intermediate_size"):
+        width = number(config, field)
+        if group and width % (group * ranks):
+            return f"its {field} of {width} is no multiple of {ranks} quantization groups of {group}"
+    return ""
+
+
+def _too_few_layers(config: Mapping[str, Any], ranks: int) -> str:
+    layers = number(config, "num_hidden_layers")
+    return f"its {layers} layers are fewer than {ranks} stages" if 0 < layers < ranks else ""
+
+
+def _listed(sizes: list[int]) -> str:
+    return " or ".join(
+        [", ".join(map(str, sizes[:-1])), str(sizes[-1])] if len(sizes) > 1 else map(str, sizes)
+    )

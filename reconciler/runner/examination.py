@@ -1,0 +1,102 @@
+"""What the installed mlx-lm can do with a model, before any rank of it is started.
+
+``python -m reconciler.runner.examination FOLDER`` prints one JSON object: ``problem`` where the model cannot be
+served at all, ``code`` where that would need Python code from its folder, ``unsplittable`` and
+``ranks_tried`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is read: mlx-lm builds the model
+lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists only by its size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mlx_lm.utils import load_config, load_model, load_tokenizer
+
+from .adapter import FOREIGN_ERRORS
+from .loading import check_batching, first_line, unsplittable
+
+SIZES = range(2, 9)
+"""Ranks of a group that are tried; every Mac of a larger one could not be cabled to every other."""
+PROBLEM_CHARACTERS_MAX = 160
+TRUST = "trust_remote_code"
+
+
+class _Size:
+    """As much of an ``mx.distributed.Group`` as ``shard`` and ``pipeline`` ask for while nothing is computed."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+
+    def size(self) -> int:
+        return self._ranks
+
+    def rank(self) -> int:
+        return 0
+
+
+def examine(folder: Path) -> dict[str, Any]:
+    """The answer for one folder."""
+    config: dict[str, Any] = {}
+    try:
+        config = load_config(folder)
+        if config.get("model_file") is not None:
+            return {"code": f"config.json names its own model_file {str(config['model_file'])[:80]!r}"}
+        model, _ = load_model(folder, lazy=True, strict=True)
+        check_batching(model, config.get("model_type"))
+    except FOREIGN_ERRORS as error:
+        return {"problem": _model_problem(config, error)}
+    try:
+        load_tokenizer(folder, {TRUST: False}, eos_token_ids=config.get("eos_token_id"))
+    except FOREIGN_ERRORS as error:
+        if TRUST in str(error):
+            return {"code": "its tokenizer is Python code of its own"}
+        return {"problem": _shortened(f"its tokenizer cannot be loaded: {first_line(error)}")}
+    why = unsplittable(model, config, folder)
+    for strategy in ("tensor", "pipeline"):
+        if strategy not in why:
+            why.update({f"{strategy}/{size}": text for size, text in _sizes(folder, strategy).items()})
+    return {"unsplittable": why, "ranks_tried": SIZES[-1]}
+
+
+def _sizes(folder: Path, strategy: str) -> dict[int, str]:
+    """Numbers of ranks over which a model cannot be split, each with what MLX says about it."""
+    found = {}
+    for size in SIZES:
+        model, _ = load_model(folder, lazy=True, strict=True)
+        try:
+            if strategy == "tensor":
+                model.shard(_Size(size))
+            else:
+                model.model.pipeline(_Size(size))
+        except FOREIGN_ERRORS as error:
+            found[size] = _shortened(first_line(error).rstrip("."))
+    return found
+
+
+def _model_problem(config: dict[str, Any], error: BaseException) -> str:
+    kind = config.get("model_type")
+    if kind is None and isinstance(error, LookupError):
+        return "config.json names no model_type"
+    if isinstance(error, ValueError) and "not supported" in str(error):
+        return _shortened(f"the installed mlx-lm does not know the architecture {str(kind)[:60]!r}")
+    return _shortened(f"mlx-lm cannot build it as {str(kind)[:60]!r}: {first_line(error)}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= PROBLEM_CHARACTERS_MAX else text[: PROBLEM_CHARACTERS_MAX - 1] + "…"
+
+
+def main() -> None:
+    """Nothing but the answer may reach standard output, whatever libraries print."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    answer = examine(Path(sys.argv[1]))
+    os.write(answers, json.dumps(answer).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Weights to a model in memory: what ``mlx_lm`` does leniently or late is checked here first.
+
+Written against mlx-lm 0.32.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import load, load_model, sharded_load
+
+from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, ending_of
+from .weights import ModelFiles, bad_weights
+
+INDEX = "model.safetensors.index.json"
+
+
+def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: bool) -> Loaded:
+    """Load the whole model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
+
+    With a group this is a collective: it returns when every rank has loaded.
+    """
+    tokenizer_config = {"trust_remote_code": trust_remote_code}
+    path = str(files.directory)
+    try:
+        if group is None:
+            model, tokenizer, config = load(
+                path,
+                tokenizer_config=tokenizer_config,
+                return_config=True,
+                trust_remote_code=trust_remote_code,
+            )
+        else:
+            _check_shard(files, strategy, trust_remote_code)
+            model, tokenizer, config = sharded_load(
+                path,
+                **{f"{strategy}_group": group},
+                return_config=True,
+                tokenizer_config=tokenizer_config,
+                trust_remote_code=trust_remote_code,
+            )
+        check_batching(model, files.config.get("model_type"))
+        nested = config.get("text_config") or {}
+        vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
+        return Loaded(model, Tokenizer(tokenizer), vocabulary)
+    except FOREIGN_ERRORS as error:
+        known = ending_of(error) if isinstance(error, RuntimeError) else None
+        raise known or bad_weights(f"cannot load {path}: {first_line(error)}") from error
+
+
+def check_batching(model: Any, kind: object) -> None:
+    """Say at once what ``BatchGenerator`` would say at the first prompt."""
+    caches = [part for cache in make_prompt_cache(model) for part in getattr(cache, "caches", (cache,))]
+    for cache in caches:
+        if not hasattr(cache, "merge"):
+            kept = type(cache).__name__
+            raise bad_weights(
+                f"mlx-lm cannot answer several requests of {kind} models together: {kept} does not merge"
+            )
+
+
+def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> None:
+    """Say what ``sharded_load`` would not: it is lenient about tensors that are missing."""
+    model, config = load_model(files.directory, lazy=True, strict=True, trust_remote_code=trust_remote_code)
+    why = unsplittable(model, config, files.directory).get(strategy)
+    if why:
+        raise bad_weights(why)
+
+
+def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict[str, str]:
+    """Strategies by which a model can never be split, with the reason."""
+    kind = config.get("model_type")
+    found = {}
+    if not hasattr(model, "shard"):
+        found["tensor"] = f"mlx-lm cannot split {kind} models by tensor"
+    if not hasattr(getattr(model, "model", None), "pipeline"):
+        found["pipeline"] = f"mlx-lm cannot run {kind} models as a pipeline"
+    elif not (directory / INDEX).exists():
+        found["pipeline"] = f"a pipeline needs {INDEX}, which is not there"
+    return found
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else says, in short."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:400]

@@ -1,0 +1,156 @@
+"""What the installed mlx-lm says of a model, asked as an agent asks: by a process that runs no foreign code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models import deepseek_v3, qwen3_moe
+
+from reconciler.runner.examination import examine
+
+TRAP = "raise SystemExit('code of the folder was run')\n"
+KIMI = {
+    "model_type": "kimi_k2",
+    "kv_lora_rank": 16,
+    "q_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "n_routed_experts": None,
+    "n_shared_experts": None,
+    "moe_intermediate_size": 16,
+    "first_k_dense_replace": 2,
+}
+"""A model whose tokenizer transformers takes from the model's folder alone."""
+
+
+def asked(folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "reconciler.runner.examination", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return dict(json.loads(done.stdout))
+
+
+@pytest.fixture
+def copy(endless: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(endless, tmp_path / "copy"))
+
+
+def change(folder: Path, name: str, **fields: Any) -> None:
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**content, **fields}))
+
+
+def test_a_process_answers_with_what_cannot_be_done(endless: Path) -> None:
+    answer = asked(endless)
+    assert answer["ranks_tried"] == 8
+    assert answer["unsplittable"]["pipeline"] == "mlx-lm cannot run qwen3 models as a pipeline"
+    assert {key for key in answer["unsplittable"] if "/" in key} == {f"tensor/{n}" for n in (3, 5, 6, 7)}
+    assert answer["unsplittable"]["tensor/3"] == "Cannot shard the output of size 128 across 3 devices"
+
+
+def test_a_pipeline_has_as_many_stages_as_layers_at_most(layered: Path) -> None:
+    stages = {key for key in examine(layered)["unsplittable"] if key.startswith("pipeline")}
+    assert stages == {f"pipeline/{size}" for size in range(3, 9)}
+    (layered / "model.safetensors.index.json").rename(layered / "index")
+    try:
+        why = examine(layered)["unsplittable"]["pipeline"]
+    finally:
+        (layered / "index").rename(layered / "model.safetensors.index.json")
+    assert why == "a pipeline needs model.safetensors.index.json, which is not there"
+
+
+def test_experts_and_quantized_layers_are_tried_as_they_are(copy: Path) -> None:
+    """Experts of 96: over 2 and 4 ranks; once quantized in groups of 32, over none but 3."""
+    config = {
+        **json.loads((copy / "config.json").read_text()),
+        "model_type": "qwen3_moe",
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 96,
+        "norm_topk_prob": True,
+    }
+    model = qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(config))
+    mx.save_safetensors(str(copy / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    (copy / "config.json").write_text(json.dumps(config))
+    assert "tensor/2" not in examine(copy)["unsplittable"]
+
+    down = [name for name, _ in model.named_modules() if name.endswith("switch_mlp.down_proj")]
+    nn.quantize(model, group_size=32, bits=4, class_predicate=lambda path, module: path in down)
+    per_layer = {name: {"group_size": 32, "bits": 4} for name in down}
+    mx.save_safetensors(str(copy / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    quantization = {"group_size": 64, "bits": 8, **per_layer}
+    (copy / "config.json").write_text(json.dumps({**config, "quantization": quantization}))
+    assert "tensor/2" in examine(copy)["unsplittable"]
+
+
+def lose_the_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+
+
+def break_the_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{")
+
+
+def lose_tensors(folder: Path) -> None:
+    mx.save_safetensors(str(folder / "model.safetensors"), {"model.norm.weight": mx.zeros(64)})
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (
+            lambda f: change(f, "config.json", model_type="perceptron"),
+            "does not know the architecture 'perceptron'",
+        ),
+        (
+            lambda f: change(f, "config.json", model_type="../../etc"),
+            "does not know the architecture '../../etc'",
+        ),
+        (lambda f: change(f, "config.json", model_type="base"), "cannot build it as 'base'"),
+        (lambda f: change(f, "config.json", model_type=7), "does not know the architecture '7'"),
+        (lambda f: (f / "config.json").write_text("{}"), "config.json names no model_type"),
+        (lambda f: change(f, "config.json", hidden_size="wide"), "cannot build it as 'qwen3'"),
+        (lambda f: change(f, "config.json", hidden_size=128), "cannot build it as 'qwen3'"),
+        (lose_tensors, "cannot build it as 'qwen3'"),
+        (lose_the_tokenizer, "its tokenizer cannot be loaded"),
+        (break_the_tokenizer, "its tokenizer cannot be loaded"),
+    ],
+)
+def test_what_no_rank_could_load_is_a_problem(
+    copy: Path, damage: Callable[[Path], Any], problem: str
+) -> None:
+    damage(copy)
+    answer = examine(copy)
+    assert answer.keys() == {"problem"}
+    assert problem in answer["problem"]
+    assert len(answer["problem"]) <= 160
+
+
+def test_code_that_comes_with_weights_is_named_and_not_run(copy: Path) -> None:
+    (copy / "evil.py").write_text(TRAP)
+    (copy / "mlx_lm.py").write_text(TRAP)
+    change(copy, "config.json", model_file="evil.py")
+    assert asked(copy) == {"code": "config.json names its own model_file 'evil.py'"}
+
+
+def test_a_tokenizer_that_is_code_is_named_and_not_run(copy: Path) -> None:
+    (copy / "tokenization_evil.py").write_text(TRAP)
+    auto_map = {"AutoTokenizer": ["tokenization_evil.EvilTokenizer", None]}
+    change(copy, "tokenizer_config.json", tokenizer_class="EvilTokenizer", auto_map=auto_map)
+    change(copy, "config.json", **KIMI)
+    config = deepseek_v3.ModelArgs.from_dict(json.loads((copy / "config.json").read_text()))
+    weights = dict(tree_flatten(deepseek_v3.Model(config).parameters()))
+    mx.save_safetensors(str(copy / "model.safetensors"), weights)
+    assert asked(copy) == {"code": "its tokenizer is Python code of its own"}
