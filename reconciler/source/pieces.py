@@ -20,7 +20,7 @@ DOCUMENTS_MAX = 4096
 
 _MARKER = re.compile(r"^---(?:(?:[ \t]+#[^\n]*|[ \t\r]*)(?:\n|\Z)|(?=[ \t]))", re.MULTILINE)
 _NOT_TEXT = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]|\r(?!\n)|[\x85\u2028\u2029]"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]|\r(?!\n)|[\x85\u2028\u2029]"
 )
 _LINE_BREAKS = "\r\x85\u2028\u2029"
 """YAML ends lines with these as well: what an editor shows as line 3 would be another one in messages."""

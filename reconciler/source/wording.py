@@ -75,4 +75,4 @@ def _character(text: str, mark: Any) -> str:
 def _bad_start(character: str) -> str:
     if character == "\t":
         return "a tab; YAML indents with spaces only"
-    return f'text cannot begin with "{character}"; put it in quotes'
+    return f'text cannot begin with "{clip(character)}"; put it in quotes'

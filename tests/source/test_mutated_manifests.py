@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reconciler.cli.app import run
@@ -198,6 +198,9 @@ def read(name: str, content: bytes) -> tuple[tuple[Document, ...], tuple[Problem
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(spoiled())
+@example("\ufeff\ufeffa: b\n\tc: d\n".encode())
+@example(b"kind: Node\rmetadata: {}\r---\rkind: Node")
+@example(b"kind: Node\nmetadata: {")
 def test_a_spoiled_manifest_is_read_or_every_mistake_has_a_place_in_it(content: bytes) -> None:
     documents, problems = read("m.yaml", content)
     assert len(problems) <= PROBLEMS_MAX + 1

@@ -169,6 +169,10 @@ NOT_TEXT: dict[str, tuple[bytes, str]] = {
         b"\x7fELF\x02\x01\x01\0\0\0",
         "f.yaml:1:1: the character U+007F; only printable text is read",
     ),
+    "a second byte order mark": (
+        "\ufeff\ufeffkind: Node\n".encode(),
+        "f.yaml:1:1: the character U+FEFF; only printable text is read",
+    ),
     "line ends of another age": (
         b"kind: Node\rname: a\r",
         "f.yaml:1:11: the character U+000D as the end of a line; end lines with LF or CRLF",
