@@ -20,11 +20,13 @@ from reconciler.state import (
     ForgetRank,
     GroupRecord,
     Memory,
+    NodeName,
     Observed,
     ObservedRank,
     Outcome,
     Plan,
     ProveGroup,
+    Refusal,
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
@@ -33,6 +35,7 @@ from reconciler.state import (
     Step,
     StopAgent,
     StopRank,
+    Waiting,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
@@ -102,18 +105,37 @@ def _backends(
 def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
     """The status of every object in force, and of those whose manifest is gone while something of them is left."""
     keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
-    return {key: _status(key, snapshots, previous.get(key)) for key in sorted(keys)}
+    planned = _Planned.of(snapshots.plan)
+    return {key: _status(key, snapshots, planned, previous.get(key)) for key in sorted(keys)}
 
 
-def _status(key: ObjectKey, snapshots: Snapshots, before: ObjectStatus | None) -> ObjectStatus:
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The first of each kind of news that a plan has for an object."""
+
+    steps: Mapping[ObjectKey, Step]
+    waiting: Mapping[ObjectKey, Waiting]
+    refused: Mapping[ObjectKey, Refusal]
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Planned:
+        return cls(
+            {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
+            {waiting.object: waiting for waiting in reversed(plan.waiting)},
+            {refusal.object: refusal for refusal in reversed(plan.refused)},
+        )
+
+
+def _status(
+    key: ObjectKey, snapshots: Snapshots, planned: _Planned, before: ObjectStatus | None
+) -> ObjectStatus:
     leaving = snapshots.memory.leaving.get(key)
     readiness = _READINESS[key.kind] if leaving is None else _terminating
     ready, reason, message, extra = readiness(key.name, snapshots)
     generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
-    plan = snapshots.plan
-    refusal = next((r for r in plan.refused if r.object == key), None)
-    waiting = next((w for w in plan.waiting if w.object == key), None)
-    step = next((s for s in plan.steps if s.object == key and not isinstance(s, ForgetRank)), None)
+    refusal = planned.refused.get(key)
+    waiting = planned.waiting.get(key)
+    step = planned.steps.get(key)
     active = str(step) if step else waiting.text if waiting else ""
     stalled = refusal.text if refusal else ""
     conditions = (
@@ -157,7 +179,7 @@ def _terminating(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def _node(name: str, snapshots: Snapshots) -> Readiness:
-    node = next((n for key, n in snapshots.observed.nodes.items() if key == name), None)
+    node = snapshots.observed.nodes.get(NodeName(name))
     if node is None or node.report is None:
         text = node.problem if node and node.problem else "no answer from its agent yet"
         return False, "AgentNotReached", text, {"agent": "unknown", "ranks": 0}
@@ -197,10 +219,8 @@ def _model(name: str, snapshots: Snapshots) -> Readiness:
 def _deployment(name: str, snapshots: Snapshots) -> Readiness:
     deployment = snapshots.desired.deployments[DeploymentName(name)]
     wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
-    groups = []
-    for replica, record in sorted(snapshots.memory.groups.items()):
-        if replica.deployment == name:
-            groups.append(_group(record, snapshots.observed))
+    records = snapshots.memory.groups_of(DeploymentName(name))
+    groups = [_group(record, snapshots.observed) for record in records]
     count = sum(group["ready"] and group["replica"] < wanted for group in groups)
     extra = {"replicas": wanted, "readyReplicas": count, "groups": groups}
     text = f"{count} of {wanted} replicas serve"

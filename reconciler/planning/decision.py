@@ -25,5 +25,9 @@ NOTHING = Decision()
 
 def whole(decisions: Iterable[Decision]) -> Plan:
     """All pieces as one plan, in their order."""
-    total = sum(decisions, NOTHING)
-    return Plan(total.steps, total.waiting, total.refused)
+    pieces = tuple(decisions)
+    return Plan(
+        tuple(step for piece in pieces for step in piece.steps),
+        tuple(waiting for piece in pieces for waiting in piece.waiting),
+        tuple(refusal for piece in pieces for refusal in piece.refused),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,16 @@ class Ledger:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._entries: list[tuple[ReplicaId, NodeName, int]] = []
+        self._charged: Counter[str] = Counter()
+        """Bytes by host."""
+        self._ranks: Counter[NodeName] = Counter()
+        self._own: dict[ReplicaId, list[tuple[NodeName, int]]] = {}
+        """What each replica is charged: node and bytes of each of its ranks."""
+        self._reserves: dict[str, int] = {}
+        """The largest reserve that any node of a host asks for: they speak of the same memory."""
+        for name, node in world.desired.nodes.items():
+            host = self.host(name)
+            self._reserves[host] = max(self._reserves.get(host, 0), node.spec.memory.reserve)
         for replica, record in world.memory.groups.items():
             self.charge(replica, record.members, record.rank_bytes)
         for rank in world.observed.ranks():
@@ -40,7 +50,10 @@ class Ledger:
 
     def charge(self, replica: ReplicaId, members: Placed, rank_bytes: int) -> None:
         """Add one rank on each of these nodes."""
-        self._entries += [(replica, name, rank_bytes) for name in members]
+        for name in members:
+            self._charged[self.host(name)] += rank_bytes
+            self._ranks[name] += 1
+            self._own.setdefault(replica, []).append((name, rank_bytes))
 
     def free(self, name: NodeName, replacing: ReplicaId) -> int:
         """Bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""
@@ -48,24 +61,17 @@ class Ledger:
         if report is None:
             return 0
         host = report.host_id
-        charged = sum(
-            size for replica, node, size in self._entries if replica != replacing and self.host(node) == host
-        )
-        return report.memory_bytes - self._reserve(host) - charged
+        own = sum(size for node, size in self._own.get(replacing, ()) if self.host(node) == host)
+        return report.memory_bytes - self._reserves.get(host, 0) - (self._charged[host] - own)
 
     def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
         """Ranks on a node, but for those of ``replacing``."""
-        return sum(node == name and replica != replacing for replica, node, _ in self._entries)
+        return self._ranks[name] - sum(node == name for node, _ in self._own.get(replacing, ()))
 
     def host(self, name: NodeName) -> str:
         """The machine behind a node."""
         report = self._world.node(name).report
         return report.host_id if report else f"node/{name}"
-
-    def _reserve(self, host: str) -> int:
-        """The largest reserve that any node of the host asks for: they speak of the same memory."""
-        nodes = self._world.desired.nodes
-        return max((n.spec.memory.reserve for name, n in nodes.items() if self.host(name) == host), default=0)
 
 
 def rank_bytes(deployment: ModelDeployment, weights: ModelReport, ranks: int) -> int:

@@ -55,7 +55,7 @@ def forget(world: World, name: NodeName) -> Decision:
     """Remove what is left of ranks that ended, but for the newest epochs of replicas that live."""
     if world.desired.stopping or not world.fresh(name):
         return NOTHING
-    gone = [rank for rank in world.observed.ranks() if rank.node == name and not rank.alive]
+    gone = [rank for rank in world.observed.ranks_on(name) if not rank.alive]
     steps = tuple(
         ForgetRank(rank.replica, name, rank.report.id)
         for rank in gone

@@ -57,7 +57,7 @@ def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting
     selected = _selected(world, request.deployment)
     matching = [name for name in selected if not _withheld(world, name)]
     placed = _place(world, ledger, request, matching)
-    withheld = [name for name in selected if name not in matching]
+    withheld = [name for name in selected if _withheld(world, name)]
     if not isinstance(placed, Refusal) or not withheld:
         return placed
     states = _some([f"{name} is {_withheld(world, name)}" for name in withheld])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
 
@@ -58,7 +59,7 @@ def abbreviated(revision: str) -> str:
     return revision[:10] if len(revision) == 40 else revision
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Desired:
     """The manifests in force."""
 
@@ -101,8 +102,12 @@ class Desired:
             manifests.append(self.gateway)
         return {ObjectKey(m.kind, m.metadata.name): m for m in manifests}
 
-    def replicas(self) -> dict[ReplicaId, ModelDeployment]:
+    def replicas(self) -> Mapping[ReplicaId, ModelDeployment]:
         """Every replica that should run."""
+        return self._replicas
+
+    @cached_property
+    def _replicas(self) -> dict[ReplicaId, ModelDeployment]:
         if self.stopping:
             return {}
         return {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from reconciler.resources import Manifest
 from reconciler.wire.launch import RankId
 
-from .identity import NodeName, ObjectKey, ReplicaId
+from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Leaving:
     """When a revision without it came into force, in seconds since the Unix epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Memory:
     """The store's content and the controller's own doings, at the moment of one pass."""
 
@@ -108,3 +109,14 @@ class Memory:
     continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
     """When each rank was continued by this controller, oldest first."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
+
+    def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
+        """The groups of one deployment, in the order of its replicas."""
+        return tuple(self._by_deployment.get(deployment, ()))
+
+    @cached_property
+    def _by_deployment(self) -> dict[DeploymentName, list[GroupRecord]]:
+        found: dict[DeploymentName, list[GroupRecord]] = {}
+        for replica, record in sorted(self.groups.items()):
+            found.setdefault(replica.deployment, []).append(record)
+        return found

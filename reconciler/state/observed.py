@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from reconciler.wire.launch import Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
@@ -86,20 +87,36 @@ class GatewayObservation:
     endpoint: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
-    """Everything seen, at the moment of one pass."""
+    """Everything seen, at the moment of one pass. Every decision asks for its ranks: they are sorted once."""
 
     nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
     gateway: GatewayObservation | None = None
 
-    def ranks(self) -> Iterator[ObservedRank]:
+    def ranks(self) -> tuple[ObservedRank, ...]:
         """All ranks on all nodes, in the order of node and id."""
-        for name, node in sorted(self.nodes.items()):
-            if node.report is not None:
-                for report in sorted(node.report.ranks, key=lambda r: r.id):
-                    yield ObservedRank(name, report)
+        return tuple(rank for on_node in self._by_node.values() for rank in on_node)
+
+    def ranks_on(self, node: NodeName) -> tuple[ObservedRank, ...]:
+        """The ranks on one node, in the order of ids."""
+        return self._by_node.get(node, ())
 
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
         """The ranks of one replica, of any epoch."""
-        return tuple(rank for rank in self.ranks() if rank.replica == replica)
+        return tuple(self._by_replica.get(replica, ()))
+
+    @cached_property
+    def _by_node(self) -> dict[NodeName, tuple[ObservedRank, ...]]:
+        return {
+            name: tuple(ObservedRank(name, rank) for rank in sorted(node.report.ranks, key=lambda r: r.id))
+            for name, node in sorted(self.nodes.items())
+            if node.report is not None
+        }
+
+    @cached_property
+    def _by_replica(self) -> dict[ReplicaId, list[ObservedRank]]:
+        found: dict[ReplicaId, list[ObservedRank]] = {}
+        for rank in self.ranks():
+            found.setdefault(rank.replica, []).append(rank)
+        return found
