@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler import status
+from reconciler.planning import deadlines
+from reconciler.planning.stalls import CONTINUATIONS_MAX
 from reconciler.resources import Manifest, ModelDeployment, Node
-from reconciler.state import NodeName, Plan
-from reconciler.wire.launch import ExitCode
+from reconciler.state import ContinueRank, NodeName, Plan, WaitingFor
+from reconciler.wire.launch import ExitCode, Phase
 from tests.worlds import World, deployment, model, node
 
 Action = tuple[str, int]
@@ -28,6 +31,8 @@ ACTIONS = st.tuples(
             "obey-one",
             "kill",
             "refuse",
+            "stop",
+            "hang",
             "agent",
             "replicas",
             "context",
@@ -46,7 +51,8 @@ ACTIONS = st.tuples(
 
 def act(world: World, name: str, number: int) -> None:
     actions: dict[str, Callable[[World, int], None]] = {
-        "obey": _obey, "obey-one": _obey_one, "kill": _kill, "refuse": _refuse, "agent": _agent,
+        "obey": _obey, "obey-one": _obey_one, "kill": _kill, "refuse": _refuse,
+        "stop": _stop, "hang": _hang, "agent": _agent,
         "replicas": _replicas, "context": _context, "nodes": _nodes, "drain": _drain, "remove": _remove,
         "wait": _wait,
         "lose-store": _lose_store, "keep-store": _keep_store, "restore-store": _restore_store,
@@ -76,6 +82,18 @@ def _refuse(world: World, number: int) -> None:
     alive = world.alive()
     if alive:
         world.end_rank(alive[number % len(alive)], code=ExitCode.PEER_LOST)
+
+
+def _stop(world: World, number: int) -> None:
+    alive = world.alive()
+    if alive:
+        world.report(alive[number % len(alive)], stopped=True)
+
+
+def _hang(world: World, number: int) -> None:
+    alive = world.alive()
+    if alive:
+        world.report(alive[number % len(alive)], demand=1, silent_seconds=10.0 * number)
 
 
 def _agent(world: World, number: int) -> None:
@@ -150,13 +168,20 @@ def check(world: World) -> None:
 
 
 def rest(world: World) -> Plan:
-    """Leave the cluster alone until nothing more happens: time passes only while something waits for it."""
+    """Leave the cluster alone until nothing more happens: time passes only while something waits for it.
+
+    Who hangs goes on hanging.
+    """
     for _ in range(200):
         decided = world.settle()
+        hanging = any(w.reason is WaitingFor.PROGRESS for w in decided.waiting)
         untils = [w.until for w in decided.waiting if w.until is not None]
-        if not untils:
+        if not untils and not hanging:
             return decided
-        world.now = max(world.now, *untils) + 1
+        world.now = max(world.now, *untils, 0.0) + 1
+        for rank in world.alive():
+            silent = world.ranks[rank][1].silent_seconds
+            world.report(rank, silent_seconds=silent + 100 if silent else 0.0)
     raise AssertionError(f"no rest: {decided}")
 
 
@@ -190,3 +215,50 @@ def test_the_same_snapshots_give_the_same_plan(history: list[Action]) -> None:
     for name, number in history:
         act(world, name, number)
     assert world.plan() == world.plan()
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> dict[str, Any]:
+    """A rank that is up and has not stood still for longer than it may."""
+    tokens = draw(st.integers(0, 512))
+    return {
+        "phase": draw(st.sampled_from([Phase.READY, Phase.DRAINING])),
+        "demand": draw(st.integers(0, 16)),
+        "steps": draw(st.integers(0, 1000)),
+        "silent_seconds": draw(st.floats(0, deadlines.step_seconds(60.0, tokens))),
+        "step_tokens": tokens,
+        "stopped": draw(st.booleans()),
+        "age_seconds": draw(st.floats(0, 1e7)),
+    }
+
+
+@settings(max_examples=200, deadline=None)
+@given(reports(), reports())
+def test_a_group_that_has_not_stood_still_for_too_long_is_never_ended(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    world = World([node("node-0"), node("node-1"), model(), deployment()])
+    world.settle()
+    for rank, changes in zip(world.alive(), (first, second), strict=True):
+        world.report(rank, **changes)
+    if first["stopped"] or second["stopped"]:
+        world.report(world.alive()[0], step_tokens=512)  # its allowance holds for the group
+    assert all(isinstance(step, ContinueRank) for step in world.plan().steps)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(0, 30), max_size=60))
+def test_no_rank_is_continued_more_often_than_the_budget_allows(pauses: list[float]) -> None:
+    world = World([node("node-0"), node("node-1"), model(), deployment()])
+    world.settle()
+    victim = world.alive()[1]
+    continued: list[float] = []
+    for pause in pauses:
+        world.now += pause
+        world.report(victim, stopped=True)
+        for step in world.plan().steps:
+            assert isinstance(step, ContinueRank)
+            continued.append(world.now)
+            world.obey(step)
+    for at in continued:
+        assert sum(at - 130 < other <= at for other in continued) <= CONTINUATIONS_MAX

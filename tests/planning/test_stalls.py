@@ -1,0 +1,279 @@
+"""Who is continued, who is given up, and who is only slow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from reconciler import status
+from reconciler.planning import deadlines
+from reconciler.planning.group import fingerprint
+from reconciler.planning.stalls import CONTINUATIONS_MAX, NOTICE_SECONDS
+from reconciler.state import AllocateEpoch, Cause, ContinueRank, Plan, StartRank, StopAsked, StopRank
+from reconciler.status import Snapshots
+from reconciler.wire.launch import Phase, RankId
+from tests.worlds import World, deployment, model, two_nodes
+
+FIRST, SECOND = RankId("tiny", 0, 1, 0), RankId("tiny", 0, 1, 1)
+
+
+def settled(**spec: Any) -> World:
+    world = two_nodes(**spec)
+    world.settle()
+    world.history.clear()
+    return world
+
+
+def names(world: World) -> list[str]:
+    return [type(step).__name__ for step in world.history]
+
+
+def formed(world: World) -> AllocateEpoch:
+    (step,) = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    return step
+
+
+# --- stopped ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.LOADING, Phase.READY, Phase.DRAINING])
+@pytest.mark.parametrize("demand", [0, 3])
+def test_a_stopped_rank_is_continued_whatever_it_was_doing(phase: str, demand: int) -> None:
+    world = settled()
+    world.report(SECOND, stopped=True, phase=phase, demand=demand)
+    (step,) = world.plan().steps
+    assert step == ContinueRank(world.replica(), world.groups[world.replica()].members[1], SECOND)
+    world.obey(step)
+    world.report(SECOND, phase=Phase.READY, demand=0)
+    assert world.settle() == Plan()
+    assert world.alive() == [FIRST, SECOND]
+
+
+def test_a_rank_that_is_stopped_again_and_again_is_given_up_within_the_time_of_a_stall() -> None:
+    world = settled(health={"stallAfter": "10s"})
+    world.report(FIRST, demand=2)
+    began = world.now
+    silent = 0.0
+    while not any(isinstance(step, AllocateEpoch) for step in world.history):
+        world.now += 1
+        silent += 1
+        world.report(SECOND, stopped=True, silent_seconds=silent)
+        for step in world.plan().steps:
+            if isinstance(step, ContinueRank):
+                silent = 0.0  # it gets some steps done before it is stopped again
+            world.obey(step)
+        assert world.now - began < 60, "it is continued for ever"
+    assert world.now - began <= 10 + CONTINUATIONS_MAX + 1
+    assert names(world).count("ContinueRank") == CONTINUATIONS_MAX
+    assert formed(world).cause is Cause.STALLED
+    assert "rank 1 on node-b is stopped by a signal and makes no progress" in formed(world).detail
+    assert world.settle() == Plan()
+    assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
+
+
+def test_a_rank_that_was_continued_long_ago_is_continued_again() -> None:
+    world = settled()
+    for _ in range(10):
+        world.report(SECOND, stopped=True)
+        assert world.settle() == Plan()
+        world.now += 200
+    assert names(world) == ["ContinueRank"] * 10
+
+
+def test_a_rank_that_is_not_continued_any_more_is_waited_for() -> None:
+    world = settled()
+    for _ in range(CONTINUATIONS_MAX + 1):
+        world.report(SECOND, stopped=True)
+        plan = world.settle()
+    (waiting,) = plan.waiting
+    assert waiting.until is not None
+    world.now = waiting.until
+    assert world.settle() == Plan()
+    assert names(world) == ["ContinueRank"] * (CONTINUATIONS_MAX + 1)
+
+
+def test_a_clock_that_is_set_back_gives_a_rank_no_endless_continuations() -> None:
+    world = settled()
+    world.continued[SECOND] = (world.now + 5000,) * CONTINUATIONS_MAX
+    for _ in range(CONTINUATIONS_MAX + 1):
+        world.report(SECOND, stopped=True)
+        world.settle()
+    assert names(world) == ["ContinueRank"] * CONTINUATIONS_MAX
+
+
+# --- silent ----------------------------------------------------------------------------------------
+
+
+def test_a_group_that_is_silent_for_too_long_is_formed_again_and_ends_soon() -> None:
+    world = settled()
+    world.report(FIRST, demand=3, steps=41, silent_seconds=61.0)
+    world.report(SECOND, demand=3, steps=40, silent_seconds=61.0)
+    assert world.settle() == Plan()
+    assert names(world) == [
+        "AllocateEpoch", "StopRank", "StopRank", "StartRank", "StartRank", "ProveGroup",
+    ]  # fmt: skip
+    step = formed(world)
+    assert step.cause is Cause.STALLED
+    assert step.detail == (
+        "rank 1 on node-b makes no progress for 61 s (3 requests wait), at most 60 s are allowed"
+    )
+    assert step.group.failures == 1, "it counts for the back-off"
+    graces = {step.grace_seconds for step in world.history if isinstance(step, StopRank)}
+    assert graces == {deadlines.HUNG_GRACE_SECONDS}
+
+
+def test_ranks_with_as_many_steps_are_blamed_together() -> None:
+    world = settled()
+    world.report(FIRST, demand=1, steps=40, silent_seconds=61.0)
+    world.report(SECOND, demand=1, steps=40, silent_seconds=61.0)
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    assert step.detail.startswith(
+        "rank 0 on node-a and rank 1 on node-b make no progress for 61 s (1 request"
+    )
+
+
+def test_a_group_that_stalls_soon_after_its_start_waits_for_the_back_off_with_its_ranks_ended() -> None:
+    world = settled()
+    for epoch in (1, 2):
+        for rank in (0, 1):
+            world.report(RankId("tiny", 0, epoch, rank), demand=1, silent_seconds=61.0)
+        plan = world.settle()
+    assert world.alive() == []
+    (waiting,) = plan.waiting
+    assert waiting.until is not None
+    world.now = waiting.until
+    assert world.settle() == Plan()
+
+
+def test_a_follower_that_waits_for_rank_0_is_no_stall_while_rank_0_goes_on() -> None:
+    world = settled()
+    world.report(SECOND, demand=1, silent_seconds=500.0)
+    assert world.plan() == Plan()
+
+
+def test_a_step_that_reads_a_prompt_may_take_longer() -> None:
+    world = settled()
+    world.report(FIRST, demand=1, silent_seconds=75.0, step_tokens=512)
+    assert world.plan().steps == ()
+    world.report(FIRST, silent_seconds=86.0)
+    assert [type(step) for step in world.plan().steps] == [AllocateEpoch]
+
+
+def test_a_stall_shows_before_the_group_is_given_up() -> None:
+    world = settled()
+    world.report(FIRST, demand=3, steps=41, silent_seconds=12.0)
+    world.report(SECOND, demand=3, steps=40, silent_seconds=12.0)
+    plan = world.plan()
+    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now)
+    conditions = {
+        c.type: c
+        for key, told in status.statuses(snapshots, {}).items()
+        if key.kind == "ModelDeployment"
+        for c in told.conditions
+    }
+    assert plan.steps == ()
+    assert conditions["Ready"].status
+    assert conditions["Reconciling"].status
+    assert conditions["Reconciling"].reason == "NoProgress"
+    assert (
+        "rank 1 on node-b makes no progress for 12 s (3 requests wait)" in conditions["Reconciling"].message
+    )
+
+
+def test_a_pause_that_is_nothing_is_not_told() -> None:
+    world = settled()
+    world.report(FIRST, demand=1, silent_seconds=NOTICE_SECONDS - 1)
+    assert world.plan() == Plan()
+
+
+def test_a_hanging_group_that_nobody_wants_gets_no_time_to_drain() -> None:
+    world = settled()
+    world.report(FIRST, demand=1, silent_seconds=61.0)
+    world.manifests = [m for m in world.manifests if m.kind != "ModelDeployment"]
+    graces = {step.grace_seconds for step in world.plan().steps if isinstance(step, StopRank)}
+    assert graces == {deadlines.HUNG_GRACE_SECONDS}
+
+
+def test_a_rank_that_hangs_while_it_drains_is_asked_again_with_less_patience() -> None:
+    world = settled()
+    world.manifests = [m for m in world.manifests if m.kind != "ModelDeployment"]
+    world.stops = {rank: StopAsked(world.now + 20, world.now + 30) for rank in (FIRST, SECOND)}
+    world.report(FIRST, demand=1, phase=Phase.DRAINING)
+    assert world.plan().steps == ()
+    world.report(FIRST, silent_seconds=61.0)
+    assert [type(step) for step in world.plan().steps] == [StopRank, StopRank]
+
+
+# --- coming up -------------------------------------------------------------------------------------
+
+GIB = 2**30
+UP: Mapping[str, tuple[dict[str, Any], float]] = {
+    "starting": ({"phase": Phase.STARTING}, 120),
+    "rendezvous": ({"phase": Phase.RENDEZVOUS}, 150),
+    "loading a little": ({"phase": Phase.LOADING, "total_bytes": 50_000_000}, 61),
+    "loading much": ({"phase": Phase.LOADING, "total_bytes": 50_000_000_000}, 1060),
+    "loading more than there is time for": ({"phase": Phase.LOADING, "total_bytes": 400 * GIB}, 1800),
+    "warm": ({"phase": Phase.WARM}, 120),
+}
+
+
+@pytest.mark.parametrize("report", UP)
+def test_a_phase_may_stand_still_for_so_long(report: str) -> None:
+    fields, allowed = UP[report]
+    world = settled()
+    world.report(FIRST, **fields, silent_seconds=allowed)
+    assert world.plan().steps == ()
+    world.report(FIRST, silent_seconds=allowed + 1)
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    assert step.cause is Cause.OVERDUE
+    assert step.detail == (
+        f"rank 0 on node-a is {fields['phase']} and shows no progress for {allowed + 1:.0f} s, "
+        f"at most {allowed:.0f} s are allowed"
+    )
+    assert step.group.failures == 1
+
+
+def test_loading_is_not_failing_but_ends_at_the_deadline() -> None:
+    world = settled(health={"progressDeadline": "10m"})
+    world.report(FIRST, phase=Phase.LOADING, age_seconds=599.0)
+    assert world.plan().steps == ()
+    world.report(FIRST, age_seconds=601.0)
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    assert step.detail == "rank 0 on node-a is still loading after 601 s, at most 600 s are allowed"
+
+
+def test_a_rank_that_waits_for_a_slower_one_is_not_overdue() -> None:
+    world = settled()
+    world.report(FIRST, phase=Phase.LOADING, total_bytes=50_000_000_000, silent_seconds=500.0)
+    world.report(SECOND, phase=Phase.WARM, silent_seconds=1000.0)
+    assert world.plan().steps == ()
+
+
+def test_a_group_that_serves_has_no_deadline() -> None:
+    world = settled()
+    for rank in (FIRST, SECOND):
+        world.report(rank, age_seconds=1e6)
+    assert world.plan() == Plan()
+
+
+# --- the wish --------------------------------------------------------------------------------------
+
+
+def test_a_change_of_health_restarts_nothing() -> None:
+    patient, impatient = deployment(), deployment(health={"stallAfter": "3s"})
+    assert fingerprint(patient, model()) == fingerprint(impatient, model())
+    world = settled()
+    world.manifests[-1] = impatient
+    assert world.plan() == Plan()
+
+
+def test_every_rank_that_starts_has_the_rendezvous_that_its_deadline_knows() -> None:
+    world = two_nodes()
+    world.settle()
+    seconds = {s.spec.config.rendezvous_seconds for s in world.history if isinstance(s, StartRank)}
+    assert seconds == {deadlines.RENDEZVOUS_SECONDS}
