@@ -81,6 +81,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route,
             context=deployment.spec.serving.context,
             created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
             backends=_backends(name, deployment, observed, memory),
+            stall_seconds=deployment.spec.health.stall_after,
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas

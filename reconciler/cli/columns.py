@@ -11,6 +11,9 @@ from .tables import age, size, table
 
 Item = dict[str, Any]
 
+SILENT_SECONDS = 5.0
+"""A rank that owes progress and has made none for so long is shown as silent."""
+
 
 def condition(item: Item, kind: str) -> Item:
     """One condition of an object; one that nobody has set is unknown."""
@@ -83,9 +86,18 @@ def _gateway(item: Item, wide: bool) -> list[str]:
     return [*row, str(status.get("pid") or "-"), state(item)] if wide else [*row, state(item)]
 
 
+def _phase(item: Item) -> str:
+    """Where a rank is on its way, and whether it stands still there."""
+    if item.get("stopped"):
+        return f"{item['phase']} (stopped)"
+    silent = item.get("silentSeconds", 0.0)
+    return f"{item['phase']} (silent {silent:.0f}s)" if silent >= SILENT_SECONDS else str(item["phase"])
+
+
 def _rank(item: Item, wide: bool) -> list[str]:
     name = str(item["metadata"]["name"])
-    row = [name, *(str(item[field]) for field in ("phase", "node", "pid", "epoch")), age(item["startedAt"])]
+    place = (str(item[field]) for field in ("node", "pid", "epoch"))
+    row = [name, _phase(item), *place, age(item["startedAt"])]
     return [*row, str(item.get("demand", 0)), item["detail"] or "-"] if wide else row
 
 

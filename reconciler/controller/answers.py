@@ -110,6 +110,8 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[s
             "detail": rank.report.detail,
             "demand": rank.report.demand,
             "steps": rank.report.steps,
+            "stopped": rank.report.stopped,
+            "silentSeconds": rank.report.silent_seconds,
             "startedAt": iso(rank.report.started_at),
         }
         for rank in snapshots.observed.ranks()

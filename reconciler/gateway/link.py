@@ -65,6 +65,10 @@ class Link:
     def opening(self) -> bool:
         return self._opening is not None
 
+    def silent(self, now: float, seconds: float) -> bool:
+        """Whether it has requests, and for so long has said nothing about any of them."""
+        return bool(self._listeners) and now - self.heard_at > seconds
+
     def open(self, now: float) -> None:
         """Start to connect, unless it is connected, connecting, or has just failed."""
         if self._connection is None and self._opening is None and now >= self._retry_at:
@@ -81,6 +85,8 @@ class Link:
         if self._connection is None:
             raise WireError("the link is not connected")
         frame = encode(to_wire(generate))
+        if not self._listeners:
+            self.heard_at = asyncio.get_running_loop().time()  # it had nothing to say before
         self._listeners[generate.request] = listener
         self._connection.write(frame)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Container, Iterator
 from typing import Protocol
 
@@ -65,16 +66,20 @@ class Pool:
                 yield model, backend.replica, backend.epoch, link.ready
 
     def choose(self, route: Route, avoid: Container[Link]) -> Link | None:
-        """The connected backend with the fewest requests; starts to connect to those that are not."""
+        """The connected backend with the fewest requests; starts to connect to those that are not.
+
+        One that stands still is chosen only when there is no other: its group is about to be formed anew.
+        """
         now = asyncio.get_running_loop().time()
-        best: Link | None = None
+        allowed = route.stall_seconds or math.inf
+        found: list[Link] = []
         for backend in route.backends:
             link = self._links[backend.socket, backend.epoch]
             if not link.ready:
                 link.open(now)
-            elif link not in avoid and (best is None or link.in_flight < best.in_flight):
-                best = link
-        return best
+            elif link not in avoid:
+                found.append(link)
+        return min(found, key=lambda link: (link.silent(now, allowed), link.in_flight), default=None)
 
     def may_choose(self, route: Route, avoid: Container[Link]) -> bool:
         """Whether ``choose`` finds a backend, now or once a connection that is being opened is there."""

@@ -188,6 +188,8 @@ class Route:
     created: int
     """Seconds since the Unix epoch."""
     backends: Tuple[Backend, ...] = ()
+    stall_seconds: float = 0.0
+    """A backend that says nothing for so long while it works is chosen last; with 0 none is."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
 
+from reconciler.cli.columns import ROWS
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ListEvents, ReadRankLog
 from reconciler.wire.launch import RankId
@@ -169,3 +171,20 @@ def test_version_needs_no_controller(cli: Cli) -> None:
     result = cli("version")
     assert result.code == 0
     assert result.out.splitlines()[1] == "controller is not running"
+
+
+@pytest.mark.parametrize(
+    ("report", "shown"),
+    [
+        ({}, "ready"),
+        ({"stopped": False, "silentSeconds": 3.0}, "ready"),
+        ({"stopped": False, "silentSeconds": 12.4}, "ready (silent 12s)"),
+        ({"stopped": True, "silentSeconds": 12.4}, "ready (stopped)"),
+    ],
+)
+def test_a_rank_that_stands_still_shows_in_its_phase(report: dict[str, Any], shown: str) -> None:
+    rank = {
+        "metadata": {"name": "tiny-0-1"}, "phase": "ready", "node": "node-b", "pid": 1, "epoch": 1,
+        "startedAt": None, "detail": "", **report,
+    }  # fmt: skip
+    assert ROWS["Rank"](rank, False)[1] == shown

@@ -355,3 +355,25 @@ async def test_a_finished_answer_cancels_nothing(start: Start) -> None:
     assert await text_of(cluster, stream=True) == told(3)
     assert await text_of(cluster, stream=False) == told(3)
     assert cluster.ranks[0].cancelled == []
+
+
+async def test_new_requests_avoid_a_group_that_stands_still_while_there_is_another(start: Start) -> None:
+    cluster = await start(story(3), story(3))
+    stuck, well = cluster.ranks
+    cluster.route(stuck, well, stall_seconds=0.5)
+    await cluster.until(cluster.up)
+    stuck.script = silent
+    hanging = [asyncio.create_task(text_of(cluster, stream=True))]
+    while not stuck.asked:  # whichever was chosen for the first
+        hanging.append(asyncio.create_task(text_of(cluster, stream=True)))
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(0.7)
+    asked = len(stuck.asked)
+    well.script = story(3, pause=0.05)
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(*(text_of(cluster, stream=True) for _ in range(6)))
+    assert answers == [told(3)] * 6
+    assert len(stuck.asked) == asked
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
