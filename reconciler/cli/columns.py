@@ -46,7 +46,15 @@ def _node(item: Item, wide: bool) -> list[str]:
         status.get("system") or "-",
     ]
     runtime = " ".join(f"{name} {version}" for name, version in status.get("runtime", {}).items())
-    return [*row, runtime or "-", state(item)] if wide else [*row, state(item)]
+    said = state(item) + _withheld(item["spec"])
+    return [*row, runtime or "-", said] if wide else [*row, said]
+
+
+def _withheld(spec: Item) -> str:
+    """What keeps ranks away from a node, as kubectl adds it to a node's state."""
+    if spec.get("drain"):
+        return ",SchedulingDisabled,Drained"
+    return ",SchedulingDisabled" if spec["unschedulable"] else ""
 
 
 def _model(item: Item, wide: bool) -> list[str]:
