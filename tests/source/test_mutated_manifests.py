@@ -126,7 +126,9 @@ def join(data: st.DataObject, content: bytes) -> bytes:
 def restructure(data: st.DataObject, content: bytes) -> bytes:
     """A change of the tree: another type, another key, a part gone or put elsewhere; then written in some style."""
     try:
-        documents = [document for document in yaml.safe_load_all(content) if isinstance(document, dict)]
+        documents = [
+            document for document in yaml.safe_load_all(content) if document and isinstance(document, dict)
+        ]
     except (yaml.YAMLError, ValueError, RecursionError):
         return content
     if b"*" in content or not documents:  # a tree that an alias has made endless
