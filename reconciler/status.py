@@ -253,6 +253,8 @@ def _gateway(name: str, snapshots: Snapshots) -> Readiness:
     gateway = snapshots.observed.gateway
     if gateway is None:
         return False, "GatewayDown", "the gateway process does not run", {"endpoint": None, "pid": None}
+    if gateway.endpoint is None:
+        return False, "NotListening", "the gateway listens nowhere", {"endpoint": None, "pid": None}
     return True, "Listening", gateway.endpoint, {"endpoint": gateway.endpoint, "pid": gateway.pid}
 
 

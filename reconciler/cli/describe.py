@@ -66,10 +66,15 @@ def _page(item: dict[str, Any], plan: dict[str, list[dict[str, Any]]], events: l
         lines += ["Status:", _indented(as_yaml(status))]
     rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
     lines += ["Conditions:", _indented(table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))]
-    entries = [entry["text"] for part in ("steps", "waiting", "refused") for entry in plan[part]]
+    entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in plan[part]]
     lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
     lines += ["Events:", _indented(event_table(events)) if events else "  <none>"]
     return "\n".join(lines)
+
+
+def _planned(entry: dict[str, Any]) -> str:
+    until = entry.get("until")
+    return f"{entry['text']} (until {until})" if until else str(entry["text"])
 
 
 def _terminating(item: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import click
 
 from .app import Settings
 from .changing import (
+    Files,
     How,
     Landed,
     WritingCommand,
@@ -80,11 +81,28 @@ def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
     from reconciler.source.editing import apply_documents
 
     incoming = load_paths(paths)
-    landed = carry_out(
-        settings, how, lambda files: apply_documents(files, incoming), subject("Apply"), prepare
-    )
+    dangling: list[str] = []
+
+    def decide(files: Files) -> Any:
+        edit = apply_documents(files, incoming)
+        dangling[:] = _dangling(edit.applied_to(files), incoming)
+        return edit
+
+    landed = carry_out(settings, how, decide, subject("Apply"), prepare)
     report(how, landed)
+    for text in dangling:
+        click.echo(f"warning: {text}", err=True)
     note_not_running(settings)
+
+
+def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:
+    """What the applied objects ask for that is in no manifest: it may still come, so it is no error."""
+    from reconciler.planning.references import dangling
+    from reconciler.source.documents import load
+    from reconciler.state import Desired, ObjectKey
+
+    desired = Desired.of("", (document.manifest for document in load(files)))
+    return dangling(desired, {ObjectKey(*document.key) for document in incoming})
 
 
 def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Landed:

@@ -32,7 +32,8 @@ async def _converse(socket: str) -> None:
     try:
         request = Generate(
             request="proof",
-            messages=({"role": "user", "content": "Hello"},),
+            messages=(),
+            prompt="Hello",  # not every model has a template for messages
             tokens_max=PROOF_TOKENS,
             sampling=Sampling(temperature=0.0),
         )

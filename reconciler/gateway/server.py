@@ -31,6 +31,8 @@ from .timing import Timing
 log = logging.getLogger(__name__)
 
 EXIT_CANNOT_LISTEN = 2
+RETRY_SECONDS = 1.0
+"""An address that is taken may get free at any time."""
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
 _LAST_WORDS_SECONDS = 5.0
@@ -55,6 +57,7 @@ def run_gateway(home: Path, any_port: bool) -> int:
         try:
             runner.run(_serve_until_signalled(home, any_port))
         except (Invalid, Conflict) as error:
+            _write_state(home, {"version": 1, "pid": os.getpid(), "endpoint": None, "problem": str(error)})
             sys.stderr.write(f"gateway: {error}\n")
             return EXIT_CANNOT_LISTEN
     return 0
@@ -92,6 +95,9 @@ class _Gateway:
         self._app = build_app(pool, sources)
         self._started_at = sources.now()
         self._wanted = ""
+        self._problem = ""
+        """Why it is not where the routes want it."""
+        self._written: dict[str, object] = {}
         self._listener: _Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -104,12 +110,13 @@ class _Gateway:
             while not stopping.done():
                 changing = asyncio.create_task(self._changed.wait())
                 ends = [changing, stopping, *([self._listener.task] if self._listener else [])]
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                again = RETRY_SECONDS if self._problem else None
+                await asyncio.wait(ends, timeout=again, return_when=asyncio.FIRST_COMPLETED)
                 changing.cancel()
                 if self._listener is not None and self._listener.task.done():
                     self._listener.task.result()
                     return
-                if self._changed.is_set():
+                if self._changed.is_set() or self._problem:
                     self._changed.clear()
                     self._follow()
         finally:
@@ -120,7 +127,9 @@ class _Gateway:
         try:
             self._move()
         except (Invalid, Conflict) as error:
-            log.error("still listening on the old address: %s", error)
+            if str(error) != self._problem:
+                log.error("still listening on the old address: %s", error)
+            self._problem = str(error)
             self._write_state()
 
     def _move(self) -> None:
@@ -136,6 +145,7 @@ class _Gateway:
                 task = old.leave()
                 self._leaving.add(task)
                 task.add_done_callback(self._leaving.discard)
+        self._problem = ""
         self._write_state()
 
     def _write_state(self) -> None:
@@ -148,11 +158,11 @@ class _Gateway:
             "endpoint": f"http://{self._listener.address}/v1",
             "started_at": self._started_at,
             "sequence": self._pool.file.current.sequence,
+            "problem": self._problem,
         }
-        target = self._home / "gateway.json"
-        draft = target.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
-        draft.replace(target)
+        if state != self._written:
+            self._written = state
+            _write_state(self._home, state)
 
     async def _end(self) -> None:
         """Take nothing new, wait for what runs, then fail what is left: nothing is cut silently."""
@@ -167,6 +177,13 @@ class _Gateway:
             _, stuck = await asyncio.wait(running, timeout=_LAST_WORDS_SECONDS)
             for task in stuck:
                 task.cancel()
+
+
+def _write_state(home: Path, state: dict[str, object]) -> None:
+    target = home / "gateway.json"
+    draft = target.with_suffix(f".{os.getpid()}.tmp")
+    draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
+    draft.replace(target)
 
 
 class _Listener:

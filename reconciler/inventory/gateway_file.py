@@ -1,20 +1,27 @@
-"""The gateway as its own file tells: written when it listens, void when its process is gone."""
+"""The gateway as its own file tells: written when it listens or cannot; its claims are void with its process."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from reconciler.state import GatewayObservation
 
 
 def observe_gateway(path: Path) -> GatewayObservation | None:
-    """The gateway that listens now; None when none does."""
+    """The gateway as it is now; None when there is none. One that cannot listen ends, and is started again."""
     try:
         body = json.loads(path.read_text())
-        seen = GatewayObservation(pid=int(body["pid"]), endpoint=str(body["endpoint"]))
+        seen = GatewayObservation(int(body["pid"]), _text(body["endpoint"]), _text(body.get("problem")) or "")
+        if seen.endpoint is None:
+            return seen
         os.kill(seen.pid, 0)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return seen
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

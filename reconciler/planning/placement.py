@@ -81,7 +81,7 @@ def _place(
         problem = problem or refusal
     wanted = request.deployment.spec.parallelism.nodes.min
     if len(usable) < wanted:
-        text = _too_few(world.desired.nodes, request.deployment, len(usable))
+        text = too_few(world.desired.nodes, request.deployment, len(usable))
         return problem or request.refuse(RefusedBecause.NO_NODES, text)
     return _largest(world, ledger, request, usable)
 
@@ -96,7 +96,7 @@ def _selected(world: World, deployment: ModelDeployment) -> list[NodeName]:
     return [name for name, node in sorted(world.desired.nodes.items()) if suits(node, deployment)]
 
 
-def _too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
+def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
     """Why there are fewer nodes than a deployment needs, by what the manifests say."""
     wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"

@@ -10,15 +10,17 @@ from reconciler.state import (
     Memory,
     Observed,
     Plan,
+    Refusal,
+    RefusedBecause,
     ReplicaId,
     Step,
     Waiting,
     WaitingFor,
 )
-from reconciler.state.identity import CLUSTER
+from reconciler.state.identity import CLUSTER, ObjectKey
 
 from . import nodes, removal, replica, safety
-from .decision import Decision, whole
+from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
 from .world import World, due
@@ -38,9 +40,19 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
     decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
     decisions += _replicas(world)
+    decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     return _held_back(whole(decisions), memory, now)
+
+
+def _gateway(world: World) -> Decision:
+    """The gateway follows its routes by itself; here is only said what stops it."""
+    wanted, seen = world.desired.gateway, world.observed.gateway
+    if wanted is None or seen is None or not seen.problem:
+        return NOTHING
+    key = ObjectKey("Gateway", wanted.metadata.name)
+    return Decision(refused=(Refusal(key, RefusedBecause.CANNOT_LISTEN, seen.problem),))
 
 
 def _replicas(world: World) -> list[Decision]:

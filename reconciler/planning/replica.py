@@ -30,7 +30,8 @@ from . import adoption, faults, group, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
-from .placement import Request, place
+from .placement import Request, place, suits
+from .references import unknown_model
 from .stopping import stop
 from .view import View
 
@@ -153,7 +154,9 @@ def _unformed(view: View) -> Decision | None:
         return _replace(view, "its model is gone")
     assert view.deployment is not None
     bounds = view.deployment.spec.parallelism.nodes
-    missing = [n for n in record.members if n not in view.world.desired.nodes]
+    nodes = view.world.desired.nodes
+    missing = [n for n in record.members if n not in nodes]
+    unsuited = [n for n in record.members if n in nodes and not suits(nodes[n], view.deployment)]
     if record.fingerprint != view.fingerprint:
         return _replace(view, "its manifest has changed")
     if not bounds.min <= len(record.members) <= bounds.max:
@@ -162,6 +165,8 @@ def _unformed(view: View) -> Decision | None:
         )
     if missing:
         return _replace(view, f"{', '.join(missing)} is no longer a node of this cluster")
+    if unsuited:
+        return _replace(view, f"{', '.join(unsuited)} has not the labels of its nodeSelector")
     return None
 
 
@@ -177,8 +182,7 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
     """A new epoch on the nodes that suit it; else what it waits for, or why it is refused."""
     assert view.deployment is not None
     if view.model is None:
-        name = view.deployment.spec.model
-        text = f'model "{name}" does not exist; add a Model of this name or correct spec.model'
+        text = unknown_model(view.deployment)
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
     unasked = adoption.unasked(view)

@@ -35,12 +35,18 @@ FOREIGN_ERRORS = (
 )
 """What templates, tool parsers and loaders, which come with a model, may raise about what they are given."""
 
+
+class NoTemplate(ValueError):
+    """The model has no chat template that could be used, whatever the messages."""
+
+
 PREFILL_TOKENS = 512
 """Prompt tokens per step, of all sequences together: running answers wait for no longer than that takes."""
 PREFILL_SEQUENCES = 8
 HELD_TOKENS_MAX = 8
 """Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
 PEER_LOST_TEXT = "connection to a peer was lost"
+TEMPLATE_ADVICE = "ask /v1/completions, or correct chat_template.jinja in the model's folder"
 MEMORY_TEXTS = ("unable to allocate", "out of memory", "outofmemory", "insufficient memory", "[malloc")
 
 Sampler = Callable[[Any], Any]
@@ -185,14 +191,17 @@ class Tokenizer:
         self._silent = self._special_ids() - self._marker_ids()
 
     def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
-        """A conversation as the text that asks for its next answer. Raises ``FOREIGN_ERRORS``."""
+        """A conversation as the text that asks for its next answer. Raises ``NoTemplate``, ``FOREIGN_ERRORS``."""
         if not self._encoding.has_chat_template:
-            raise ValueError("this model has no chat template")
-        return str(
-            self._encoding.apply_chat_template(
+            raise NoTemplate(f"this model has no chat template: {TEMPLATE_ADVICE}")
+        try:
+            text = self._encoding.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False
             )
-        )
+        except jinja2.TemplateSyntaxError as error:
+            mistake = f"line {error.lineno}: {error.message}"
+            raise NoTemplate(f"this model's chat template is broken ({mistake}): {TEMPLATE_ADVICE}") from None
+        return str(text)
 
     def rendered(self, text: str) -> list[int]:
         """Text that a template made, as token ids: it has its special tokens already."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from reconciler.wire.generation import Generate, Sampling
 
-from .adapter import FOREIGN_ERRORS, Tokenizer
+from .adapter import FOREIGN_ERRORS, NoTemplate, Tokenizer
 from .answer import Answer, Event
 from .conversation import render
 from .unanswerable import Unanswerable, invalid
@@ -106,6 +106,8 @@ def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
     what = "tools" if wish.tools else "messages"
     try:
         text = render(wish.messages, wish.tools, tokenizer)
+    except NoTemplate as error:
+        raise invalid(str(error), what) from None
     except FOREIGN_ERRORS as error:
         raise invalid(f"the model's chat template does not take these {what}: {error!s:.400}", what) from None
     return _encoded(tokenizer.rendered, text, context, what)

@@ -50,6 +50,8 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
         ending = _serve(read_config(config_path), progress, watch)
     except RankEnd as end:
         ending = watch.ending or end
+    except MemoryError:
+        ending = RankEnd(ExitCode.MEMORY, f"this node has too little memory, while {progress.phase}")
     except BaseException as error:
         progress.say(f"{type(error).__name__}: {error}")
         raise

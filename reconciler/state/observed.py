@@ -84,7 +84,10 @@ class GatewayObservation:
     """The gateway process, by its own file."""
 
     pid: int
-    endpoint: str
+    endpoint: str | None
+    """None when it listens nowhere."""
+    problem: str = ""
+    """Why it does not listen where it should."""
 
 
 @dataclass(frozen=True)

@@ -309,6 +309,7 @@ class RefusedBecause(Enum):
     NOT_DIVISIBLE = "NotDivisible"
     NO_MEMORY = "NotEnoughMemory"
     RANK_REFUSES = "RankRefuses"
+    CANNOT_LISTEN = "CannotListen"
     HELD = "RevisionHeld"
     REJECTED = "RevisionRejected"
 

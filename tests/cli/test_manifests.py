@@ -130,3 +130,20 @@ def test_two_applies_at_once_both_land(home: Path, cli: Cli, tmp_path: Path) -> 
     for thread in threads:
         thread.join(60)
     assert {line.split()[-1] for line in cli("apply", "-f", str(tmp_path)).out.splitlines()} == {"unchanged"}
+
+
+def test_apply_warns_of_what_no_manifest_has_yet(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text((ROOT / "manifests" / "tiny.yaml").read_text())
+    (tmp_path / "early.yaml").write_text(
+        "apiVersion: reconciler/v1alpha1\nkind: ModelDeployment\nmetadata: {name: early}\n"
+        "spec: {model: llama, placement: {nodeSelector: {pool: x}}}\n"
+    )
+    assert cli("apply", "-f", MANIFESTS).err.count("warning") == 0
+    result = cli("apply", "-f", str(tmp_path / "early.yaml"), "--dry-run")
+    assert result.code == 0
+    assert result.err.splitlines()[:2] == [
+        'warning: modeldeployment/early: model "llama" does not exist; add a Model of this name or correct spec.model',
+        "warning: modeldeployment/early: needs 1 node, and none has the labels pool=x; label a Node or correct"
+        " placement.nodeSelector",
+    ]
+    assert "warning" not in cli("apply", "-f", str(tmp_path / "tiny.yaml")).err

@@ -89,6 +89,11 @@ async def test_a_taken_port_is_a_clear_error_with_status_2(home: Path) -> None:
     assert listen in errors
     assert "choose another port" in errors
     assert "Traceback" not in errors
+    state = orjson.loads((home / "gateway.json").read_bytes())
+    assert (state["endpoint"], state["problem"]) == (
+        None,
+        errors.strip().splitlines()[-1].removeprefix("gateway: "),
+    )
 
 
 async def test_with_any_port_the_next_free_one_is_taken(home: Path) -> None:
@@ -193,6 +198,20 @@ async def test_a_new_address_that_cannot_be_had_changes_nothing(start: Start) ->
     cluster.listen = served
     await cluster.until(cluster.up)
     assert cluster.state()["listen"] == served
+    assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
+
+
+async def test_an_address_that_gets_free_is_taken_then(start: Start) -> None:
+    cluster = await start(story(1))
+    served = cluster.listen
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        cluster.listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        cluster.route(cluster.ranks[0])
+        await cluster.until(lambda: bool(cluster.state()["problem"]))
+        assert cluster.state()["listen"] == served
+        assert f"{cluster.listen} is taken by another process" in cluster.state()["problem"]
+    await cluster.until(lambda: cluster.state()["listen"] == cluster.listen)
+    assert cluster.state()["problem"] == ""
     assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
 
 

@@ -1,0 +1,33 @@
+"""What manifests ask for that manifests do not have: knowable before any machine is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from reconciler.resources import ModelDeployment
+from reconciler.state import Desired, ObjectKey
+
+from .placement import suits, too_few
+
+
+def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
+    """A sentence for each of the objects in ``concerned`` that could not be served as the manifests stand."""
+    found = []
+    for name, deployment in sorted(desired.deployments.items()):
+        key = ObjectKey("ModelDeployment", name)
+        if key in concerned and deployment.spec.replicas:
+            found += [f"{key}: {text}" for text in _lacking(desired, deployment)]
+    return found
+
+
+def unknown_model(deployment: ModelDeployment) -> str:
+    """What to do about a Model that is not there."""
+    return f'model "{deployment.spec.model}" does not exist; add a Model of this name or correct spec.model'
+
+
+def _lacking(desired: Desired, deployment: ModelDeployment) -> list[str]:
+    found = [] if deployment.spec.model in desired.models else [unknown_model(deployment)]
+    usable = [n for n in desired.nodes.values() if suits(n, deployment) and not n.spec.unschedulable]
+    if len(usable) < deployment.spec.parallelism.nodes.min:
+        found.append(too_few(desired.nodes, deployment, len(usable)))
+    return found
