@@ -34,6 +34,7 @@ COMMANDS = {
     "plan": "read",
     "get": "get",
     "describe": "describe",
+    "wait": "wait",
     "events": "events",
     "logs": "logs",
     "version": "read",

@@ -43,7 +43,9 @@ def parse_template(text: str) -> Template:
 def parse_path(text: str) -> Path:
     """One path, with or without braces and leading dot: `{.spec.model}`, `.spec.model`, `spec.model`."""
     inner = text.strip()
-    if inner.startswith("{") and inner.endswith("}"):
+    if inner.startswith("{"):
+        if not inner.endswith("}"):
+            raise BadTemplate(text, len(text), "expected }")
         inner = inner[1:-1].strip()
     if not inner:
         raise BadTemplate(text, 0, "expected a path such as .metadata.name")

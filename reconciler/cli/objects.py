@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -87,16 +88,18 @@ def _missing(client: Client, choice: Chosen, items: list[Item]) -> list[Refused]
 # --- as they change --------------------------------------------------------------------------------
 
 
-def follow(path: Path, choice: Chosen, seconds: float | None = None) -> Iterator[list[Item]]:
-    """The items now, and again whenever one of them has changed; at the latest when ``seconds`` are over.
+def follow(
+    path: Path, choice: Chosen, deadline: float | None = None, tick_seconds: float | None = None
+) -> Iterator[list[Item]]:
+    """The items now, and again whenever one of them has changed.
 
+    Also, unchanged, every ``tick_seconds``, and from ``deadline`` on (of the monotonic clock) whenever asked.
     It goes on over the end of a controller, with a note on standard error; a first one must be there.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
     client, seen, items = Client(path), "", list[Item]()
     try:
         while True:
-            held = HELD_BACK_SECONDS if deadline is None else min(HELD_BACK_SECONDS, _left(deadline))
+            held = min(HELD_BACK_SECONDS, tick_seconds or HELD_BACK_SECONDS, _left(deadline))
             try:
                 body = client.ask(_request(choice, seen, held if seen else 0.0), held)
             except Unreachable:
@@ -107,14 +110,16 @@ def follow(path: Path, choice: Chosen, seconds: float | None = None) -> Iterator
             changed = body["version"] != seen and bool(body["revision"])
             if changed:
                 seen, items = body["version"], body["items"]
-            if changed or (deadline is not None and not _left(deadline)):
+            if changed or (seen and (tick_seconds or not _left(deadline))):
                 yield items
+            elif not _left(deadline):
+                raise Unreachable("the controller has not read the manifests yet; see: reconciler events")
     finally:
         client.close()
 
 
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
+def _left(deadline: float | None) -> float:
+    return math.inf if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def reconnect(path: Path, deadline: float | None = None) -> Client:
@@ -124,7 +129,7 @@ def reconnect(path: Path, deadline: float | None = None) -> Client:
         try:
             client = Client(path)
         except Unreachable:
-            if deadline is not None and not _left(deadline):
+            if not _left(deadline):
                 raise
             time.sleep(AGAIN_SECONDS)
         else:

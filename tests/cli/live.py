@@ -56,6 +56,15 @@ class Live:
         done = self.run("apply", "-f", "-", stdin="---\n".join(texts))
         assert done.returncode == 0, done.stderr
 
+    def remove(self, name: str) -> None:
+        """Delete the files of a name, as somebody with a clone does."""
+        with tempfile.TemporaryDirectory() as folder:
+            git = ("git", "-C", folder, "-c", "user.name=t", "-c", "user.email=t@example.com")
+            subprocess.run(["git", "clone", "-q", str(self.home / "cluster.git"), folder], check=True)
+            subprocess.run([*git, "rm", "-q", f"*{name}.yaml"], check=True)
+            subprocess.run([*git, "commit", "-qm", f"Remove {name}"], check=True)
+            subprocess.run([*git, "push", "-q"], check=True, capture_output=True)
+
     def start(self) -> None:
         self.controller = subprocess.Popen(self.command("controller"), stderr=subprocess.DEVNULL, cwd=ROOT)
         wait_for(self._answers)
