@@ -36,6 +36,7 @@ from reconciler.store import Store
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode
+from reconciler.wire.log_lines import log_to
 from reconciler.wire.paths import agent_socket
 
 log = logging.getLogger("reconciler")
@@ -247,6 +248,4 @@ def _end_with_parent() -> None:
 
 
 def _log_to_stderr() -> None:
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to(sys.stderr, "%(levelname)s %(name)s: %(message)s")

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Callable, List, Optional
 
+from reconciler.wire.log_lines import Stamped
 from reconciler.wire.paths import agent_socket
 
 from . import shim
@@ -145,7 +146,7 @@ def _log_to(path: Path) -> None:
     handler = logging.handlers.RotatingFileHandler(
         path, maxBytes=LOG_BYTES_MAX, backupCount=1, encoding="utf-8"
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(Stamped("%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 

@@ -1,80 +1,100 @@
-"""`logs`: what ranks print."""
+"""`logs`: what ranks, controller and gateway print."""
 
 from __future__ import annotations
 
-import time
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from reconciler.errors import Refused
-from reconciler.wire.admin import Get, ReadRankLog
-from reconciler.wire.launch import RankId
+from reconciler.errors import Invalid
 
 from .app import Settings
-from .client import Client
-from .kinds import not_found
-from .output import output_option, print_json
-
-BYTES_MAX = 1024 * 1024
-FOLLOW_SECONDS = 0.5
+from .durations import Duration, Moment
+from .log_merge import BEFORE_EVERYTHING, Line, Wanted
+from .output import output_option, print_body
 
 
 @click.command()
-@click.argument("name")
-@click.option("--replica", type=click.IntRange(0), default=0, show_default=True, help="Of a deployment.")
-@click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Of a replica.")
-@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
-@click.option("-f", "--follow", is_flag=True, help="Go on printing.")
-@output_option()
+@click.argument("target", required=False)
+@click.option("--replica", type=click.IntRange(0), metavar="N", help="Only of this replica.")
+@click.option("--rank", type=click.IntRange(0), metavar="N", help="Only of this rank of each replica.")
+@click.option("-p", "--previous", is_flag=True, help="Of the group before the current one.")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing, also of the groups to come.")
+@click.option("--tail", type=int, default=-1, metavar="N", help="Only the last N lines of each; -1: all.")
+@click.option("--since", type=Duration(), metavar="5m", help="Only lines that are not older.")
+@click.option("--since-time", type=Moment(), metavar="TIME", help="Only lines from this time on (RFC 3339).")
+@click.option(
+    "--prefix/--no-prefix", default=None, help="Whose line it is; said by itself where it may be several's."
+)
+@click.option("--controller", "process", flag_value="controller", help="The controller's own log.")
+@click.option("--gateway", "process", flag_value="gateway", help="The gateway's own log.")
+@output_option("yaml")
 @click.pass_obj
-def logs(settings: Settings, /, name: str, replica: int, rank: int, **how: Any) -> None:
-    """Print what a rank has printed.
+def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
+    """Print what the ranks of a deployment print, in the order of time.
 
-    NAME is a deployment (with --replica and --rank), or a rank such as tiny.0.3.1
-    (deployment, replica, epoch, rank), also one that has ended.
+    TARGET is a deployment (tiny, deployment/tiny), or a rank such as tiny.0.3.1 (deployment, replica,
+    epoch, rank), also one that has ended. Lines begin with their time.
 
     \b
     Examples:
-      reconciler logs tiny --rank 1 --tail 20
+      reconciler logs tiny
+      reconciler logs deployment/tiny --rank 1 --tail 20
+      reconciler logs tiny -f --since 5m
+      reconciler logs tiny --previous          what the last group said before it ended
       reconciler logs tiny.0.3.1
+      reconciler logs --controller -f
     """
-    with Client(settings.socket) as client:
-        rank_id = _rank(client, name, replica, rank)
-        body = client.ask(ReadRankLog(rank_id, BYTES_MAX))
-        if how["output"] == "json":
-            print_json({"rank": str(rank_id), **body})
-            return
-        click.echo(_last_lines(body["text"], how["tail"]), nl=False)
-        while how["follow"]:
-            time.sleep(FOLLOW_SECONDS)
-            body = client.ask(ReadRankLog(rank_id, BYTES_MAX, body["offset"]))
-            click.echo(body["text"], nl=False)
+    if (target is None) == (how["process"] is None):
+        raise click.UsageError("expected a deployment, a rank, --controller or --gateway")
+    if how["since"] is not None and how["since_time"] is not None:
+        raise click.UsageError("--since and --since-time exclude each other")
+    wanted = Wanted(_since(how), how["tail"] if how["tail"] >= 0 else None)
+    if how["process"] is not None:
+        from .log_files import print_file
+
+        print_file(settings.home / "logs" / f"{how['process']}.log", wanted, how, Printer(how, False))
+        return
+    from .rank_logs import Reading, Target
+
+    assert target is not None
+    reading = Reading(settings.socket, Target.named(target, how), wanted)
+    try:
+        reading.print(how, Printer)
+    finally:
+        reading.close()
 
 
-def _rank(client: Client, name: str, replica: int, rank: int) -> RankId:
-    if name.count(".") >= 3:
-        try:
-            return RankId.parse(name)
-        except ValueError:
-            pass
-    name = name.rpartition("/")[2]  # `deployment/tiny` as well
-    rows: list[dict[str, Any]] = client.ask(Get("Rank", name))["items"]
-    epochs = [row["epoch"] for row in rows if row["replica"] == replica and row["rank"] == rank]
-    if not epochs:  # it has ended: when logs are wanted most
-        found = client.ask(Get("ModelDeployment", name))["items"]
-        if not found:
-            raise not_found("ModelDeployment", name)
-        groups = found[0]["status"].get("groups", [])
-        epochs = [group["epoch"] for group in groups if group["replica"] == replica]
-    if not epochs:
-        raise Refused(
-            "NotFound",
-            f"replica {replica} of {name} has no group now; see: reconciler describe deployment {name}",
-        )
-    return RankId(name, replica, max(epochs), rank)
+def _since(how: dict[str, Any]) -> datetime:
+    if how["since"] is None:
+        return how["since_time"] or BEFORE_EVERYTHING
+    if how["since"] <= 0:
+        raise Invalid("--since is how long ago, such as 5m")
+    return datetime.now(UTC) - timedelta(seconds=how["since"])
 
 
-def _last_lines(text: str, count: int | None) -> str:
-    lines = text.splitlines(keepends=True)
-    return "".join(lines if count is None else lines[len(lines) - min(count, len(lines)) :])
+class Printer:
+    """Prints lines as they were asked for."""
+
+    def __init__(self, how: dict[str, Any], several: bool) -> None:
+        self._output = how["output"]
+        self._follow = how["follow"]
+        self._prefix = several if how["prefix"] is None else how["prefix"]
+        self.nodes: dict[str, str] = {}
+
+    def __call__(self, found: Iterable[Line]) -> None:
+        if self._output is None:
+            for line in found:
+                click.echo(f"[{line.source}] {line.text}" if self._prefix else line.text)
+        elif self._follow:
+            for line in found:
+                click.echo(json.dumps(self._item(line), ensure_ascii=False))
+        else:
+            print_body({"items": [self._item(line) for line in found]}, self._output)
+
+    def _item(self, line: Line) -> dict[str, Any]:
+        at = None if line.at == BEFORE_EVERYTHING else line.at.isoformat(timespec="milliseconds")
+        return {"source": line.source, "node": self.nodes.get(line.source), "time": at, "line": line.text}

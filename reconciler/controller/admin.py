@@ -121,7 +121,9 @@ class Admin:
         return answers.plan_body(self.loop.foresee())
 
     async def _events(self, message: ListEvents) -> dict[str, Any]:
-        wanted = EventFilter(message.after, message.limit, message.kind, message.name)
+        wanted = EventFilter(
+            message.after, message.limit, message.kind, message.name, message.warning, message.since
+        )
         async for last in self._looks(message.wait_seconds):
             found = self.parts.store.events(wanted)
             if last or found:

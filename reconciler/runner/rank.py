@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler.wire.group import Join, Leave
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
+from reconciler.wire.log_lines import log_to
 
 from . import channel
 from .config import read_config
@@ -39,7 +40,7 @@ log = logging.getLogger("reconciler.runner")
 
 def live(config_path: str, progress_descriptor: int | None) -> int:
     """From the configuration to the exit status. The reason is the last ``Progress.detail``."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
+    log_to(sys.stderr)
     progress = ProgressPipe(progress_descriptor)
     watch = Watch(progress)
     ending = RankEnd(ExitCode.UNEXPECTED, "")

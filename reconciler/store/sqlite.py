@@ -35,6 +35,8 @@ class EventFilter:
     limit: int = 1000
     kind: str | None = None
     name: str | None = None
+    warning: bool | None = None
+    since: float | None = None
 
 
 class Store:
@@ -226,7 +228,8 @@ class Store:
         rows = self._db.execute(
             "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"
             " FROM events WHERE id > :after AND (:kind IS NULL OR kind = :kind)"
-            f" AND (:name IS NULL OR name = :name) ORDER BY id {order} LIMIT :limit) ORDER BY id",
+            " AND (:name IS NULL OR name = :name) AND (:warning IS NULL OR warning = :warning)"
+            f" AND (:since IS NULL OR at >= :since) ORDER BY id {order} LIMIT :limit) ORDER BY id",
             asdict(wanted),
         )
         return [

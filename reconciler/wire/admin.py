@@ -62,6 +62,10 @@ class ListEvents:
     kind: Optional[str] = None
     name: Optional[str] = None
     wait_seconds: float = 0.0
+    warning: Optional[bool] = None
+    """Only warnings, or only what is none."""
+    since: Optional[float] = None
+    """Only events that are not older, in seconds since the Unix epoch."""
 
 
 @message("rank_log")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reconciler.wire.admin import Get
+from reconciler.wire.admin import Get, ReadRankLog
 
 AGE_SECONDS = 90 * 60 + 30
 """In the middle of a minute, so that no test sees it grow."""
@@ -137,13 +137,24 @@ def objects(message: Get) -> dict[str, Any]:
     return {"version": "1", "revision": "5d0f0a9c2f", "items": chosen}
 
 
+def rank_log(message: ReadRankLog) -> dict[str, Any]:
+    """Three lines; those of rank 1 come half a second after those of rank 0, the second without a time."""
+    text = "".join(
+        (f"2026-11-21T10:00:0{second}.{5 * message.id.rank}00Z " if second != 1 else "") + f"{word}\n"
+        for second, word in enumerate(("one", "two", "three"))
+    )
+    start = max(message.offset or 0, 0)
+    node = f"node-{'ab'[message.id.rank]}"
+    return {"text": text[start:], "offset": len(text), "node": node}
+
+
 def at_rest() -> dict[str, Any]:
     """An answer for every type of request."""
     return {
         "get": objects,
         "plan": {"steps": [], "waiting": [], "refused": []},
         "events": {"items": [event(*entry) for entry in EVENTS], "last": 3},
-        "rank_log": {"text": "one\ntwo\nthree\n", "offset": 14, "node": "node-a"},
+        "rank_log": rank_log,
         "status": {
             "version": "0.1.0",
             "pid": 4000,

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +23,20 @@ from reconciler.wire.launch import RankId
 
 from . import bodies
 from .conftest import Cli, Controller
+from .live import Live, running
 
 Golden = Callable[[str, str], None]
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+(\+00:00|Z)")
+
+
+@pytest.fixture
+def live() -> Iterator[Live]:
+    """A home without a controller."""
+    with tempfile.TemporaryDirectory(prefix="r-") as folder:
+        made = Live(Path(folder))
+        made.home.mkdir()
+        yield made
+
 
 SHOWN = {
     "get-all": ("get", "all"),
@@ -82,7 +96,7 @@ def test_an_object_that_is_not_ready_says_why(cli: Cli, controller: Controller, 
         (("plan",), {"steps", "waiting", "refused"}),
         (("events",), {"items", "last"}),
         (("describe", "deployment/tiny"), {"kind", "spec", "status", "plan", "events"}),
-        (("logs", "tiny", "--rank", "1"), {"rank", "text", "offset", "node"}),
+        (("logs", "tiny", "--rank", "1"), {"items"}),
         (("version",), {"client", "python", "controller"}),
     ],
 )
@@ -118,6 +132,18 @@ def test_events_of_one_object_are_asked_for_by_its_name(cli: Cli, controller: Co
     assert controller.heard == [ListEvents(limit=5, kind="ModelDeployment", name="tiny")]
 
 
+def test_events_are_chosen_by_type_and_age(cli: Cli, controller: Controller) -> None:
+    assert cli("events", "--types", "warning", "--since", "1h").code == 0
+    (heard,) = controller.heard
+    assert heard.warning is True
+    assert heard.since == pytest.approx(time.time() - 3600, abs=60)
+    assert cli("events", "--types=Normal,Warning").code == 0
+    assert controller.heard[-1].warning is None
+    assert cli("events", "--for", "cluster").code == 0
+    assert controller.heard[-1].kind == "Cluster"
+    assert '"Bad" is no type of event' in cli("events", "--types=bad").err
+
+
 def test_watched_events_come_one_a_line_and_go_on_from_the_last(cli: Cli, controller: Controller) -> None:
     def next_events(message: ListEvents) -> object:
         if message.after == 0:
@@ -135,36 +161,117 @@ def test_watched_events_come_one_a_line_and_go_on_from_the_last(cli: Cli, contro
     assert (result.code, result.err) == (1, "error: that is all\n")
 
 
-def test_logs_are_of_the_newest_epoch_of_a_rank(cli: Cli, controller: Controller) -> None:
-    assert cli("logs", "deployment/tiny", "--rank", "1", "--tail", "2").out == "two\nthree\n"
+def test_logs_of_all_ranks_come_by_time_and_say_whose_they_are(cli: Cli, controller: Controller) -> None:
+    lines = cli("logs", "deployment/tiny").out.splitlines()
+    assert [(line[:12], line.split()[-1]) for line in lines] == [
+        ("[tiny.0.3.0]", "one"),
+        ("[tiny.0.3.0]", "two"),
+        ("[tiny.0.3.1]", "one"),
+        ("[tiny.0.3.1]", "two"),
+        ("[tiny.0.3.0]", "three"),
+        ("[tiny.0.3.1]", "three"),
+    ]
+
+
+def test_logs_of_one_rank_are_its_lines_alone(cli: Cli, controller: Controller) -> None:
+    shown = cli("logs", "deployment/tiny", "--rank", "1", "--tail", "2").out
+    assert shown == "two\n2026-11-21T10:00:02.500Z three\n"
     assert controller.heard[-1].id == RankId("tiny", 0, 3, 1)
+    assert cli("logs", "tiny", "--rank", "1", "--tail", "1", "--prefix").out.startswith("[tiny.0.3.1] 2026")
 
 
-def test_logs_of_a_rank_that_has_ended_are_found_by_its_group(cli: Cli, controller: Controller) -> None:
-    def no_ranks(message: Get) -> object:
-        return {"revision": "1", "items": []} if message.kind == "Rank" else bodies.objects(message)
+def test_logs_since_a_time_leave_out_what_is_older_with_what_belongs_to_it(
+    cli: Cli, controller: Controller
+) -> None:
+    def lines(since: str) -> list[str]:
+        shown = cli("logs", "tiny", "--no-prefix", "--since-time", since)
+        return [line.split()[-1] for line in shown.out.splitlines()]
 
-    controller.answers["get"] = no_ranks
-    assert cli("logs", "tiny").code == 0
-    assert controller.heard[-1].id == RankId("tiny", 0, 3, 0)
+    assert lines("2026-11-21T10:00:00.400Z") == ["one", "two", "three", "three"]
+    assert lines("2026-11-21T12:00:02.400+02:00") == ["three"]
+
+
+def test_logs_of_a_group_that_has_ended_are_still_its_deployment_s(cli: Cli, controller: Controller) -> None:
+    def ended(message: Get) -> object:
+        if message.kind != "Rank":
+            return bodies.objects(message)
+        rows = [bodies.rank(0) | {"phase": "exited"}] if message.ended else []
+        return {"version": "1", "revision": "1", "items": rows}
+
+    controller.answers["get"] = ended
+    assert cli("logs", "tiny", "--tail", "1").out == "2026-11-21T10:00:02.000Z three\n"
+
+
+def test_previous_logs_are_of_the_group_before_the_current_one(cli: Cli, controller: Controller) -> None:
+    def two_groups(message: Get) -> object:
+        older = bodies.rank(0) | {"epoch": 2, "phase": "exited"}
+        older["metadata"] = {"name": "tiny.0.2.0", "labels": {}}
+        return {"version": "1", "revision": "1", "items": [older, bodies.rank(0), bodies.rank(1)]}
+
+    controller.answers["get"] = two_groups
+    assert cli("logs", "tiny", "-p").code == 0
+    assert {m.id for m in controller.heard if isinstance(m, ReadRankLog)} == {RankId("tiny", 0, 2, 0)}
 
 
 def test_logs_of_an_older_epoch_are_had_by_the_ranks_full_name(cli: Cli, controller: Controller) -> None:
-    cli("logs", "tiny.0.2.1")
-    (heard,) = controller.heard
-    assert isinstance(heard, ReadRankLog)
-    assert heard.id == RankId("tiny", 0, 2, 1)
+    assert cli("logs", "rank/tiny.0.2.1").code == 0
+    assert controller.heard[-1].id == RankId("tiny", 0, 2, 1)
 
 
-def test_followed_logs_go_on_where_they_ended(cli: Cli, controller: Controller) -> None:
+def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -> None:
+    pieces = iter([("one\n", 4), ("", 4), ("tw", 6), ("", 6), ("o", 7), ("", 7)])
+
     def piece(message: ReadRankLog) -> object:
-        if message.offset is None:
-            return {"text": "one\n", "offset": 4}
-        return {"text": "two\n", "offset": 8} if message.offset == 4 else Refused("Gone", "it is forgotten")
+        text, offset = next(pieces)
+        return {"text": text, "offset": offset, "node": "node-a"}
 
-    controller.answers["rank_log"] = piece
-    result = cli("logs", "tiny", "-f")
-    assert (result.out, result.err) == ("one\ntwo\n", "error: it is forgotten\n")
+    def rows(message: Get) -> object:
+        looks.append(message)
+        row = bodies.rank(0) | ({"phase": "exited"} if len(looks) > 2 else {})
+        return {"version": "1", "revision": "1", "items": [row]}
+
+    looks: list[Get] = []
+    controller.answers |= {"rank_log": piece, "get": rows}
+    result = cli("logs", "tiny.0.3.0", "-f")
+    assert (result.code, result.out) == (0, "one\ntwo\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "expected a deployment, a rank, --controller or --gateway"),
+        (("tiny", "--gateway"), "expected a deployment, a rank, --controller or --gateway"),
+        (("tiny", "--since", "5m", "--since-time", "2026-11-21T10:00:00Z"), "exclude each other"),
+        (("tiny", "--since-time", "noon"), '"noon" is no time; expected one such as 2026-11-21T10:00:00Z'),
+        (("node/node-a",), "only deployments and ranks have logs"),
+        (("rank/tiny",), "a rank is named like tiny.0.3.1"),
+        (("tiny.0.3.1", "--rank", "1"), "is one rank"),
+    ],
+)
+def test_what_has_no_logs_is_wrong_usage(
+    arguments: tuple[str, ...], said: str, cli: Cli, controller: Controller
+) -> None:
+    result = cli("logs", *arguments)
+    assert (result.code, said in result.err) == (2, True), result.err
+
+
+def test_the_controller_s_own_log_is_followed_into_its_next_file(live: Live) -> None:
+    log = live.home / "logs" / "controller.log"
+    log.parent.mkdir()
+    log.write_text("2026-11-21T10:00:00.000Z INFO one\n  more of it\n2026-11-21T11:00:00.000Z INFO two\n")
+    shown = live.run("logs", "--controller", "--since-time", "2026-11-21T10:30:00Z").stdout
+    assert shown == "2026-11-21T11:00:00.000Z INFO two\n"
+    with running(live, "logs", "--controller", "-f", "--tail", "1") as following:
+        following.wait_for(lambda lines: len(lines) == 1)
+        with log.open("a") as more:
+            more.write("three\n")
+        following.wait_for(lambda lines: lines[-1] == "three")
+        log.replace(log.with_name("controller.log.1"))
+        log.write_text("four\n")
+        following.wait_for(lambda lines: lines[-1] == "four")
+        assert following.end() == 130
+    assert live.run("logs", "--controller", "--previous", "--tail", "1").stdout == "three\n"
+    assert "there is no" in live.run("logs", "--gateway").stderr
 
 
 def test_version_needs_no_controller(cli: Cli) -> None:

@@ -133,6 +133,19 @@ def test_events_come_back_in_order_and_a_fact_with_a_key_is_told_once(store: Sto
     ]  # a reader misses none
 
 
+def test_events_are_chosen_by_type_and_age(store: Store) -> None:
+    moments = [(1.0, True), (2.0, False), (3.0, True)]
+    store.add_events(Event(at, ObjectKey("Node", "node-a"), bad, "Tested", f"{at:g}") for at, bad in moments)
+
+    def messages(wanted: EventFilter) -> list[str]:
+        return [e.message for _, e in store.events(wanted)]
+
+    assert messages(EventFilter(warning=True)) == ["1", "3"]
+    assert messages(EventFilter(warning=False)) == ["2"]
+    assert messages(EventFilter(since=2.0)) == ["2", "3"]
+    assert messages(EventFilter(limit=1, warning=True, since=1.0)) == ["3"]
+
+
 def test_old_events_are_dropped(store: Store) -> None:
     store.add_events(event(str(number)) for number in range(EVENTS_KEPT + 50))
     found = store.events(EventFilter(limit=EVENTS_KEPT * 2))

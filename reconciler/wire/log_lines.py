@@ -1,0 +1,40 @@
+"""How every process of ours begins the lines of its log, so that those of several can be put in order.
+
+``2026-11-21T10:00:00.123Z `` (RFC 3339, UTC), by the clock of the machine that the process runs on.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import re
+from typing import Optional, TextIO
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?=Z )")
+
+
+class Stamped(logging.Formatter):
+    """Lines with their time, then whatever ``rest`` says."""
+
+    def __init__(self, rest: str) -> None:
+        super().__init__("%(asctime)s " + rest)
+
+    def formatTime(self, record: logging.LogRecord, datefmt: Optional[str] = None) -> str:  # noqa: N802
+        at = datetime.datetime.fromtimestamp(record.created, datetime.timezone.utc)
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def log_to(stream: TextIO, rest: str = "%(message)s") -> None:
+    """Have everything that is logged from INFO on written to a stream, with its time."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Stamped(rest))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def time_of(line: str) -> Optional[datetime.datetime]:
+    """The time with which a line begins; None for one that belongs to the line before it."""
+    match = _STAMP.match(line)
+    try:
+        return datetime.datetime.fromisoformat(match.group() + "+00:00") if match else None
+    except ValueError:
+        return None
