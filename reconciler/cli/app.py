@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
@@ -37,11 +38,18 @@ COMMANDS = {
     "wait": "wait",
     "events": "events",
     "logs": "logs",
+    "explain": "explain",
+    "api-resources": "explain",
+    "api-versions": "explain",
+    "completion": "completion",
     "version": "read",
     "controller": "processes",
     "gateway": "processes",
 }
 """Every command and the module that has it: loaded when it is used, for the start of a command is felt."""
+
+LISTED = [name for name, module in COMMANDS.items() if module != "processes"]
+"""Those for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +77,16 @@ class Commands(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command: click.Command = getattr(import_module(f"reconciler.cli.{module}"), cmd_name)
+        command: click.Command = getattr(
+            import_module(f"reconciler.cli.{module}"), cmd_name.replace("-", "_")
+        )
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands without their help: that would need every module."""
+        if not incomplete.startswith("-"):
+            return [CompletionItem(name) for name in LISTED if name.startswith(incomplete)]
+        return click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -84,8 +100,7 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, _without_equals(args))
         except click.UsageError as error:
-            known = [name for name in COMMANDS if name not in ("controller", "gateway")]
-            raise click.UsageError(f'unknown command "{args[0]}"{nearest(args[0], known)}') from error
+            raise click.UsageError(f'unknown command "{args[0]}"{nearest(args[0], LISTED)}') from error
 
 
 def _without_equals(arguments: list[str]) -> list[str]:

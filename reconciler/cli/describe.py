@@ -8,6 +8,7 @@ import click
 
 from reconciler.wire.admin import Get, ListEvents, ShowPlan
 
+from . import completing
 from .app import Settings
 from .approve import note_kept_out
 from .client import Client
@@ -20,7 +21,7 @@ EVENTS_SHOWN = 20
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True)
+@click.argument("what", nargs=-1, required=True, shell_complete=completing.objects)
 @output_option("yaml")
 @click.pass_obj
 def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> None:

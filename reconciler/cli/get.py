@@ -9,6 +9,7 @@ import click
 
 from reconciler.resources import API_VERSION, KINDS
 
+from . import completing
 from .app import Settings, fail
 from .approve import note_kept_out
 from .client import Client
@@ -40,7 +41,7 @@ class PathType(click.ParamType[Path]):
 
 
 @click.command()
-@click.argument("what", nargs=-1)
+@click.argument("what", nargs=-1, shell_complete=completing.objects)
 @selector_option()
 @click.option("-w", "--watch", is_flag=True, help="Go on: print what changes, until Ctrl-C.")
 @click.option("--watch-only", is_flag=True, help="Only what changes from now on.")

@@ -11,6 +11,7 @@ import click
 
 from reconciler.errors import Invalid
 
+from . import completing
 from .app import Settings
 from .durations import Duration, Moment
 from .log_merge import BEFORE_EVERYTHING, Line, Wanted
@@ -18,7 +19,7 @@ from .output import output_option, print_body
 
 
 @click.command()
-@click.argument("target", required=False)
+@click.argument("target", required=False, shell_complete=completing.deployments)
 @click.option("--replica", type=click.IntRange(0), metavar="N", help="Only of this replica.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="Only of this rank of each replica.")
 @click.option("-p", "--previous", is_flag=True, help="Of the group before the current one.")

@@ -12,6 +12,7 @@ import click
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import Get
 
+from . import completing
 from .app import Settings
 from .changing import (
     Files,
@@ -47,7 +48,9 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         targets = Targets(named, (NODE,) if selector else (), selector)
         return command(*arguments, targets=targets, **options)
 
-    return click.argument("names", nargs=-1, metavar="NODE...")(selector_option()(with_nodes))
+    return click.argument("names", nargs=-1, metavar="NODE...", shell_complete=completing.nodes)(
+        selector_option()(with_nodes)
+    )
 
 
 def _set(targets: Targets, values: Values) -> Callable[[Files], Any]:

@@ -12,6 +12,7 @@ import click
 from reconciler.errors import Refused
 from reconciler.resources import KINDS, PLURALS
 
+from . import completing
 from .changing import files_option, load_paths
 from .kinds import RANK, not_found, objects_named
 from .selectors import Selector, selector_option
@@ -35,7 +36,9 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         return command(*arguments, targets=Targets.of(words, paths, selector, everything), **options)
 
-    named = click.argument("words", nargs=-1, metavar="KIND NAME... | KIND/NAME...")
+    named = click.argument(
+        "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=completing.objects
+    )
     all_of_a_kind = click.option("--all", "everything", is_flag=True, help="All objects of a kind.")
     return named(files_option(required=False)(selector_option()(all_of_a_kind(with_targets))))
 

@@ -11,6 +11,7 @@ import click
 
 from reconciler.errors import Refused, Unreachable
 
+from . import completing
 from .app import Settings, fail
 from .client import Client
 from .columns import condition, state
@@ -96,7 +97,7 @@ class GoalType(click.ParamType[Goal]):
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True)
+@click.argument("what", nargs=-1, required=True, shell_complete=completing.objects)
 @selector_option()
 @click.option("--all", "every", is_flag=True, help="All objects of the kind.")
 @click.option(
