@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reconciler.resources import KINDS
+from reconciler.resources import KIND_NAMES
 
 from .tables import age, size, table
 
@@ -158,7 +158,7 @@ def labels(item: Item) -> str:
 def tables(items: list[Item]) -> str:
     """A table for each kind there is, in the order of kinds."""
     parts = []
-    for kind in (*KINDS, "Rank"):
+    for kind in (*KIND_NAMES, "Rank"):
         rows = [row(item) for item in items if item["kind"] == kind]
         if rows:
             parts.append(table(headers(kind), rows))

@@ -52,7 +52,7 @@ def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Kinds, and with a dot the fields within what is there already."""
-    from .explain import field_at
+    from .fields import field_at
     from .kinds import kind_named
 
     path, dot, last = incomplete.rpartition(".")
@@ -76,11 +76,11 @@ def _items(words: Iterable[str]) -> list[CompletionItem]:
 
 
 def _kinds() -> list[str]:
-    from reconciler.resources import KINDS
+    from reconciler.resources import KIND_NAMES
 
     from .kinds import RANK, plural
 
-    return [plural(kind) for kind in (*KINDS, RANK)]
+    return [plural(kind) for kind in (*KIND_NAMES, RANK)]
 
 
 # --- names -----------------------------------------------------------------------------------------
@@ -120,9 +120,8 @@ def _of_controller(settings: Settings, kind: str) -> list[str]:
 
 def _of_repository(settings: Settings, kind: str) -> list[str]:
     from reconciler.source.git import ClusterRepo
-
-    from .targets import labels_of
+    from reconciler.source.names import named
 
     repo = ClusterRepo(settings.repo)
     head = repo.head()
-    return [name for found, name in labels_of(repo.read(head) if head else {}) if found == kind]
+    return [name for found, name in named(repo.read(head) if head else {}) if found == kind]

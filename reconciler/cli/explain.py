@@ -3,120 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import click
 
 from reconciler.errors import Refused
-from reconciler.resources import API_VERSION, KINDS, PLURALS, SHORT_NAMES
+from reconciler.resources import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES
 
 from . import completing
-from .app import Settings, nearest
+from .app import Settings
+from .fields import Field, field_at
 from .kinds import RANK, kind_named
 from .output import output_option, print_body
 from .tables import table
 
-Schema = dict[str, Any]
 INDENT = "  "
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field as the JSON Schema of its kind has it."""
-
-    name: str
-    schema: Schema
-    """With its reference, if it is one, resolved."""
-    required: bool
-    definitions: dict[str, Schema]
-
-    def fields(self) -> Iterator[Field]:
-        """The fields within it; also of the mapping among several forms."""
-        body = _mapping(self.schema)
-        for name, schema in body.get("properties", {}).items():
-            yield Field(
-                name, _resolved(schema, self.definitions), name in body.get("required", ()), self.definitions
-            )
-
-    @property
-    def type(self) -> str:
-        """In kubectl's words: `string`, `[]string`, `map[string]string`, `Object`."""
-        return _type(self.schema)
-
-    def facts(self) -> list[str]:
-        """What values may be, and what it is when nothing is said."""
-        found = [
-            f"{word}: {self.schema[key]}"
-            for key, word in _BOUNDS
-            if key in self.schema and not isinstance(self.schema[key], dict | list)
-        ]
-        if "enum" in self.schema:
-            found.append(f"one of: {', '.join(map(str, self.schema['enum']))}")
-        if self.schema.get("default") not in (None, {}, [], "") and not _mapping(self.schema):
-            found.append(f"default: {_default(self.schema)}")
-        if self.schema.get("examples"):
-            found.append(f"such as: {', '.join(map(str, self.schema['examples']))}")
-        return found
-
-    def as_json(self) -> dict[str, Any]:
-        """The field with everything within it."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "required": self.required,
-            "description": self.schema.get("description", ""),
-            "facts": self.facts(),
-            "fields": [field.as_json() for field in self.fields()],
-        }
-
-
-_BOUNDS = (
-    ("const", "always"), ("minimum", "at least"), ("maximum", "at most"),
-    ("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than"),
-    ("minLength", "characters at least"), ("maxLength", "characters at most"), ("pattern", "matches"),
-)  # fmt: skip
-
-
-def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """A schema in place of a reference to it; what is said beside the reference goes before."""
-    reference = schema.get("$ref")
-    if reference is None:
-        kept = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
-        if len(kept) == 1:
-            rest = {key: value for key, value in schema.items() if key != "anyOf"}
-            return _resolved({**kept[0], **rest}, definitions)
-        return {**schema, "anyOf": [_resolved(form, definitions) for form in kept]} if kept else schema
-    target = definitions[reference.rpartition("/")[2]]
-    return {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
-
-
-def _mapping(schema: Schema) -> Schema:
-    """The form of a schema that has fields; empty where there is none."""
-    forms = schema.get("anyOf", [schema])
-    return next((form for form in forms if "properties" in form), {})
-
-
-def _type(schema: Schema) -> str:
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type(form) for form in schema["anyOf"]))
-    match schema.get("type"):
-        case "array":
-            return f"[]{_type(schema.get('items', {}))}"
-        case "object" if isinstance(schema.get("additionalProperties"), dict):
-            return f"map[string]{_type(schema['additionalProperties'])}"
-        case "object":
-            return "Object"
-        case other:
-            return str(other or "any")
-
-
-def _default(schema: Schema) -> str:
-    """As it is written in a manifest: quantities have a unit there."""
-    default = schema["default"]
-    if schema.get("type") == "string" and isinstance(default, int | float):
-        return f"{default:g}{'s' if '|h)' in schema.get('pattern', '') else 'B'}"
-    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 @click.command()
@@ -141,22 +41,6 @@ def explain(path: str, recursive: bool, output: str | None) -> None:
         print_body({"kind": kind, "apiVersion": API_VERSION, **field.as_json()}, output)
         return
     click.echo("\n".join(_page(kind, field, steps, recursive)))
-
-
-def field_at(kind: str, steps: list[str]) -> Field:
-    """The field that a path leads to; the kind itself where it is empty. Raises ``Refused``."""
-    from reconciler.resources.schemas import schema
-
-    body = schema(kind)
-    field = Field(kind, body, True, body.get("$defs", {}))
-    for at, step in enumerate(steps):
-        within = {inner.name: inner for inner in field.fields()}
-        if step not in within:
-            where = ".".join([kind.lower(), *steps[:at]])
-            advice = nearest(step, list(within)) if within else f"; it has no fields, it is a {field.type}"
-            raise Refused("NotFound", f'field "{step}" does not exist in {where}{advice}')
-        field = within[step]
-    return field
 
 
 def _page(kind: str, field: Field, steps: list[str], recursive: bool) -> Iterator[str]:
@@ -200,7 +84,8 @@ def api_resources(output: str | None) -> None:
       reconciler api-resources
     """
     kinds = [
-        {"name": PLURALS[kind], "shortNames": list(SHORT_NAMES[kind][1:]), "kind": kind} for kind in KINDS
+        {"name": PLURALS[kind], "shortNames": list(SHORT_NAMES[kind][1:]), "kind": kind}
+        for kind in KIND_NAMES
     ]
     if output in ("json", "yaml"):
         print_body({"apiVersion": API_VERSION, "resources": kinds}, output)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from reconciler.resources import API_VERSION, KINDS
+from reconciler.resources import API_VERSION, KIND_NAMES
 
 from . import completing
 from .app import Settings, fail
@@ -151,7 +151,7 @@ def _cell(values: list[Any]) -> str:
 def _print_tables(items: list[Item], how: dict[str, Any]) -> None:
     """A table for each kind there is, in the order of kinds."""
     first = True
-    for kind in (*KINDS, RANK):
+    for kind in (*KIND_NAMES, RANK):
         rows = [_row(item, how) for item in items if item["kind"] == kind]
         if rows and not first:
             click.echo()
@@ -227,7 +227,7 @@ class _Changes:
         form: Form = self._how["output"]
         for item in items if not self._tabular else ():
             _PRINTERS[form.name](form, item)
-        for kind in (*KINDS, RANK) if self._tabular else ():
+        for kind in (*KIND_NAMES, RANK) if self._tabular else ():
             self._print_rows(kind, [_row(item, self._how) for item in items if item["kind"] == kind])
 
     def _print_rows(self, kind: str, rows: list[list[str]]) -> None:

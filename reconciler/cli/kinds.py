@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from reconciler.errors import Refused
-from reconciler.resources import KINDS, PLURALS, SHORT_NAMES
+from reconciler.resources import KIND_NAMES, PLURALS, SHORT_NAMES
 
 from .app import nearest
 
@@ -31,7 +31,7 @@ class Chosen:
 def kind_named(word: str) -> str:
     """The kind that a word means. Raises ``UsageError`` with the nearest right one."""
     wanted = word.lower().removesuffix(f".{GROUP}")
-    for kind in KINDS:
+    for kind in KIND_NAMES:
         if wanted in (PLURALS[kind], *SHORT_NAMES[kind]):
             return kind
     if wanted in ("rank", "ranks"):

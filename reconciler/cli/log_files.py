@@ -6,14 +6,12 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from reconciler.errors import Refused
 
 from .log_merge import LineReader, Wanted
-
-if TYPE_CHECKING:
-    from .logs import Printer
+from .log_printer import Printer
 
 LOOK_SECONDS = 0.25
 

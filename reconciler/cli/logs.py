@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,8 +12,9 @@ from reconciler.errors import Invalid
 from . import completing
 from .app import Settings
 from .durations import Duration, Moment
-from .log_merge import BEFORE_EVERYTHING, Line, Wanted
-from .output import output_option, print_body
+from .log_merge import BEFORE_EVERYTHING, Wanted
+from .log_printer import Printer
+from .output import output_option
 
 
 @click.command()
@@ -64,7 +63,7 @@ def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
     assert target is not None
     reading = Reading(settings.socket, Target.named(target, how), wanted)
     try:
-        reading.print(how, Printer)
+        reading.print(how)
     finally:
         reading.close()
 
@@ -75,27 +74,3 @@ def _since(how: dict[str, Any]) -> datetime:
     if how["since"] <= 0:
         raise Invalid("--since is how long ago, such as 5m")
     return datetime.now(UTC) - timedelta(seconds=how["since"])
-
-
-class Printer:
-    """Prints lines as they were asked for."""
-
-    def __init__(self, how: dict[str, Any], several: bool) -> None:
-        self._output = how["output"]
-        self._follow = how["follow"]
-        self._prefix = several if how["prefix"] is None else how["prefix"]
-        self.nodes: dict[str, str] = {}
-
-    def __call__(self, found: Iterable[Line]) -> None:
-        if self._output is None:
-            for line in found:
-                click.echo(f"[{line.source}] {line.text}" if self._prefix else line.text)
-        elif self._follow:
-            for line in found:
-                click.echo(json.dumps(self._item(line), ensure_ascii=False))
-        else:
-            print_body({"items": [self._item(line) for line in found]}, self._output)
-
-    def _item(self, line: Line) -> dict[str, Any]:
-        at = None if line.at == BEFORE_EVERYTHING else line.at.isoformat(timespec="milliseconds")
-        return {"source": line.source, "node": self.nodes.get(line.source), "time": at, "line": line.text}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,10 +17,8 @@ from reconciler.wire.launch import Phase, RankId
 from .client import Client
 from .kinds import kind_named, not_found
 from .log_merge import BEFORE_EVERYTHING, Line, LineReader, Merge, Wanted
+from .log_printer import Printer
 from .objects import reconnect
-
-if TYPE_CHECKING:
-    from .logs import Printer
 
 PIECE_BYTES = 1024 * 1024
 FOLLOW_SECONDS = 0.5
@@ -127,12 +124,12 @@ class Reading:
         """End the connection."""
         self._client.close()
 
-    def print(self, how: dict[str, Any], printer: Callable[[dict[str, Any], bool], Printer]) -> None:
+    def print(self, how: dict[str, Any]) -> None:
         """Print what there is; with ``follow`` go on until Ctrl-C. Raises ``Refused``."""
         chosen = self._chosen()
         if not chosen and not how["follow"]:
             raise self._nothing()
-        show = printer(how, self._target.id is None and (len(chosen) > 1 or how["follow"]))
+        show = Printer(how, self._target.id is None and (len(chosen) > 1 or how["follow"]))
         self._take(chosen)
         backlog = [source.backlog(self._client, self._wanted) for source in self._sources.values()]
         if not how["follow"]:

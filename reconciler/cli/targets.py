@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from reconciler.errors import Refused
-from reconciler.resources import KINDS, PLURALS
+from reconciler.resources import KIND_NAMES, PLURALS
 
 from . import completing
 from .changing import files_option, load_paths
@@ -69,7 +69,7 @@ class Targets:
             if len(words) > 1 or "/" in words[0]:
                 raise click.UsageError(f"-l and --all go with a kind alone, got: {' '.join(words)}")
             chosen = objects_named(words)
-            kinds = tuple(KINDS) if chosen[0].kind is None else tuple(_written(c.kind) for c in chosen)
+            kinds = KIND_NAMES if chosen[0].kind is None else tuple(_written(c.kind) for c in chosen)
             return cls(kinds=kinds, selector=selector)
         return cls(_named(words))
 
@@ -124,4 +124,4 @@ def labels_of(files: Mapping[str, bytes]) -> dict[Key, Mapping[str, str]]:
     from reconciler.source.documents import load
 
     found = {document.key: document.manifest.metadata.labels for document in load(files)}
-    return dict(sorted(found.items(), key=lambda entry: (list(KINDS).index(entry[0][0]), entry[0][1])))
+    return dict(sorted(found.items(), key=lambda entry: (KIND_NAMES.index(entry[0][0]), entry[0][1])))

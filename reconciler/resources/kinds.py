@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
 
-from .base import API_VERSION, Bytes, Metadata, Name, Seconds, Strict
+from .base import Bytes, Metadata, Name, Seconds, Strict
+from .words import API_VERSION
 
 ApiVersion = Literal["reconciler/v1alpha1"]
 assert API_VERSION == "reconciler/v1alpha1"
@@ -240,16 +241,3 @@ KINDS: dict[str, type[Manifest]] = {
     "Gateway": Gateway,
 }
 """Every kind by its name, in the order in which lists show them."""
-
-PLURALS: dict[str, str] = {
-    "Node": "nodes",
-    "Model": "models",
-    "ModelDeployment": "modeldeployments",
-    "Gateway": "gateways",
-}
-SHORT_NAMES: dict[str, tuple[str, ...]] = {
-    "Node": ("node", "no"),
-    "Model": ("model", "mo"),
-    "ModelDeployment": ("modeldeployment", "deployment", "deployments", "deploy", "md"),
-    "Gateway": ("gateway", "gw"),
-}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .base import API_VERSION
 from .kinds import KINDS
+from .words import API_VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -1,0 +1,20 @@
+"""What the kinds are called. Apart from the kinds themselves, for who only needs their names needs no pydantic."""
+
+from __future__ import annotations
+
+API_VERSION = "reconciler/v1alpha1"
+
+PLURALS: dict[str, str] = {
+    "Node": "nodes",
+    "Model": "models",
+    "ModelDeployment": "modeldeployments",
+    "Gateway": "gateways",
+}
+SHORT_NAMES: dict[str, tuple[str, ...]] = {
+    "Node": ("node", "no"),
+    "Model": ("model", "mo"),
+    "ModelDeployment": ("modeldeployment", "deployment", "deployments", "deploy", "md"),
+    "Gateway": ("gateway", "gw"),
+}
+KIND_NAMES = tuple(PLURALS)
+"""Every kind, in the order in which lists show them."""
