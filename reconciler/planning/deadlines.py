@@ -26,13 +26,14 @@ WARM_SECONDS = 120.0
 """The first step compiles kernels and touches all weights for the first time."""
 PROOF_SECONDS_MAX = 120.0
 """A first completion of a few tokens, through the same path as everybody's."""
-PREFILL_TOKENS_PER_SECOND = 20
-"""Pessimistic: models of a trillion parameters read 60 and more on a few Macs."""
+PREFILL_TOKENS = 1200
+"""Reading so many may take as long again as one decode step may: with the default of a minute that is 20 a
+second, where models of a trillion parameters read 60 and more on a few Macs."""
 
 
 def step_seconds(stall_after: float, step_tokens: int) -> float:
     """How long one step may take that reads so many tokens of prompts beside decoding."""
-    return stall_after + step_tokens / PREFILL_TOKENS_PER_SECOND
+    return stall_after * (1 + step_tokens / PREFILL_TOKENS)
 
 
 def standstill_seconds(phase: str, share_bytes: int, progress_deadline: float) -> float:
