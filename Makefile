@@ -33,6 +33,7 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
+	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
 
 bench: $(VENV)/dev ## how fast it is, beside a peer: 8 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
@@ -41,8 +42,9 @@ fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for 
 	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway -k mutated \
 		--timeout=7200 --durations=5
 
-schemas: $(VENV)/dev ## write schemas/ anew from the kinds
+schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands
 	$(BIN)/python -m reconciler.source.write_schemas schemas
+	$(BIN)/python -m reconciler.cli.reference docs/cli.md
 
 tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)
 	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny

@@ -16,7 +16,7 @@ from .output import output_option, print_body
 
 @click.command()
 @click.argument("revision")
-@output_option("yaml")
+@output_option()
 @click.pass_obj
 def approve(settings: Settings, revision: str, output: str | None) -> None:
     """Apply a revision that is held because of how much it would remove.

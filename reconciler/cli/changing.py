@@ -17,7 +17,7 @@ from reconciler.wire.admin import Foresee, ShowStatus
 from .app import Settings
 from .client import ask
 from .kinds import full_name
-from .output import print_json
+from .output import print_body
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +70,10 @@ def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
     decorated: Callable[..., Any] = with_how
     for option in (
         click.option(
-            "-o", "--output", type=click.Choice(("json", "name")), help="Print in this form instead of lines."
+            "-o",
+            "--output",
+            type=click.Choice(("json", "yaml", "name")),
+            help="Print in this form instead of lines.",
         ),
         click.option("-m", "--message", help="The commit's message."),
         click.option(
@@ -154,9 +157,9 @@ def carry_out(
 
 def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> None:
     """One line for each object, as kubectl has them; ``words`` for actions that are called otherwise here."""
-    if how.output == "json":
+    if how.output in ("json", "yaml"):
         objects = [{"kind": r.kind, "name": r.name, "action": r.action} for r in landed.results]
-        print_json({"revision": landed.revision, "dryRun": how.dry, "objects": objects})
+        print_body({"revision": landed.revision, "dryRun": how.dry, "objects": objects}, how.output)
         return
     for result in landed.results:
         name = full_name(result.kind, result.name)

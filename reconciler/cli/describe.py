@@ -2,86 +2,131 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
-from reconciler.wire.admin import Get, ListEvents, ShowPlan
+from reconciler.wire.admin import ListEvents, ShowPlan
 
 from . import completing
-from .app import Settings
+from .app import Settings, fail
 from .approve import note_kept_out
 from .client import Client
+from .columns import NONE, labels
 from .events import event_table
-from .kinds import not_found, object_named
+from .kinds import RANK, objects_named
+from .objects import Item, as_list, fetch, key_of, name_of
 from .output import output_option, print_body
-from .tables import table
+from .selectors import Selector, selector_option
+from .tables import age, table, terminal_width
 
+INDENT = 2
 EVENTS_SHOWN = 20
 
 
 @click.command()
 @click.argument("what", nargs=-1, required=True, shell_complete=completing.objects)
-@output_option("yaml")
+@selector_option()
+@output_option()
 @click.pass_obj
-def describe(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
-    """Show an object with its conditions, its part of the plan, and its latest events.
+def describe(
+    settings: Settings, what: tuple[str, ...], selector: Selector | None, output: str | None
+) -> None:
+    """Show objects with their conditions, groups, part of the plan, and latest events.
 
     \b
     Examples:
       reconciler describe deployment tiny
-      reconciler describe node/node-a
+      reconciler describe node/node-a model/tiny
+      reconciler describe nodes -l pool=studios
     """
-    kind, name = object_named(what)
-    if kind is None or name is None or kind == "Rank":
-        raise click.UsageError("expected KIND NAME or KIND/NAME, such as: deployment tiny")
+    chosen = objects_named(what)
+    if any(choice.kind == RANK for choice in chosen):
+        raise click.UsageError(
+            "ranks are described with their deployment: reconciler describe deployment NAME"
+        )
     with Client(settings.socket) as client:
-        found = client.ask(Get(kind, name))
-        items = found["items"]
-        if not items:
-            raise not_found(kind, name)
-        key = f"{kind.lower()}/{name}"
+        found = fetch(client, chosen, selector)
         plan = client.ask(ShowPlan())
-        concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
-        events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
-    if output:
-        print_body({**items[0], "plan": concerned, "events": events}, output)
-    else:
-        click.echo(_page(items[0], concerned, events))
-    note_kept_out(found)
+        whole = [_whole(client, item, plan) for item in found.items]
+    if output and whole:
+        single = len(found.items) == 1 and len(chosen) == 1 and len(chosen[0].names) == 1
+        print_body(whole[0] if single else as_list(found.revision, whole), output)
+    elif whole:
+        click.echo("\n\n\n".join(map(_page, whole)))
+    elif not found.missing:
+        click.echo("No resources found", err=True)
+    note_kept_out(found.body)
+    for error in found.missing[:-1]:
+        fail(str(error))
+    if found.missing:
+        raise found.missing[-1]
 
 
-def _page(item: dict[str, Any], plan: dict[str, list[dict[str, Any]]], events: list[dict[str, Any]]) -> str:
+def _whole(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
+    """An object with its part of the plan, and its latest events."""
+    kind, name = key_of(item)
+    key = f"{kind.lower()}/{name}"
+    concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
+    events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
+    return {**item, "plan": concerned, "events": events}
+
+
+def _page(item: Item) -> str:
     from reconciler.source.editing import as_yaml
 
     status = {key: value for key, value in item["status"].items() if key != "conditions"}
     lines = [
-        f"Name:        {item['metadata']['name']}",
+        f"Name:        {name_of(item)}",
         f"Kind:        {item['kind']}",
+        f"Labels:      {labels(item)}",
+        *(f"Annotation:  {key}: {text}" for key, text in item["metadata"].get("annotations", {}).items()),
         f"Generation:  {item['metadata']['generation']} (observed {status.pop('observedGeneration')})",
         *_terminating(item),
         "Spec:",
         _indented(as_yaml(item["spec"])),
     ]
+    groups = status.pop("groups", None)
     if status:
         lines += ["Status:", _indented(as_yaml(status))]
+    if groups is not None:
+        lines += ["Groups:", _groups(groups)]
     rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
-    lines += ["Conditions:", _indented(table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows))]
-    entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in plan[part]]
+    lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
+    entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
     lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
-    lines += ["Events:", _indented(event_table(events)) if events else "  <none>"]
+    events = event_table(item["events"], terminal_width() - INDENT) if item["events"] else NONE
+    lines += ["Events:", _indented(events)]
     return "\n".join(lines)
 
 
-def _planned(entry: dict[str, Any]) -> str:
+def _groups(groups: list[Item]) -> str:
+    headers = ("REPLICA", "EPOCH", "PHASE", "READY", "SINCE", "NODES")
+    rows = [
+        (
+            *(str(group[field]) for field in ("replica", "epoch", "phase")),
+            "True" if group["ready"] else "False",
+            age(group["since"]),
+            ", ".join(group["nodes"]),
+        )
+        for group in groups
+    ]
+    return _table(headers, rows) if rows else f"  {NONE}"
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return _indented(table(headers, rows, terminal_width() - INDENT))
+
+
+def _planned(entry: Item) -> str:
     until = entry.get("until")
     return f"{entry['text']} (until {until})" if until else str(entry["text"])
 
 
-def _terminating(item: dict[str, Any]) -> list[str]:
+def _terminating(item: Item) -> list[str]:
     since = item["metadata"].get("deletionTimestamp")
     return [f"Terminating: since {since}"] if since else []
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.rstrip("\n").splitlines())
+    return "\n".join(f"{' ' * INDENT}{line}" for line in text.rstrip("\n").splitlines())

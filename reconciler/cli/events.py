@@ -48,7 +48,7 @@ class TypesType(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="The newest N."
 )
-@output_option("yaml")
+@output_option()
 @click.pass_obj
 def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -> None:
     """Show what has happened, oldest first.

@@ -22,7 +22,7 @@ INDENT = "  "
 @click.command()
 @click.argument("path", metavar="KIND[.FIELD...]", shell_complete=completing.fields)
 @click.option("--recursive", is_flag=True, help="The names and types of everything within it.")
-@output_option("yaml", "plaintext")
+@output_option("plaintext")
 def explain(path: str, recursive: bool, output: str | None) -> None:
     """Say what a kind or a field is for, and which values it takes; no cluster is needed.
 
@@ -75,7 +75,7 @@ def _tree(field: Field, indent: str) -> Iterator[str]:
 
 
 @click.command("api-resources")
-@output_option("yaml", "name", "wide")
+@output_option("name", "wide")
 def api_resources(output: str | None) -> None:
     """List the kinds and their short names; no cluster is needed.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from reconciler.resources import API_VERSION, KIND_NAMES
+from reconciler.resources import KIND_NAMES
 
 from . import completing
 from .app import Settings, fail
@@ -16,7 +16,7 @@ from .client import Client
 from .columns import NONE, headers, row
 from .jsonpath import BadTemplate, Path, find, render, written
 from .kinds import RANK, Chosen, full_name, objects_named
-from .objects import Found, Item, fetch, follow, key_of, name_of, pick
+from .objects import Found, Item, as_list, fetch, follow, key_of, name_of, pick
 from .output import Form, FormType, print_body, print_line
 from .selectors import selector_option
 from .tables import fitting, lines
@@ -111,7 +111,7 @@ def _sort_key(path: Path, item: Item) -> tuple[int, Any]:
 
 def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
     form: Form = how["output"]
-    whole = found.items[0] if one else as_list(found)
+    whole = found.items[0] if one else as_list(found.revision, found.items)
     if not found.items and (found.missing or how["ignore_not_found"]):
         return
     match form.name:
@@ -128,11 +128,6 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             _echo_rows([header for header, _ in form.columns], _columns(form, found.items), how)
         case _:
             _print_tables(found.items, how)
-
-
-def as_list(found: Found) -> dict[str, Any]:
-    """Several objects as one."""
-    return {"apiVersion": API_VERSION, "kind": "List", "revision": found.revision, "items": found.items}
 
 
 def full(item: Item) -> str:

@@ -31,7 +31,7 @@ from .output import output_option
 )
 @click.option("--controller", "process", flag_value="controller", help="The controller's own log.")
 @click.option("--gateway", "process", flag_value="gateway", help="The gateway's own log.")
-@output_option("yaml")
+@output_option()
 @click.pass_obj
 def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
     """Print what the ranks of a deployment print, in the order of time.

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from reconciler.errors import Refused, Unreachable
+from reconciler.resources import API_VERSION
 from reconciler.wire.admin import Get
 
 from .client import Client
@@ -40,6 +41,11 @@ class Found:
 def name_of(item: Item) -> str:
     """The name under which an object is addressed."""
     return str(item["metadata"]["name"])
+
+
+def as_list(revision: str, items: list[Item]) -> dict[str, Any]:
+    """Several objects as one."""
+    return {"apiVersion": API_VERSION, "kind": "List", "revision": revision, "items": items}
 
 
 def key_of(item: Item) -> tuple[str, str]:

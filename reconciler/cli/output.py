@@ -16,11 +16,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_option(*formats: str) -> Callable[[F], F]:
-    """`-o json` on everything, beside what else a command can."""
+    """`-o json|yaml` on everything, beside what else a command can."""
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(("json", *formats)),
+        type=click.Choice(("json", "yaml", *formats)),
         help="Print in this form instead of as text.",
     )
 
@@ -28,11 +28,6 @@ def output_option(*formats: str) -> Callable[[F], F]:
 def print_body(body: Any, output: str) -> None:
     """What was read, as JSON or YAML."""
     click.echo(_yaml(body) if output == "yaml" else _json(body), nl=False)
-
-
-def print_json(body: Any) -> None:
-    """Indented JSON."""
-    print_body(body, "json")
 
 
 def print_line(body: Any, output: str) -> None:

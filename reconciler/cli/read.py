@@ -20,7 +20,7 @@ from .output import output_option, print_body
 
 @click.command()
 @click.option("--exit-code", is_flag=True, help="Exit with 2 when there is something to do.")
-@output_option("yaml")
+@output_option()
 @click.pass_obj
 def plan(settings: Settings, exit_code: bool, output: str | None) -> int:
     """Show what the loop would do now, what it waits for, and what it refuses.
@@ -51,7 +51,7 @@ def _print_plan(body: dict[str, Any]) -> None:
 
 
 @click.command()
-@output_option("yaml")
+@output_option()
 @click.pass_obj
 def version(settings: Settings, output: str | None) -> None:
     """Print the versions of this command and of the running controller.

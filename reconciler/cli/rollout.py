@@ -26,7 +26,7 @@ from .changing import (
 from .client import Client
 from .columns import condition
 from .kinds import full_name, not_found
-from .output import output_option, print_json
+from .output import output_option, print_body
 from .scale import DEPLOYMENT
 from .screen import Screen
 from .tables import table
@@ -221,8 +221,8 @@ def history_(settings: Settings, words: tuple[str, ...], revision: str | None, o
     commits = [change.commit for change in reversed(history.changes(repo, key))]
     if not commits:
         raise not_found(*key)
-    if output == "json":
-        print_json([_entry(commit) for commit in commits])
+    if output:
+        print_body([_entry(commit) for commit in commits], output)
         return
     rows = [(c.revision[:10], _time(c.at), c.author, c.subject) for c in commits]
     click.echo(f"{full_name(*key)}\n{table(('REVISION', 'TIME', 'AUTHOR', 'CHANGE'), rows)}")

@@ -25,7 +25,7 @@ from .changing import (
     write_options,
 )
 from .kinds import full_name
-from .output import output_option, print_json
+from .output import output_option, print_body
 
 
 @click.command()
@@ -56,8 +56,8 @@ def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> 
       cat llama.yaml | reconciler validate -f -
     """
     documents = load_paths(paths)
-    if output == "json":
-        print_json({"valid": True, "objects": [f"{d.key[0]}/{d.key[1]}" for d in documents]})
+    if output:
+        print_body({"valid": True, "objects": [f"{d.key[0]}/{d.key[1]}" for d in documents]}, output)
         return
     for document in documents:
         click.echo(f"{full_name(*document.key)} valid")
@@ -131,8 +131,9 @@ def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
     refuse_watched_folder(settings)
     _, files = present(settings)
     found = differences(load(files), incoming)
-    if output == "json":
-        print_json([{"kind": d.kind, "name": d.name, "action": d.action, "diff": d.text} for d in found])
+    if output:
+        rows = [{"kind": d.kind, "name": d.name, "action": d.action, "diff": d.text} for d in found]
+        print_body(rows, output)
     else:
         click.echo("".join(d.text for d in found), nl=False)
     return 1 if found else 0

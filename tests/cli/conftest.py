@@ -52,6 +52,11 @@ def cli(
 ) -> Cli:
     """`reconciler --home HOME ARGUMENTS`, run in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    return called(home, monkeypatch, capsys)
+
+
+def called(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command line of a home as a function."""
 
     def call(*arguments: str, stdin: str = "") -> Result:
         monkeypatch.setattr(sys, "argv", ["reconciler", "--home", str(home), *arguments])

@@ -41,7 +41,8 @@ WITH_CONTROLLER = [
     (("get", "node", "nod-a"), 1, 'nodes "nod-a" not found; did you mean "node-a"?'),
     (("describe", "node/nod-a"), 1, 'nodes "nod-a" not found'),
     (("get", "node", "other"), 1, 'nodes "other" not found; what there is shows: reconciler get nodes'),
-    (("describe", "nodes"), 2, "expected KIND NAME or KIND/NAME, such as: deployment tiny"),
+    (("describe", "nodes"), 0, ""),
+    (("describe", "ranks"), 2, "ranks are described with their deployment"),
     (("logs", "tinny"), 1, 'modeldeployments "tinny" not found'),
     (("logs", "tiny", "--replica", "1"), 1, "replica 1 of tiny has no group now"),
     (

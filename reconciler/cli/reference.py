@@ -1,0 +1,111 @@
+"""Write the reference of all commands into a page, or check it: ``python -m reconciler.cli.reference PAGE [--check]``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from .app import LISTED, reconciler
+
+BEGIN = "<!-- Written by `python -m reconciler.cli.reference`; edit the commands' own help instead. -->"
+END = "<!-- end of what is written -->"
+
+USUAL_EXITS = "0; 1 for an error; 2 for wrong usage"
+EXITS = {
+    "diff": "0 for no difference; 1 for differences; 2 for an error, wrong usage among them",
+    "plan": "0; with `--exit-code` 2 for steps; 1 for an error; 2 for wrong usage",
+    "get": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
+    "events": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
+    "logs": f"{USUAL_EXITS}; 130 where Ctrl-C ends what follows",
+    "wait": "0 once everything is as it should be; 1 for an error or when the time is over; 2 for wrong usage",
+    "up": f"{USUAL_EXITS}; 130 where Ctrl-C comes before anything was started",
+}
+
+
+def written(page: str) -> str:
+    """The page with the reference as it should be. Raises ``ValueError`` for a page without its marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"a page has these two lines where the reference goes:\n{BEGIN}\n{END}")
+    return f"{before}{BEGIN}\n\n{''.join(_reference())}{END}{after}"
+
+
+def _reference() -> Iterator[str]:
+    root = click.Context(reconciler, info_name="reconciler")
+    for name in LISTED:
+        command = reconciler.get_command(root, name)
+        assert command is not None
+        yield from _command(click.Context(command, info_name=name, parent=root))
+
+
+def _command(context: click.Context) -> Iterator[str]:
+    command = context.command
+    path = context.command_path.removeprefix("reconciler ")
+    yield f"### {path}\n\n"
+    purpose, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
+    yield f"{purpose.strip()}\n\n"
+    pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    yield f"```text\nreconciler {' '.join([path, *pieces])}\n```\n\n"
+    if examples:
+        yield f"```sh\n{_shell(examples)}\n```\n\n"
+    rows = [row for row in map(_option, command.get_params(context)) if row]
+    if len(rows) > 1:
+        yield "| option | |\n|---|---|\n" + "".join(rows[:-1]) + "\n"
+    yield f"Exits with {EXITS.get(context.info_name or '', USUAL_EXITS)}.\n\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _command(click.Context(inner, info_name=name, parent=context))
+
+
+def _shell(examples: str) -> str:
+    """The examples as lines of a shell, what is said beside them as comments."""
+    lines = inspect.cleandoc(examples.partition("\n")[2]).splitlines()
+    return "\n".join(_commented(line) for line in lines)
+
+
+def _commented(line: str) -> str:
+    command, gap, remark = line.partition("    ")
+    return f"{command.ljust(60)} # {remark.strip()}" if gap and remark.strip() else line
+
+
+def _option(parameter: click.Parameter) -> str:
+    if not isinstance(parameter, click.Option) or parameter.hidden:
+        return ""
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    value = "" if parameter.is_flag else f" {parameter.make_metavar(click.Context(reconciler))}"
+    help_text = (parameter.help or "").replace("|", "\\|")
+    default = parameter.default
+    shown = f" Default: `{default}`." if parameter.show_default and isinstance(default, str | int) else ""
+    if shown and isinstance(default, bool):
+        shown = ""
+    cell = names + (f" `{value.strip()}`" if value else "")
+    return f"| {cell.replace('|', chr(92) + '|')} | {help_text}{shown} |\n"
+
+
+def main(arguments: list[str]) -> int:
+    """The exit status: 1 when ``--check`` finds something to write."""
+    pages = [Path(argument) for argument in arguments if argument != "--check"]
+    if len(pages) != 1:
+        sys.stderr.write("usage: python -m reconciler.cli.reference PAGE [--check]\n")
+        return 2
+    (page,) = pages
+    text = page.read_text(encoding="utf-8")
+    wanted = written(text)
+    if "--check" not in arguments:
+        page.write_text(wanted, encoding="utf-8")
+        return 0
+    if text == wanted:
+        return 0
+    sys.stdout.write(f"{page} is outdated: write it with python -m {__spec__.name} {page}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,154 @@
+"""kubectl's contract, one row for each part of it, on a real controller over a real repository.
+
+What does not hold here is in the last section of docs/cli.md, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli, called
+from .live import Live, live, manifest
+
+READY = "deployment/tiny --for=condition=Ready"
+TINY = r"modeldeployment\.reconciler/tiny"
+NOTHING = "(?!.)"
+
+CHANGED = manifest("tiny").replace("model: tiny}", "model: tiny, replicas: 2}")
+NEW = manifest("tiny").replace("name: tiny}", "name: new}")
+SAME = manifest("tiny")
+WRONG = manifest("tiny").replace("model: tiny}", "model: tiny, replicas: -1}")
+
+Row = tuple[str, str, int, str, str]
+"""A command line, its standard input, its exit status, and patterns of standard output and standard error."""
+
+ROWS: list[Row] = [
+    # diff: 0 none, 1 differences, more than 1 for every error, wrong usage and connections among them
+    ("diff -f -", SAME, 0, NOTHING, NOTHING),
+    ("diff -f -", CHANGED, 1, r"^--- .*\n\+\+\+ .*\n@@", NOTHING),
+    ("diff -f -", WRONG, 2, NOTHING, r"^<stdin>:\d+:\d+: spec\.replicas: .*\nerror: 1 problem"),
+    ("diff -f missing.yaml", "", 2, NOTHING, "^error: "),
+    ("diff --no-such-option", "", 2, NOTHING, "^error: No such option"),
+    ("diff", "", 2, NOTHING, r"^error: Missing option '-f'"),
+    # apply: KIND.GROUP/NAME and a word; dry runs say so
+    ("apply -f -", SAME, 0, f"^{TINY} unchanged$", NOTHING),
+    ("apply -f - --dry-run=client", CHANGED, 0, rf"^{TINY} configured \(dry run\)$", NOTHING),
+    ("apply -f - --dry-run=server", CHANGED, 0, rf"^{TINY} configured \(server dry run\)$", ""),
+    ("apply -f - --dry-run", NEW, 0, r"^modeldeployment\.reconciler/new created \(dry run\)$", ""),
+    ("apply -f - --dry-run=none", SAME, 0, f"^{TINY} unchanged$", NOTHING),
+    ("apply -f - --dry-run=maybe", SAME, 2, NOTHING, "'maybe' is not one of 'none', 'client', 'server'"),
+    ("apply -f -", WRONG, 1, NOTHING, "nothing was changed"),
+    ("apply", "", 2, NOTHING, "^error: Missing option '-f'"),
+    ("apply -f - -o name", SAME, 0, f"^{TINY}$", NOTHING),
+    ("apply -R -f {manifests}", "", 0, "^node.reconciler/node-b created$", NOTHING),
+    # get
+    ("get nodes", "", 0, r"\ANAME +READY .*\nnode-a +", NOTHING),
+    ("get node node-a node-b", "", 0, r"^node-a .*\nnode-b ", NOTHING),
+    ("get node/node-a model/tiny -o name", "", 0, r"\Anode\.reconciler/node-a\nmodel\.reconciler/tiny\Z", ""),
+    ("get models,gateways --no-headers", "", 0, r"\Atiny .*\n\nmain ", NOTHING),
+    ("get all", "", 0, r"(?s)\ANAME.*\n\nNAME.*\n\nNAME.*\n\nNAME", NOTHING),
+    ("get md -o wide", "", 0, r"\ANAME +MODEL .*NODES ", NOTHING),
+    ("get md/tiny -o json", "", 0, r'\A\{\n  "apiVersion": "reconciler/v1alpha1"', NOTHING),
+    ("get md/tiny -o=yaml", "", 0, r"\AapiVersion: reconciler/v1alpha1\n", NOTHING),
+    ("get md/tiny -ojsonpath={{.spec.model}}", "", 0, r"\Atiny\Z", NOTHING),
+    ("get md -o jsonpath='{{range .items[*]}}{{.metadata.name}},{{end}}'", "", 0, r"\Abig,tiny,\Z", NOTHING),
+    ("get md -o custom-columns=A:.metadata.name,B:.spec.none", "", 0, r"\AA +B\nbig +<none>\n", NOTHING),
+    ("get md -l tier=test -o name", "", 0, r"\Amodeldeployment\.reconciler/big\Z", NOTHING),
+    ("get md --selector 'tier notin (test)' -o name", "", 0, rf"\A{TINY}\Z", NOTHING),
+    ("get md --show-labels", "", 0, r"\ANAME .*LABELS\nbig .*tier=test\n", NOTHING),
+    ("get md --sort-by='{{.metadata.labels.tier}}' -o name", "", 0, r"tiny\n.*big\Z", NOTHING),
+    ("get md absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
+    ("get md absent --ignore-not-found", "", 0, NOTHING, NOTHING),
+    ("get md -l no=such", "", 0, NOTHING, r"\ANo resources found\Z"),
+    ("get md -l no=such -o json", "", 0, r'"items": \[\]', NOTHING),
+    ("get podz", "", 2, NOTHING, '^error: unknown kind "podz"'),
+    ("get md -o jsonpath={{.items[}}", "", 2, NOTHING, "at character 9"),
+    # wait
+    (f"wait {READY}=False --timeout=30s", "", 0, f"^{TINY} condition met$", NOTHING),
+    (f"wait {READY} --timeout=0", "", 1, NOTHING,
+     "^error: timed out waiting for the condition on modeldeployments/tiny$"),
+    ("wait md --all --for=create", "", 0, "condition met\n.*condition met", NOTHING),
+    ("wait md/tiny --for=jsonpath='{{.spec.model}}'=tiny --for=create", "", 0, f"{TINY} condition met\n{TINY}", ""),
+    ("wait md/absent --for=delete", "", 0, "condition met", NOTHING),
+    ("wait md/absent --for=condition=Ready", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
+    ("wait md -l no=such --for=condition=Ready", "", 1, NOTHING, "^error: no matching resources found$"),
+    ("wait md/tiny", "", 2, NOTHING, "Missing option '--for'"),
+    # scale, rollout
+    ("scale deployment/tiny --replicas=2", "", 0, f"^{TINY} scaled$", NOTHING),
+    ("scale deployment/tiny --replicas=1 --current-replicas=7", "", 1, NOTHING, "expected replicas of tiny to be 7"),
+    ("rollout history deployment/tiny", "", 0, f"^{TINY}$", NOTHING),
+    ("rollout restart deployment/tiny", "", 0, f"^{TINY} restarted$", NOTHING),
+    ("rollout undo deployment/tiny", "", 0, f"^{TINY} rolled back$", NOTHING),
+    ("rollout status deployment/tiny --timeout=1s", "", 1, "", "^error: "),
+    # cordon, uncordon, drain
+    ("cordon node-b", "", 0, "^node/node-b cordoned$", NOTHING),
+    ("cordon node-b", "", 0, "^node/node-b already cordoned$", NOTHING),
+    ("uncordon node-b", "", 0, "^node/node-b uncordoned$", NOTHING),
+    ("drain node-b --dry-run=client", "", 0, r"^node/node-b drained \(dry run\)$", NOTHING),
+    ("drain absent", "", 1, NOTHING, 'nodes "absent" not found'),
+    # describe, events, logs
+    ("describe md/tiny", "", 0, r"(?s)\AName: +tiny\n.*Labels: +<none>.*Conditions:.*Plan:.*Events:", NOTHING),
+    ("describe md", "", 0, r"(?s)\AName: +big\n.*\n\n\nName: +tiny\n", NOTHING),
+    ("describe md absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
+    ("events --for deployment/tiny --types=Warning", "", 0, r"\ALAST SEEN +TYPE .*\n\S+ +Warning ", NOTHING),
+    ("events --types=Odd", "", 2, NOTHING, '"Odd" is no type of event'),
+    ("logs absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
+    ("logs deployment/tiny", "", 1, NOTHING, "^error: tiny has no group now"),
+    ("logs", "", 2, NOTHING, "^error: expected a deployment"),
+    # explain, api-resources, completion, version
+    ("explain md.spec.replicas", "", 0, r"\AKIND: +ModelDeployment\nVERSION: +reconciler/v1alpha1\n", NOTHING),
+    ("explain md.spec.replica", "", 1, NOTHING, 'field "replica" does not exist'),
+    ("api-resources", "", 0, r"\ANAME +SHORTNAMES +APIVERSION +KIND\n", NOTHING),
+    ("completion bash", "", 0, "complete -o nosort -F _reconciler_completion reconciler", NOTHING),
+    ("completion powershell", "", 2, NOTHING, "'powershell' is not one of"),
+    ("version -o json", "", 0, '"controller": "', NOTHING),
+    ("edit deployment/absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
+    # delete
+    ("delete deployment big --dry-run=client", "", 0, r"^modeldeployment\.reconciler/big deleted \(dry run\)$", ""),
+    ("delete deployment/big --timeout=60s", "", 0, r"^modeldeployment\.reconciler/big deleted$", ""),
+    ("delete deployment big", "", 1, NOTHING, '^error: modeldeployments "big" not found'),
+    ("delete deployment big --ignore-not-found", "", 0, NOTHING, NOTHING),
+    ("frobnicate", "", 2, NOTHING, '^error: unknown command "frobnicate"'),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Live]:
+    with live() as made:
+        made.run("wait", "deployment/tiny", "--for=condition=Stalled", "--timeout=60s")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of folders with manifests: a second node in the lower one."""
+    made = tmp_path_factory.mktemp("manifests")
+    (made / "lower").mkdir()
+    (made / "lower" / "node.yaml").write_text(manifest("node-a").replace("name: node-a", "name: node-b"))
+    return made
+
+
+@pytest.fixture
+def cli(
+    cluster: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Cli:
+    """The command line of that cluster, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return called(cluster.home, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(("line", "stdin", "code", "out", "err"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_command_line_has_kubectl_s_effect(
+    line: str, stdin: str, code: int, out: str, err: str, cli: Cli, folder: Path
+) -> None:
+    """In their order: later rows are about what earlier ones left."""
+    done = cli(*shlex.split(line.format(manifests=folder)), stdin=stdin)
+    assert done.code == code, done.out + done.err
+    for pattern, shown in ((out, done.out), (err, done.err)):
+        text = shown.rstrip("\n")
+        assert text == "" if pattern == NOTHING else re.search(pattern, text, re.MULTILINE), shown
