@@ -5,6 +5,7 @@ Written against mlx-lm 0.32.2.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ from typing import Any
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load, load_model, sharded_load
 
-from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, ending_of
-from .weights import ModelFiles, bad_weights
+from reconciler.wire.launch import ExitCode
 
+from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, ending_of
+from .ending import RankEnd
+from .weights import ModelFiles, bad_weights, inspect
+
+READ_TEXT = "Unable to read from file"
 INDEX = "model.safetensors.index.json"
 
 
@@ -47,8 +52,24 @@ def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: 
         vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
         return Loaded(model, Tokenizer(tokenizer), vocabulary)
     except FOREIGN_ERRORS as error:
-        known = ending_of(error) if isinstance(error, RuntimeError) else None
+        known = ending_of(error) or _unread(files, str(error)) if isinstance(error, RuntimeError) else None
         raise known or bad_weights(f"cannot load {path}: {first_line(error)}") from error
+
+
+def _unread(files: ModelFiles, text: str) -> RankEnd | None:
+    """Whether a failed read was one into memory that is not there: MLX's CPU backend does not ask what it got.
+
+    Raises ``RankEnd(WEIGHTS)`` where the files are not any more what they were.
+    """
+    if READ_TEXT not in text:
+        return None
+    inspect(str(files.directory))
+    largest = max(file.stat().st_size for file in files.directory.glob("model*.safetensors"))
+    try:
+        mmap.mmap(-1, largest).close()
+    except (OSError, MemoryError):
+        return RankEnd(ExitCode.MEMORY, f"this node has too little memory for the weights: {text}")
+    return None
 
 
 def check_batching(model: Any, kind: object) -> None:

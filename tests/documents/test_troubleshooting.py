@@ -1,0 +1,109 @@
+"""The page on troubleshooting knows every word that the product can answer with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler import errors
+from reconciler.state.plan import Cause, RefusedBecause, WaitingFor
+from reconciler.wire.launch import Exit, ExitCode, exit_reason
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+ENTRIES = re.findall(r"^### (.*?)\n\n(.*?)(?=\n##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+NAMES = {name for title, _ in ENTRIES for name in re.findall("`([^`]+)`", title)}
+
+
+def words(module: str, function: str | None = None) -> Iterator[ast.AST]:
+    """Every node of a module's syntax, or of one of its functions."""
+    tree = ast.parse((ROOT / "reconciler" / module).read_text())
+    for node in ast.walk(tree):
+        if function is None or (isinstance(node, ast.FunctionDef) and node.name == function):
+            yield from ast.walk(node)
+
+
+def readiness() -> set[str]:
+    """Second values of what tells the readiness of each kind."""
+    found = set()
+    for kind in ("_node", "_model", "_deployment", "_gateway"):
+        for node in words("status.py", kind):
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                reason = node.value.elts[1]
+                assert isinstance(reason, ast.Constant), ast.dump(reason)
+                found.add(str(reason.value))
+    return found
+
+
+def gateway_codes() -> set[str]:
+    """Third arguments of ``Fault`` and of ``invalid``, wherever they are called."""
+    found = set()
+    for path in (ROOT / "reconciler" / "gateway").glob("*.py"):
+        for node in words(f"gateway/{path.name}"):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                position = {"Fault": 2, "invalid": 2}.get(node.func.id)
+                arguments = [*node.args[position:][:1]] if position is not None else []
+                arguments += [k.value for k in node.keywords if k.arg == "code"]
+                found |= {str(a.value) for a in arguments if isinstance(a, ast.Constant)}
+    return found
+
+
+def exits() -> set[str]:
+    codes = [value for name, value in vars(ExitCode).items() if name.isupper()]
+    return (
+        {str(code) for code in codes}
+        | {exit_reason(Exit(code, None, 0.0)) for code in codes}
+        | {exit_reason(Exit(None, 9, 0.0))}
+    )
+
+
+def error_classes() -> set[str]:
+    classes = {c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)}
+    return {c.__name__ for c in classes - {errors.ReconcilerError}}
+
+
+def agent_refusals() -> set[str]:
+    return {
+        str(node.args[0].value)
+        for node in words("agent/server.py")
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Refused"
+        and isinstance(node.args[0], ast.Constant)
+    }
+
+
+TOLD = {
+    "refusals": {reason.value for reason in RefusedBecause},
+    "waits": {reason.value for reason in WaitingFor},
+    "causes": {cause.value for cause in Cause},
+    "exits": exits(),
+    "readiness": readiness(),
+    "errors": error_classes(),
+    "refusals of agents": agent_refusals() - {"NotFound"},
+    "codes of the gateway": gateway_codes() - {"None"},
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_every_word_has_an_entry(what: str) -> None:
+    assert len(TOLD[what]) > 1
+    assert TOLD[what] - NAMES == set()
+
+
+def test_every_entry_says_what_it_means_where_to_look_and_what_to_do() -> None:
+    assert len(ENTRIES) > 60
+    skeleton = r"- \*\*Means:\*\* .+\.\n- \*\*Look at:\*\* .+\.\n- \*\*Do:\*\* .+\.\n?"
+    assert [title for title, text in ENTRIES if not re.fullmatch(skeleton, text)] == []
+
+
+def test_no_word_has_two_entries_and_links_lead_somewhere() -> None:
+    titles = [name for title, _ in ENTRIES for name in re.findall("`([^`]+)`", title)]
+    assert sorted(titles) == sorted(set(titles))
+    anchors = {re.sub(r"[^\w\- ]", "", line.lstrip("# ")).strip().lower().replace(" ", "-") for line in
+               re.findall(r"^#+ .*", PAGE, re.MULTILINE)}  # fmt: skip
+    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
