@@ -93,6 +93,14 @@ class Newcomer:
             "LC_ALL": "C.UTF-8",
             "EDITOR": "true",
         }
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._said: Queue[str] = Queue()
+        self.open_terminal()
+
+    def open_terminal(self) -> None:
+        """A new shell in the copy, instead of the one before."""
+        self._close_terminal()
+        self._said = Queue()
         self._shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             stdin=subprocess.PIPE,
@@ -102,8 +110,19 @@ class Newcomer:
             env=self._environment,
             start_new_session=True,
         )
-        self._said: Queue[str] = Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._shell, self._said), daemon=True)
+        self._listener.start()
+
+    def _close_terminal(self) -> None:
+        if self._shell is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.wait()
+        self._listener.join(10)
+        for pipe in (self._shell.stdin, self._shell.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def _listen_elsewhere(self) -> None:
         """The port that the manifests name may be taken on this machine."""
@@ -130,6 +149,7 @@ class Newcomer:
         file = self.copy.parent / "block.sh"
         file.write_text(script.replace(":8400", f":{self._port}") + "\n")
         mark = f"=== {what} "
+        assert self._shell is not None
         assert self._shell.stdin is not None
         self._shell.stdin.write(
             f"set -eE; trap 'echo \"{mark}1\"' ERR; source {shlex.quote(str(file))} </dev/null; "
@@ -150,11 +170,12 @@ class Newcomer:
                 assert status.strip() == "0", f"{what} failed:\n{''.join(printed)}"
                 return "".join(printed)
 
-    def _listen(self) -> None:
-        assert self._shell.stdout is not None
-        for line in self._shell.stdout:
-            self._said.put(line.decode(errors="replace"))
-        self._said.put(f"{SHELL_ENDED}\n")
+    @staticmethod
+    def _listen(shell: subprocess.Popen[bytes], said: Queue[str]) -> None:
+        assert shell.stdout is not None
+        for line in shell.stdout:
+            said.put(line.decode(errors="replace"))
+        said.put(f"{SHELL_ENDED}\n")
 
     def _start(self, command: str) -> None:
         """The first terminal: a command that stays in the foreground, until it says that all is ready."""
@@ -184,8 +205,7 @@ class Newcomer:
         for process in self._background:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(40)
-        self._shell.kill()
-        self._shell.wait()
+        self._close_terminal()
 
 
 @contextmanager
