@@ -152,12 +152,36 @@ class _AgreedBatch(GenerationBatch):  # type: ignore[misc]
     """Tokens as all ranks agree on them, with one collective for all rows of a step."""
 
     agree: Agree
+    model: Any
+    samplers: list[Sampler]
+    tokens: list[list[int]]
     _next_tokens: Any
 
-    def _step(self) -> Any:
-        told = super()._step()
+    def _step(self) -> tuple[list[int], list[None]]:
+        """Begin the next step and wait for this one's tokens, as ``GenerationBatch`` does, with two differences.
+
+        The agreement is part of the step's graph, so that the next step does not wait for this thread to ask
+        for it; and log-probabilities, of which nobody here wants to know, are not cut into rows.
+        """
+        tokens = self._current_tokens = self._next_tokens
+        logits = self.model(tokens[:, None], cache=self.prompt_cache)[:, -1, :]
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        self._next_tokens = self._chosen(logprobs)
         self._agree_on(self)
-        return told
+        self._next_logprobs = self._current_logprobs = [None] * len(self.tokens)
+        mx.eval(tokens)
+        told: list[int] = tokens.tolist()
+        for sequence, token in zip(self.tokens, told, strict=True):
+            sequence.append(token)
+        return told, self._current_logprobs
+
+    def _chosen(self, logprobs: Any) -> Any:
+        """The next token of each row. Sequences that share a sampler, as greedy ones do, are asked for at once."""
+        shared = self.samplers[0]
+        if all(sampler is shared for sampler in self.samplers):
+            return shared(logprobs)
+        rows = [sampler(logprobs[row : row + 1]) for row, sampler in enumerate(self.samplers)]
+        return mx.concatenate(rows)
 
     def extend(self, batch: Any) -> None:
         """Take in sequences that have come to the end of their prompts, with a token that each chose."""

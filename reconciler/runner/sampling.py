@@ -20,22 +20,21 @@ GREEDY_BELOW = 1e-5
 class Agreement:
     """Makes rank 0's token every rank's token.
 
-    Floating point may differ between machines, and one different token would be a different answer. The
-    tokens of other ranks count as zero in a sum; they still take part in it, so that the sum comes after
-    this step's other collectives in every rank's graph.
+    Floating point may differ between machines, and one different token would be a different answer. All
+    ranks give theirs, so that this collective comes after the step's others in every rank's graph; rank 0's
+    are the first rows of what each of them gets. Gathering takes half the way of a sum around the ring.
     """
 
     def __init__(self, group: Any) -> None:
         """``group`` is an ``mx.distributed.Group``, or None for a rank alone."""
         self._group = group
-        self._weight = 1 if group is None or group.rank() == 0 else 0
 
     def on(self, tokens: Any) -> Any:
         """Tokens, one per row, as rank 0 chose them."""
         tokens = tokens.astype(mx.int32)
         if self._group is None:
             return tokens
-        return mx.distributed.all_sum(tokens * self._weight, group=self._group)
+        return mx.distributed.all_gather(tokens, group=self._group)[: tokens.shape[0]]
 
 
 def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
