@@ -59,94 +59,92 @@ def assert_refused(status: int, body: Any, param: str | None, code: str | None =
         assert body["error"]["code"] == code
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "code"),
-    [
-        ({"prompt": ""}, "prompt", None),
-        ({"prompt": [""]}, "prompt", None),
-        ({"prompt": []}, "prompt", None),
-        ({"prompt": [[]]}, "prompt", None),
-        ({"prompt": [VOCABULARY]}, "prompt", None),
-        ({"prompt": [[5], [2**31 - 1]]}, "prompt", None),
-        ({"prompt": [-1]}, "prompt", None),
-        ({"prompt": "word " * 2000}, "prompt", "context_length_exceeded"),
-        ({"prompt": "w" * 9_000_000}, "prompt", "context_length_exceeded"),
-        ({"prompt": [5] * CONTEXT}, "prompt", "context_length_exceeded"),
-        ({"prompt": [5] * 400_000}, "prompt", "context_length_exceeded"),
-        ({"prompt": "a", "stop": [5]}, "stop", None),
-        ({"prompt": "a", "stop": [""]}, "stop", None),
-        ({"prompt": "a", "logit_bias": {"99999999": 5}}, "logit_bias", None),
-        ({"prompt": "a", "logit_bias": {str(VOCABULARY): 5}}, "logit_bias", None),
-        ({"prompt": "a", "logit_bias": {"5": 1e400}}, None, None),
-        ({"prompt": "a", "temperature": 10**400}, None, None),
-        ({"prompt": "a", "max_tokens": 0}, "max_tokens", None),
-        ({"prompt": "a", "max_tokens": 10**30}, "max_tokens", None),
-    ],
-    ids=lambda value: str(value)[:40],
-)
+REFUSED_COMPLETIONS: list[tuple[dict[str, Any], str | None, str | None]] = [
+    ({"prompt": ""}, "prompt", None),
+    ({"prompt": [""]}, "prompt", None),
+    ({"prompt": []}, "prompt", None),
+    ({"prompt": [[]]}, "prompt", None),
+    ({"prompt": [VOCABULARY]}, "prompt", None),
+    ({"prompt": [[5], [2**31 - 1]]}, "prompt", None),
+    ({"prompt": [-1]}, "prompt", None),
+    ({"prompt": "word " * 2000}, "prompt", "context_length_exceeded"),
+    ({"prompt": "w" * 9_000_000}, "prompt", "context_length_exceeded"),
+    ({"prompt": [5] * CONTEXT}, "prompt", "context_length_exceeded"),
+    ({"prompt": [5] * 400_000}, "prompt", "context_length_exceeded"),
+    ({"prompt": "a", "stop": [5]}, "stop", None),
+    ({"prompt": "a", "stop": [""]}, "stop", None),
+    ({"prompt": "a", "logit_bias": {"99999999": 5}}, "logit_bias", None),
+    ({"prompt": "a", "logit_bias": {str(VOCABULARY): 5}}, "logit_bias", None),
+    ({"prompt": "a", "logit_bias": {"5": 1e400}}, None, None),
+    ({"prompt": "a", "temperature": 10**400}, None, None),
+    ({"prompt": "a", "max_tokens": 0}, "max_tokens", None),
+    ({"prompt": "a", "max_tokens": 10**30}, "max_tokens", None),
+]
+
+
 async def test_a_completion_that_cannot_be_is_refused_by_name(
-    cluster: Cluster, fields: dict[str, Any], param: str | None, code: str | None
+    cluster: Cluster, subtests: pytest.Subtests
 ) -> None:
-    assert_refused(*await ask(cluster, TEXT, **fields), param, code)
+    for fields, param, code in REFUSED_COMPLETIONS:
+        with subtests.test(repr(fields)[:60]):
+            assert_refused(*await ask(cluster, TEXT, **fields), param, code)
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "code"),
-    [
-        ({"messages": []}, "messages", None),
-        ({"messages": [{"role": "user", "content": "word " * 2000}]}, "messages", "context_length_exceeded"),
-        ({"messages": HELLO, "stop": [5]}, "stop", None),
-        ({"messages": HELLO, "logit_bias": {"99999999": 5}}, "logit_bias", None),
-        ({"messages": HELLO, "n": 100}, "n", None),
-        ({"messages": HELLO, "response_format": {"type": "json_object"}}, "response_format", None),
-        ({"messages": HELLO, "tool_choice": "required"}, "tool_choice", None),
-        ({"messages": HELLO, "tools": [{"type": "function", "function": {"name": "f", "parameters": 5}}]},
-         "tools[0].function.parameters", None),
-        ({"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}, "messages[0].tool_call_id", None),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-         "messages[0].content[0].type", "unsupported_content"),
-    ],
-    ids=lambda value: str(value)[:40],
-)  # fmt: skip
-async def test_a_chat_that_cannot_be_is_refused_by_name(
-    cluster: Cluster, fields: dict[str, Any], param: str | None, code: str | None
-) -> None:
-    assert_refused(*await ask(cluster, CHAT, **fields), param, code)
+REFUSED_CHATS: list[tuple[dict[str, Any], str | None, str | None]] = [
+    ({"messages": []}, "messages", None),
+    ({"messages": [{"role": "user", "content": "word " * 2000}]}, "messages", "context_length_exceeded"),
+    ({"messages": HELLO, "stop": [5]}, "stop", None),
+    ({"messages": HELLO, "logit_bias": {"99999999": 5}}, "logit_bias", None),
+    ({"messages": HELLO, "n": 100}, "n", None),
+    ({"messages": HELLO, "response_format": {"type": "json_object"}}, "response_format", None),
+    ({"messages": HELLO, "tool_choice": "required"}, "tool_choice", None),
+    ({"messages": HELLO, "tools": [{"type": "function", "function": {"name": "f", "parameters": 5}}]},
+     "tools[0].function.parameters", None),
+    ({"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}, "messages[0].tool_call_id", None),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+     "messages[0].content[0].type", "unsupported_content"),
+]  # fmt: skip
+
+
+async def test_a_chat_that_cannot_be_is_refused_by_name(cluster: Cluster, subtests: pytest.Subtests) -> None:
+    for fields, param, code in REFUSED_CHATS:
+        with subtests.test(repr(fields)[:60]):
+            assert_refused(*await ask(cluster, CHAT, **fields), param, code)
 
 
 BROKEN_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": '}}
 
 
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        (TEXT, {"prompt": ["a", "b"]}),
-        (TEXT, {"prompt": [[5, 6], [7]], "n": 2}),
-        (TEXT, {"prompt": "a", "temperature": 1, "top_k": 100_000}),
-        (TEXT, {"prompt": "a", "temperature": 1, "top_k": 2**63 - 1, "top_p": 1e-300, "min_p": 1}),
-        (TEXT, {"prompt": "a", "temperature": 1e-300}),
-        (TEXT, {"prompt": "a", "temperature": 2, "logit_bias": {str(VOCABULARY - 1): 100, "0": -100}}),
-        (TEXT, {"prompt": "a\u0000b\u2028\ufeff"}),
-        (TEXT, {"prompt": "<|im_end|>" * 9}),
-        (TEXT, {"prompt": "a", "stop": ["\u0000"]}),
-        (TEXT, {"prompt": "a", "stop": ["x" * 4000] * 4}),
-        (TEXT, {"prompt": "a", "seed": -(2**63)}),
-        (CHAT, {"messages": [{"role": "user", "content": ""}]}),
-        (CHAT, {"messages": [{"role": "assistant", "content": None}]}),
-        (CHAT, {"messages": [*HELLO, {"role": "assistant", "tool_calls": [BROKEN_CALL]}]}),
-        (CHAT, {"messages": [*HELLO, {"role": "system", "content": "late"}, *HELLO]}),
-        (CHAT, {"messages": [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}]}),
-        (CHAT, {"messages": HELLO, "max_tokens": 10**6, "max_completion_tokens": 3}),
-        (CHAT, {"messages": HELLO, "n": 8, "temperature": 2}),
-        (CHAT, {"messages": HELLO, "metadata": {"a": [[[[]]]]}, "whatever": None, "user": 5}),
-    ],
-    ids=lambda value: str(value)[:40],
-)  # fmt: skip
-async def test_an_odd_request_is_answered(cluster: Cluster, path: str, fields: dict[str, Any]) -> None:
-    status, body = await ask(cluster, path, **fields)
-    assert status == 200, body
-    assert body["usage"]["completion_tokens"] <= 4 * len(body["choices"])
-    assert all(choice["finish_reason"] in ("stop", "length") for choice in body["choices"])
+ODD: list[tuple[str, dict[str, Any]]] = [
+    (TEXT, {"prompt": ["a", "b"]}),
+    (TEXT, {"prompt": [[5, 6], [7]], "n": 2}),
+    (TEXT, {"prompt": "a", "temperature": 1, "top_k": 100_000}),
+    (TEXT, {"prompt": "a", "temperature": 1, "top_k": 2**63 - 1, "top_p": 1e-300, "min_p": 1}),
+    (TEXT, {"prompt": "a", "temperature": 1e-300}),
+    (TEXT, {"prompt": "a", "temperature": 2, "logit_bias": {str(VOCABULARY - 1): 100, "0": -100}}),
+    (TEXT, {"prompt": "a\u0000b\u2028\ufeff"}),
+    (TEXT, {"prompt": "<|im_end|>" * 9}),
+    (TEXT, {"prompt": "a", "stop": ["\u0000"]}),
+    (TEXT, {"prompt": "a", "stop": ["x" * 4000] * 4}),
+    (TEXT, {"prompt": "a", "seed": -(2**63)}),
+    (CHAT, {"messages": [{"role": "user", "content": ""}]}),
+    (CHAT, {"messages": [{"role": "assistant", "content": None}]}),
+    (CHAT, {"messages": [*HELLO, {"role": "assistant", "tool_calls": [BROKEN_CALL]}]}),
+    (CHAT, {"messages": [*HELLO, {"role": "system", "content": "late"}, *HELLO]}),
+    (CHAT, {"messages": [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}]}),
+    (CHAT, {"messages": HELLO, "max_tokens": 10**6, "max_completion_tokens": 3}),
+    (CHAT, {"messages": HELLO, "n": 8, "temperature": 2}),
+    (CHAT, {"messages": HELLO, "metadata": {"a": [[[[]]]]}, "whatever": None, "user": 5}),
+]  # fmt: skip
+
+
+async def test_an_odd_request_is_answered(cluster: Cluster, subtests: pytest.Subtests) -> None:
+    for path, fields in ODD:
+        with subtests.test(repr(fields)[:60]):
+            status, body = await ask(cluster, path, **fields)
+            assert status == 200, body
+            assert body["usage"]["completion_tokens"] <= 4 * len(body["choices"])
+            assert all(choice["finish_reason"] in ("stop", "length") for choice in body["choices"])
 
 
 GOOD = {"model": "tiny", "messages": HELLO, "max_tokens": 2}
@@ -157,28 +155,28 @@ def _with(raw: bytes) -> bytes:
     return orjson.dumps(GOOD)[:-1] + b"," + raw + b"}"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"null",
-        b'"text"',
-        _with(b'"temperature":NaN'),
-        _with(b'"temperature":Infinity'),
-        _with(b'"temperature":-Infinity'),
-        _with(b'"x":' + b"[" * 10_000 + b"]" * 10_000),
-        _with(b'"x":"\xff\xfe"'),
-        _with(b'"x":"\\ud800"'),
-        b"\xef\xbb\xbf" + orjson.dumps(GOOD),
-        "{}".encode("utf-16"),
-        b"[" * 5_000_000,
-        b"0" * 11_000_000,
-    ],
-    ids=lambda body: repr(body[-40:]),
-)
-async def test_bytes_that_are_no_request_are_refused(cluster: Cluster, body: bytes) -> None:
-    assert_refused(*await send(cluster, CHAT, body), None)
+NO_REQUESTS: list[bytes] = [
+    b"",
+    b"{",
+    b"null",
+    b'"text"',
+    _with(b'"temperature":NaN'),
+    _with(b'"temperature":Infinity'),
+    _with(b'"temperature":-Infinity'),
+    _with(b'"x":' + b"[" * 10_000 + b"]" * 10_000),
+    _with(b'"x":"\xff\xfe"'),
+    _with(b'"x":"\\ud800"'),
+    b"\xef\xbb\xbf" + orjson.dumps(GOOD),
+    "{}".encode("utf-16"),
+    b"[" * 5_000_000,
+    b"0" * 11_000_000,
+]
+
+
+async def test_bytes_that_are_no_request_are_refused(cluster: Cluster, subtests: pytest.Subtests) -> None:
+    for body in NO_REQUESTS:
+        with subtests.test(repr(body[-40:])[:60]):
+            assert_refused(*await send(cluster, CHAT, body), None)
 
 
 async def test_of_a_key_given_twice_the_last_counts(cluster: Cluster) -> None:
@@ -271,58 +269,61 @@ async def test_requests_sent_one_after_the_other_are_answered_in_their_order(clu
     assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"400", b"404", b"200"]
 
 
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"GARBAGE\r\n\r\n",
-        b"BREW / HTTP/1.1\r\n\r\n",
-        b"POST / HTTP/9.9\r\n\r\n",
-        _post(b"zz\r\n", "transfer-encoding: chunked"),
-        _post(b"", "content-length: -1"),
-        _post(b"", "content-length: 1", "content-length: 2"),
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    ],
-    ids=lambda request: repr(request[:30]),
-)
+NO_HTTP: list[bytes] = [
+    b"GARBAGE\r\n\r\n",
+    b"BREW / HTTP/1.1\r\n\r\n",
+    b"POST / HTTP/9.9\r\n\r\n",
+    _post(b"zz\r\n", "transfer-encoding: chunked"),
+    _post(b"", "content-length: -1"),
+    _post(b"", "content-length: 1", "content-length: 2"),
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+]
+
+
 async def test_what_is_not_even_http_is_refused_in_the_same_shape(
-    cluster: Cluster, request_bytes: bytes
+    cluster: Cluster, subtests: pytest.Subtests
 ) -> None:
-    head, _, body = (await raw(cluster, request_bytes)).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400")
-    assert b"content-type: application/json" in head
-    assert_refused(400, orjson.loads(body), None)
+    for request_bytes in NO_HTTP:
+        with subtests.test(repr(request_bytes[:30])[:60]):
+            head, _, body = (await raw(cluster, request_bytes)).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 400")
+            assert b"content-type: application/json" in head
+            assert_refused(400, orjson.loads(body), None)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("HEAD", "/", 404),
-        ("HEAD", CHAT, 405),
-        ("HEAD", "/v1/models", 200),
-        ("GET", CHAT, 405),
-        ("PUT", CHAT, 405),
-        ("OPTIONS", CHAT, 405),
-        ("TRACE", CHAT, 405),
-        ("POST", CHAT + "/", 404),
-        ("POST", TEXT + "/", 404),
-        ("GET", "/v1/models/", 404),
-        ("GET", "/v1/%ff%fe", 404),
-        ("GET", "/v1/models/%ff%00", 404),
-        ("GET", "//v1/models", 404),
-        ("GET", "/v1/../v1/nothing", 404),
-    ],
-)
+PATHS: list[tuple[str, str, int]] = [
+    ("HEAD", "/", 404),
+    ("HEAD", CHAT, 405),
+    ("HEAD", "/v1/models", 200),
+    ("GET", CHAT, 405),
+    ("PUT", CHAT, 405),
+    ("OPTIONS", CHAT, 405),
+    ("TRACE", CHAT, 405),
+    ("POST", CHAT + "/", 404),
+    ("POST", TEXT + "/", 404),
+    ("GET", "/v1/models/", 404),
+    ("GET", "/v1/%ff%fe", 404),
+    ("GET", "/v1/models/%ff%00", 404),
+    ("GET", "//v1/models", 404),
+    ("GET", "/v1/../v1/nothing", 404),
+]
+
+
 async def test_paths_and_methods_that_are_none_are_refused_in_the_same_shape(
-    cluster: Cluster, method: str, path: str, status: int
+    cluster: Cluster, subtests: pytest.Subtests
 ) -> None:
-    answer = await raw(cluster, f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(f"HTTP/1.1 {status}".encode())
-    assert b"content-type: application/json" in head
-    if method == "HEAD":
-        assert body == b""
-    elif status != 200:
-        assert set(orjson.loads(body)["error"]) == {"type", "message", "param", "code"}
+    for method, path, status in PATHS:
+        with subtests.test(repr((method, path))[:60]):
+            answer = await raw(
+                cluster, f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
+            )
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert head.startswith(f"HTTP/1.1 {status}".encode())
+            assert b"content-type: application/json" in head
+            if method == "HEAD":
+                assert body == b""
+            elif status != 200:
+                assert set(orjson.loads(body)["error"]) == {"type", "message", "param", "code"}
 
 
 async def test_a_query_on_the_path_changes_nothing(cluster: Cluster) -> None:
