@@ -78,13 +78,15 @@ class Cluster:
         self.ranks.append(rank)
         return await rank.start()
 
-    def route(self, *ranks: Routed, model: str = "llama", stall_seconds: float = 0.0) -> None:
+    def route(
+        self, *ranks: Routed, model: str = "llama", stall_seconds: float = 0.0, context: int = 4096
+    ) -> None:
         """Write the routes: one model, and whoever answers for it."""
         self.sequence += 1
         backends = tuple(
             Backend(index, rank.epoch, str(rank.path), "node-a") for index, rank in enumerate(ranks)
         )
-        route = Route(model, ("gpt-4o",), 4096, 1_700_000_000, backends, stall_seconds)
+        route = Route(model, ("gpt-4o",), context, 1_700_000_000, backends, stall_seconds)
         write_routes(self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,)))
 
     def state(self) -> dict[str, Any]:

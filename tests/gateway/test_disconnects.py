@@ -39,7 +39,7 @@ async def cluster(start: Start, group: Serving) -> AsyncIterator[Cluster]:
     await eventually(lambda: group.demands() == [0, 0])
     pids = group.pids
     cluster = await start(timing=Timing(shutdown=0.5, headers_after=0.1, keep_alive=0.1))
-    cluster.route(group, model="endless")
+    cluster.route(group, model="endless", context=CONTEXT)
     yield cluster
     await eventually(lambda: group.demands() == [0, 0])
     assert group.pids == pids

@@ -33,7 +33,7 @@ async def cluster(start: Start, group: Serving) -> AsyncIterator[Cluster]:
     """A gateway before the two ranks; afterwards these are the same processes, idle, and answer."""
     pids = group.pids
     cluster = await start()
-    cluster.route(group, model="tiny")
+    cluster.route(group, model="tiny", context=CONTEXT)
     yield cluster
     status, body = await ask(cluster, TEXT, prompt="reconciler is", max_tokens=3)
     assert (status, body["usage"]["completion_tokens"]) == (200, 3)

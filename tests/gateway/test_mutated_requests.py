@@ -179,7 +179,7 @@ async def cluster(start: Start, group: Serving) -> AsyncIterator[Cluster]:
     """A gateway before the rank, which afterwards is the same process, idle, and answers every valid body."""
     pids = group.pids
     cluster = await start()
-    cluster.route(group, model="tiny")
+    cluster.route(group, model="tiny", context=CONTEXT)
     yield cluster
     for path, body in BODIES:
         assert (await send(cluster, path, json.dumps(body).encode()))[0] == 200
