@@ -36,6 +36,7 @@ from reconciler.store import Store
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode
+from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import log_to
 from reconciler.wire.paths import agent_socket
 
@@ -101,9 +102,10 @@ class Home:
             raise Invalid(str(error)) from None
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator[Footing]:
         """One controller at a time. Raises ``Conflict`` naming the process that has it."""
-        with (self.root / "controller.lock").open("a+") as file:
+        path = self.root / "controller.lock"
+        with path.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -114,7 +116,7 @@ class Home:
             file.truncate()
             file.write(f"{os.getpid()}\n")
             file.flush()
-            yield
+            yield Footing.held(str(path), file.fileno())
 
 
 def run_controller(home: Path, watch: Path | None) -> int:
@@ -125,15 +127,15 @@ def run_controller(home: Path, watch: Path | None) -> int:
     try:
         place.create()
         place.check_sockets()
-        with place.lock():
-            asyncio.run(_control(place, watch))
+        with place.lock() as footing:
+            asyncio.run(_control(place, watch, footing))
     except ReconcilerError as error:
         log.error("%s", error)
         return 1
     return 0
 
 
-async def _control(home: Home, watch: Path | None) -> None:
+async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
     source = await _source(home, watch)
     store = Store(home.store)
     if store.is_new:
@@ -142,6 +144,7 @@ async def _control(home: Home, watch: Path | None) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(store.close)
         loop, parts = _build(home, source, store)
+        parts.footing = (footing, Footing.at(str(home.store)))
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
         admin = Admin(parts, loop, source.describe())

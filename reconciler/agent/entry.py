@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Callable, List, Optional
 
+from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import Stamped
 from reconciler.wire.paths import agent_socket
 
@@ -86,23 +87,25 @@ def _serve(asked: argparse.Namespace) -> int:
         return _complain("another agent serves node {} at {}".format(settings.node, path), EXIT_SECOND)
     _log_to(settings.directory / "agent.log")
     os.chdir("/")
-    return _run(settings, path, on_ready)
+    return _run(settings, path, lock, on_ready)
 
 
-def _run(settings: Settings, path: Path, on_ready: Callable[[], None]) -> int:
+def _run(settings: Settings, path: Path, lock: int, on_ready: Callable[[], None]) -> int:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
         agent = Agent(loop, settings)
         with _listen(path) as listener:
-            loop.run_until_complete(agent.run(listener, on_ready))
+            own = Footing.at(str(path))
+            footing = (Footing.held(str(settings.directory / "agent.lock"), lock), own)
+            loop.run_until_complete(agent.run(listener, footing, on_ready))
+            if not own.lost:
+                path.unlink()
     except (OSError, ValueError) as error:
         logging.getLogger("agent").exception("the agent ends")
         return _complain(str(error), 1)
     finally:
         loop.close()
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
     return 0
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
 from reconciler.wire.codec import Refused
+from reconciler.wire.footing import Footing, first_lost
 from reconciler.wire.node import (
     AGENT_HEARS,
     Changed,
@@ -117,13 +118,19 @@ class Agent:
             Shutdown: self._shutdown,
         }
 
-    async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-        """Adopt what is there, serve, and leave shims and ranks alone at the end."""
+    async def run(
+        self, listener: socket.socket, footing: Sequence[Footing], on_ready: Callable[[], None]
+    ) -> None:
+        """Adopt what is there, serve, and leave shims and ranks alone at the end.
+
+        Without its ``footing`` it ends by itself: nobody could reach it, and another may be in its place.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._ending.set)
         self._loop.add_signal_handler(signal.SIGCHLD, self._ranks.reap)
         self._ranks.adopt()
         looking = self._loop.create_task(self._ranks.look())
+        standing = self._loop.create_task(self._stand(footing))
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         on_ready()
         asked = versions(self._settings.python, self._know_runtime)
@@ -131,6 +138,7 @@ class Agent:
         _log.info("serving node %s as process %d", self._settings.node, os.getpid())
         await self._ending.wait()
         looking.cancel()
+        standing.cancel()
         server.close()
         asked.withdraw()
         self._examiner.close()
@@ -139,6 +147,11 @@ class Agent:
         if self._peers:
             await asyncio.wait([asyncio.ensure_future(self._alone.wait())], timeout=_FAREWELL_SECONDS)
         _log.info("ended")
+
+    async def _stand(self, footing: Sequence[Footing]) -> None:
+        lost = await first_lost(*footing)
+        _log.error("%s was taken away: the agent ends", lost.path)
+        self._ending.set()
 
     # --- connections ---
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, List, Optional, Set
 
 from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.footing import Footing, taken_away
 from reconciler.wire.launch import Exit, Phase, Progress
 from reconciler.wire.node import SHIM_HEARS, ShimState, Terminate
 
@@ -31,6 +32,8 @@ from .rank_log import RankLog, last_line
 PUSH_SECONDS = 0.2
 """Steps and demand are told to agents at most this often; phases and the end at once."""
 LINE_BYTES_MAX = 64 * 1024
+LOST_GRACE_SECONDS = 3.0
+"""The same when the rank's directory is gone: nobody can use the rank, and another may soon want its memory."""
 OWN_GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL of the rank when it is the shim that is asked to end by a signal."""
 FAREWELL_SECONDS = 5.0
@@ -86,13 +89,21 @@ class Shim:
         self._loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self._directory.write_state(self._state)
         self._start()
+        standing = self._loop.create_task(self._stand())
         await self._ended.wait()
+        standing.cancel()
         server.close()
         for peer in self._peers:
             peer.close()
         if self._peers:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._alone.wait(), FAREWELL_SECONDS)
+
+    async def _stand(self) -> None:
+        """End the rank when its directory is taken away: no agent could find it again."""
+        await taken_away(self._directory.path)
+        _log.error("%s was taken away: its rank is ended", self._directory.path)
+        self._terminate(LOST_GRACE_SECONDS)
 
     # --- the rank's process ---
 
@@ -173,7 +184,7 @@ class Shim:
         number = os.WTERMSIG(status) if code is None else None
         last = self._state.progress
         killed = self._killed if number == signal.SIGKILL else ""
-        detail = self._child.problem or killed or last.detail or last_line(self._directory.path)
+        detail = self._child.problem or killed or last.detail or self._last_line()
         ended = Exit(code, number, time.time(), detail)
         if self._kill is not None:
             self._kill.cancel()
@@ -183,6 +194,12 @@ class Shim:
             )
         )
         self._ended.set()
+
+    def _last_line(self) -> str:
+        try:
+            return last_line(self._directory.path)
+        except OSError:
+            return ""
 
     def _terminate(self, grace_seconds: float) -> None:
         """SIGTERM now (and SIGCONT, for a stopped process takes none), SIGKILL to all when time is up.
@@ -269,11 +286,12 @@ def run(rank_directory: Path, listener: socket.socket) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     path = Path(listener.getsockname())
+    own = Footing.at(str(path))
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(Shim(loop, RankDirectory(rank_directory)).run(listener))
     finally:
         loop.close()
-        with contextlib.suppress(FileNotFoundError):
+        if not own.lost:
             path.unlink()

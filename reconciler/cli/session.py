@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
 from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
+from reconciler.wire.footing import Footing
 
 from .app import INTERRUPTED_STATUS, Settings
 from .client import Client
@@ -74,11 +75,14 @@ def signals() -> Iterator[Asked]:
 class Session:
     """One run of `up`. The first of the supervisor's children is the controller."""
 
-    def __init__(self, settings: Settings, say: Screen, asked: Asked, supervisor: Supervisor) -> None:
+    def __init__(
+        self, settings: Settings, say: Screen, asked: Asked, supervisor: Supervisor, footing: Footing
+    ) -> None:
         self._settings = settings
         self._say = say
         self._asked = asked
         self._supervisor = supervisor
+        self._footing = footing
         self._last_event: int | None = None
         self._looked_at = 0.0
         self._waits_for = "the controller to start"
@@ -147,8 +151,17 @@ class Session:
             raise Invalid("there is nothing to ask: no ModelDeployment with replicas is among the manifests")
         return (endpoint, wanted[0]) if endpoint and wanted and not behind else None
 
-    def _tick(self) -> None:
+    def _tend(self) -> None:
+        """Start again what has died, but not in a home that was taken away: that would make a new one."""
+        if self._footing.lost:
+            raise Conflict(
+                f"{self._settings.home} was taken away: everything that ran there ends; "
+                "start anew with: reconciler up"
+            )
         self._supervisor.tend()
+
+    def _tick(self) -> None:
+        self._tend()
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()
             try:
@@ -219,6 +232,8 @@ class Session:
     # --- ending ------------------------------------------------------------------------------------
 
     def _end(self) -> None:
+        if self._footing.lost:
+            return
         if self._asked.leave:
             self._say("ranks and agents go on; the next `reconciler up` adopts them")
         else:
@@ -234,7 +249,7 @@ class Session:
                     "not everything has stopped; what still runs is adopted by the next `reconciler up`"
                 )
                 return
-            self._supervisor.tend()
+            self._tend()
             with suppress(ReconcilerError), self._client() as client:
                 stopping.ask(client)
                 self._tell_events(client)

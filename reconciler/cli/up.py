@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from reconciler.errors import Conflict, Invalid
+from reconciler.wire.footing import Footing
 from reconciler.wire.paths import agent_socket
 
 from .app import INTERRUPTED_STATUS, Settings
@@ -71,7 +72,7 @@ def up(settings: Settings, /, **options: Any) -> int:
         raise click.UsageError("--watch and -f exclude each other: a watched folder needs no repository")
     _check_home(settings.home)
     say = Screen()
-    with _only_one(settings), signals() as asked:
+    with _only_one(settings) as footing, signals() as asked:
         if how.watch is None:
             seed_manifests(settings, how.paths, say)
         elif not how.watch.is_dir():
@@ -80,7 +81,8 @@ def up(settings: Settings, /, **options: Any) -> int:
             seed_models(how.models, settings.home / "models", say)
         if asked.any:
             return INTERRUPTED_STATUS
-        return Session(settings, say, asked, _supervisor(settings, say, how)).run(how.once)
+        supervisor = _supervisor(settings, say, how)
+        return Session(settings, say, asked, supervisor, footing).run(how.once)
 
 
 def _check_home(home: Path) -> None:
@@ -92,10 +94,11 @@ def _check_home(home: Path) -> None:
 
 
 @contextmanager
-def _only_one(settings: Settings) -> Iterator[None]:
+def _only_one(settings: Settings) -> Iterator[Footing]:
     """One `up` for a home at a time. Raises ``Conflict`` naming the process that runs."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (settings.home / "up.lock").open("a+") as file:
+    path = settings.home / "up.lock"
+    with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -108,7 +111,7 @@ def _only_one(settings: Settings) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        yield Footing.held(str(path), file.fileno())
 
 
 def _supervisor(settings: Settings, say: Callable[[str], None], how: _How) -> Supervisor:

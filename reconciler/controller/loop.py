@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
+from reconciler.errors import Conflict
 from reconciler.state import Contact, Desired, Outcome, Plan
 
 from .reconcile import Parts, decide, reconcile
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 RESYNC_SECONDS = 10.0
 COALESCE_SECONDS = 0.01
-GATEWAY_POLL_SECONDS = 0.5
+HOME_POLL_SECONDS = 0.5
 FAILED_ROUND_SECONDS = 2.0
 
 
@@ -63,14 +64,15 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
-        """Pass after pass."""
+        """Pass after pass. Raises ``Conflict`` when what this controller stands on was taken away."""
         beside = [
             asyncio.create_task(self._read_source(), name="read the manifests"),
-            asyncio.create_task(self._watch_gateway(), name="watch the gateway"),
+            asyncio.create_task(self._watch_home(), name="watch the home"),
         ]
         try:
             while not self._ending:
                 self._wake.clear()
+                self._stand()
                 await self._guarded(self._pass())
                 if self._parts.stopping and self._all_stopped():
                     return
@@ -79,6 +81,11 @@ class Loop:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
+
+    def _stand(self) -> None:
+        for each in self._parts.footing:
+            if each.lost:
+                raise Conflict(f"{each.path} was taken away: this controller ends, another may begin anew")
 
     async def _pass(self) -> None:
         self.plan = reconcile(self._parts)
@@ -121,13 +128,13 @@ class Loop:
         idle = not snapshots.memory.groups and not self._parts.executor.in_flight
         return idle and down and not any(rank.alive for rank in snapshots.observed.ranks())
 
-    async def _watch_gateway(self) -> None:
-        """The gateway writes a file when it listens; a pass follows within half a second."""
+    async def _watch_home(self) -> None:
+        """Files that others write or take away: the gateway's, when it listens, and those this controller holds."""
         look: Callable[[], object] = self._parts.gateway
         before = look()
         while True:
-            await asyncio.sleep(GATEWAY_POLL_SECONDS)
+            await asyncio.sleep(HOME_POLL_SECONDS)
             now = look()
-            if now != before:
+            if now != before or any(each.lost for each in self._parts.footing):
                 before = now
                 self.trigger()

@@ -12,6 +12,7 @@ from reconciler.planning.group import PORT_FIRST
 from reconciler.state import Contact, Desired, GatewayObservation, Memory, NodeName, Observed, Plan
 from reconciler.status import Snapshots
 from reconciler.store import Store
+from reconciler.wire.footing import Footing
 
 from .intent import Intent
 from .publish import Publisher
@@ -30,6 +31,8 @@ class Parts:
     gateway: Callable[[], GatewayObservation | None]
     clock: Callable[[], float]
     entropy: Callable[[], str]
+    footing: tuple[Footing, ...] = ()
+    """What this controller stands on: when any of it is gone, another may be in its place."""
     stopping: bool = False
     looked: bool = False
     """Every node was tried once since the start: what is published may change from here on."""

@@ -19,6 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from reconciler.errors import Conflict, Invalid
+from reconciler.wire.footing import taken_away
 
 from .app import build_app
 from .exchange import Sources
@@ -227,7 +228,19 @@ async def _serve_until_signalled(home: Path, any_port: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sources = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
-    await serve(home, any_port, stop, Timing(), sources)
+    standing = asyncio.create_task(_stand(home, stop), name="see that the home is there")
+    try:
+        await serve(home, any_port, stop, Timing(), sources)
+    finally:
+        standing.cancel()
+
+
+async def _stand(home: Path, stop: asyncio.Event) -> None:
+    """End when the home is taken away: another gateway may serve what comes in its place."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    await taken_away(home)
+    log.error("%s was taken away: the gateway ends", home)
+    stop.set()
 
 
 async def _wait_for_routes(file: RoutesFile, home: Path, stop: asyncio.Event) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.footing import Footing
 from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import RANK_HEARS, Accepted, Cancel, Failed, Generate
 from reconciler.wire.launch import ExitCode
@@ -56,10 +57,12 @@ class Server:
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
         self._unread = 0
         self._server: asyncio.Server | None = None
+        self._own: Footing | None = None
 
     def start(self) -> None:
         """Listen, with mode 0600. Raises ``RankEnd(CONFIG)`` when the path cannot be used."""
         listener = _listen(self._path)
+        self._own = Footing.at(self._path)
         threading.Thread(target=self._run, args=(listener,), name="socket", daemon=True).start()
 
     def post(self, events: Mapping[Any, Sequence[object]]) -> None:
@@ -80,7 +83,8 @@ class Server:
         if self._server is not None:
             self._server.close()
         with contextlib.suppress(OSError):
-            os.unlink(self._path)  # noqa: PTH108 - the path is a socket's, not a document's
+            if self._own is not None and not self._own.lost:
+                os.unlink(self._path)  # noqa: PTH108 - the path is a socket's, not a document's
         flushing = [connection.flush() for connection in self._connections]
         await asyncio.gather(*flushing)
         self._tokenizing.shutdown(wait=False, cancel_futures=True)

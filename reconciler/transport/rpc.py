@@ -17,6 +17,7 @@ from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.codec import Refused as RefusedMessage
+from reconciler.wire.footing import Footing
 
 HELLO_SECONDS = 10.0
 REQUESTS_MAX = 64
@@ -155,19 +156,23 @@ class RpcServer:
         self._role = role
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._own: Footing | None = None
 
     async def start(self) -> None:
         """Listen, in place of whatever socket a dead process has left there. Raises ``OSError``."""
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._accept, self._path)
         self._path.chmod(0o600)
+        self._own = Footing.at(str(self._path))
 
     async def close(self) -> None:
         """Listen no more, and end every connection with the work that is done for it."""
         if self._server is None:
             return
+        ours = self._own is not None and not self._own.lost
         self._server.close()
-        self._path.unlink(missing_ok=True)
+        if ours:
+            self._path.unlink(missing_ok=True)
         for connection in self._connections:
             connection.cancel()
         if self._connections:

@@ -14,6 +14,7 @@ module          conversation
 ``group``       rank 0 and the other ranks of its group
 ``admin``       command line and controller
 ``paths``       where the sockets of a node are
+``footing``     whether a process still has its place there
 ==============  =====================================================
 """
 

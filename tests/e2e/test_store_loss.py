@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -78,3 +79,39 @@ def test_agents_of_nodes_that_are_no_longer_wanted_are_ended_with_their_ranks(al
     (alone.home / "none").mkdir()
     alone.start("--watch", str(alone.home / "none"))
     alone.wait("the end of every rank and agent", lambda: not alone.pids(".pyz"))
+
+
+# --- the whole home ----------------------------------------------------------------------------------
+
+
+def delete_home(cluster: Cluster) -> None:
+    """As `rm -rf` does it; what is written meanwhile makes it try again."""
+    for _ in range(50):
+        shutil.rmtree(cluster.home, ignore_errors=True)
+        if not cluster.home.exists():
+            return
+    raise AssertionError(f"{cluster.home} keeps coming back")
+
+
+@pytest.mark.parametrize("up", ["runs", "was killed", "has left"])
+def test_a_home_that_is_deleted_takes_everything_with_it_and_another_can_begin(up: str) -> None:
+    with quickstart() as cluster:
+        before = cluster.processes()
+        assert cluster.up is not None
+        if up == "was killed":
+            cluster.up.kill()
+        elif up == "has left":
+            leave(cluster)
+        delete_home(cluster)
+        if up == "runs":
+            assert cluster.up.wait(30) == 1
+            assert f"{cluster.home} was taken away" in cluster.log.read_text()
+            cluster.wait("the end of all that ran", lambda: not cluster.processes(), 30)
+            assert not cluster.home.exists()
+        cluster.start("-f", "manifests", "--models", "examples/models", "--any-port")
+        cluster.wait_settled()
+        assert not before.keys() & cluster.processes().keys(), "something of the old home is left"
+        assert sorted(pids(cluster)) == [(1, 0), (1, 1)]
+        assert ask(cluster)
+        sockets = {path.name for path in (cluster.home / "run").glob("*.sock")}
+        assert len(sockets) == 5, "the end of the old took away sockets of the new"
