@@ -32,7 +32,7 @@ from reconciler.source import hooks
 from reconciler.source.git import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import NodeName, Outcome
-from reconciler.store import Store
+from reconciler.store import Store, swap
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode
@@ -91,6 +91,8 @@ class Home:
 
     def create(self) -> None:
         """Make the folders that are missing, for nobody but their owner."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        swap.finish(self.root)
         for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 

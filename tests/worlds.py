@@ -194,9 +194,9 @@ class World:
         self.sequence += 1
         match step:
             case AllocateEpoch() | AdoptGroup():
-                assert step.group.epoch > self.last_epochs.get(step.replica, 0)
                 seen = [i.epoch for i in self.ranks if _replica(i) == step.replica]
-                assert isinstance(step, AdoptGroup) or step.group.epoch > max(seen, default=0)
+                known = max([self.last_epochs.get(step.replica, 0), *seen])
+                assert step.group.epoch > known - isinstance(step, AdoptGroup)
                 self.groups[step.replica] = step.group
                 self.last_epochs[step.replica] = step.group.epoch
                 self.next_port = step.group.port + len(step.group.members) + 1

@@ -38,6 +38,8 @@ COMMANDS = {
     "wait": "wait",
     "events": "events",
     "logs": "logs",
+    "backup": "backup",
+    "restore": "backup",
     "explain": "explain",
     "api-resources": "explain",
     "api-versions": "explain",
@@ -61,6 +63,10 @@ class Settings:
     @property
     def socket(self) -> Path:
         return self.home / "controller.sock"
+
+    @property
+    def store(self) -> Path:
+        return self.home / "store.db"
 
     @property
     def repo(self) -> Path:

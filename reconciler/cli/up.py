@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from reconciler.errors import Conflict, Invalid
+from reconciler.store import swap
 from reconciler.wire.footing import Footing
 from reconciler.wire.paths import agent_socket
 
@@ -72,7 +73,7 @@ def up(settings: Settings, /, **options: Any) -> int:
         raise click.UsageError("--watch and -f exclude each other: a watched folder needs no repository")
     _check_home(settings.home)
     say = Screen()
-    with _only_one(settings) as footing, signals() as asked:
+    with only_one(settings) as footing, signals() as asked:
         if how.watch is None:
             seed_manifests(settings, how.paths, say)
         elif not how.watch.is_dir():
@@ -94,7 +95,7 @@ def _check_home(home: Path) -> None:
 
 
 @contextmanager
-def _only_one(settings: Settings) -> Iterator[Footing]:
+def only_one(settings: Settings) -> Iterator[Footing]:
     """One `up` for a home at a time. Raises ``Conflict`` naming the process that runs."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = settings.home / "up.lock"
@@ -111,6 +112,7 @@ def _only_one(settings: Settings) -> Iterator[Footing]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
+        swap.finish(settings.home)
         yield Footing.held(str(path), file.fileno())
 
 

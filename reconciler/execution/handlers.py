@@ -46,6 +46,7 @@ class Groups(Protocol):
     """Where groups are written down (the store)."""
 
     def allocate(self, group: GroupRecord) -> None: ...
+    def adopt(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
     def keep_agent(self, node: NodeName) -> None: ...
@@ -79,7 +80,9 @@ class Tools:
 async def carry_out(step: Step, tools: Tools) -> str:
     """Do one step. Returns a detail worth telling; raises what went wrong."""
     match step:
-        case AllocateEpoch() | AdoptGroup():
+        case AdoptGroup():
+            tools.groups.adopt(step.group)
+        case AllocateEpoch():
             tools.groups.allocate(step.group)
         case ReleaseReplica():
             tools.groups.release(step.replica)

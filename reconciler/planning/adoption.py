@@ -13,9 +13,10 @@ from .view import View
 
 
 def unrecorded(view: View) -> bool:
-    """Whether nodes know of a later epoch of this replica than the store does."""
-    known = view.world.memory.last_epochs.get(view.replica, 0)
-    return _newest(view) > max(known, view.record.epoch if view.record else 0)
+    """Whether nodes know of a later epoch of this replica than the store does, or run one that it does not know."""
+    recorded = view.record.epoch if view.record else 0
+    known = max(recorded, view.world.memory.last_epochs.get(view.replica, 0))
+    return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
 
 
 def unasked(view: View) -> list[str]:

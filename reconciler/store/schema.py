@@ -60,15 +60,27 @@ def migrate(db: sqlite3.Connection, path: Path) -> int:
             " install that version again, or restore a backup"
         )
     if 0 < version < len(MIGRATIONS):
-        _keep_copy(db, path.with_suffix(f".v{version}.db"))
+        _keep_copy(db, path, version)
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
     return version
 
 
-def _keep_copy(db: sqlite3.Connection, copy: Path) -> None:
-    """A whole copy or none: one that was cut off is made anew."""
+def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
+    """A whole copy or none: one that was cut off is made anew. Copies of older versions go."""
+    copy = path.with_suffix(f".v{version}.db")
     draft = copy.with_suffix(".part")
     draft.unlink(missing_ok=True)
     db.execute("VACUUM INTO ?", (str(draft),))
+    draft.chmod(0o600)
     draft.replace(copy)
+    for older in path.parent.glob(f"{path.stem}.v*.db"):
+        if older != copy:
+            older.unlink(missing_ok=True)
+
+
+def check(db: sqlite3.Connection) -> None:
+    """Raise ``sqlite3.DatabaseError`` for a file that is damaged: better now than in the middle of a pass."""
+    finding = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if finding != "ok":
+        raise sqlite3.DatabaseError(finding)

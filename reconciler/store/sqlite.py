@@ -20,7 +20,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
 
 from .objects import Objects
-from .schema import migrate
+from .schema import check, migrate
 
 EVENTS_KEPT = 10_000
 PORT_SPREAD = 4_000
@@ -51,9 +51,14 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             self.is_new = migrate(self._db, path) == 0
             """Made just now: what the nodes know is all that is left of a store before it."""
+            check(self._db)
             self.objects = Objects(self._db)
         except sqlite3.DatabaseError as error:
-            raise Invalid(f"{path}: cannot be used as the store: {error}") from error
+            raise Invalid(
+                f"{path}: cannot be used as the store: {error}; put a backup in its place with: reconciler"
+                f" restore FILE, or delete {path.name}*, which is safe: groups that run are adopted, epochs"
+                " go on growing, only events, approvals and generations are lost"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -84,10 +89,39 @@ class Store:
             self._set_counter("next_port", port)
         return port
 
+    def outgrow(self, other: Path) -> None:
+        """Have tokens, ports and epochs begin above those of another store; one that cannot be read has none."""
+        try:
+            self._db.execute("ATTACH ? AS other", (str(other),))
+        except sqlite3.DatabaseError:
+            return
+        try:
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.execute(
+                    "INSERT INTO counters SELECT name, value FROM other.counters WHERE true"
+                    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+                )
+                self._db.execute(
+                    "INSERT INTO epochs SELECT deployment, replica, last FROM other.epochs WHERE true"
+                    " ON CONFLICT (deployment, replica) DO UPDATE SET last = max(last, excluded.last)"
+                )
+        except sqlite3.DatabaseError:
+            return
+        finally:
+            self._db.execute("DETACH other")
+
     # --- epochs and groups ---------------------------------------------------------------------
 
     def allocate(self, group: GroupRecord) -> None:
         """Write a group. Raises ``Conflict`` unless its epoch is higher than every one before."""
+        self._record(group, group.epoch - 1)
+
+    def adopt(self, group: GroupRecord) -> None:
+        """Write a group that runs already. Raises ``Conflict`` where there was a later epoch."""
+        self._record(group, group.epoch)
+
+    def _record(self, group: GroupRecord, last_max: int) -> None:
         replica = group.replica
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
@@ -95,7 +129,7 @@ class Store:
                 "SELECT last FROM epochs WHERE deployment = ? AND replica = ?",
                 (replica.deployment, replica.index),
             ).fetchone()
-            if row and row[0] >= group.epoch:
+            if row and row[0] > last_max:
                 raise Conflict(f"{replica}: epoch {group.epoch} is not above {row[0]}")
             self._db.execute(
                 "INSERT OR REPLACE INTO epochs (deployment, replica, last) VALUES (?, ?, ?)",

@@ -170,6 +170,15 @@ def test_a_store_of_an_earlier_epoch_adopts_the_later_one_and_routes_to_nothing_
     assert world.last_epochs[world.replica()] == 2
 
 
+def test_a_restored_store_that_knows_how_far_epochs_had_come_adopts_as_well() -> None:
+    world = served()
+    last = dict(world.last_epochs)
+    world.lose_store()
+    world.last_epochs = last
+    assert world.settle() == Plan()
+    assert names(world) == ["AdoptGroup", "ProveGroup"]
+
+
 def test_a_store_of_an_earlier_epoch_does_not_start_that_epoch_again() -> None:
     world = two_nodes()
     world.settle()

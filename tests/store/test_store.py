@@ -56,6 +56,17 @@ def test_epochs_only_grow(store: Store) -> None:
     store.allocate(replace(GROUP, epoch=2))
 
 
+def test_a_group_is_adopted_in_the_last_epoch_or_a_later_one(store: Store) -> None:
+    store.allocate(replace(GROUP, epoch=4))
+    store.release(TINY)
+    with pytest.raises(Conflict, match="epoch 3 is not above"):
+        store.adopt(replace(GROUP, epoch=3))
+    for epoch in (4, 6):
+        store.adopt(replace(GROUP, epoch=epoch))
+        assert store.groups()[TINY].epoch == epoch
+    assert store.last_epochs() == {TINY: 6}
+
+
 def test_a_proof_of_an_epoch_that_was_replaced_is_void(store: Store) -> None:
     store.allocate(GROUP)
     store.allocate(replace(GROUP, epoch=2))

@@ -1,0 +1,162 @@
+"""One file with the state of a cluster: a list of contents with digests first, then what it lists.
+
+It is read with suspicion: it may be cut short, of a newer version, or made by somebody else. Nothing in it
+says where anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from reconciler import __version__
+from reconciler.errors import Invalid
+
+VERSION = 1
+CONTENTS = "contents.json"
+CONTENTS_BYTES_MAX = 64 * 1024
+STORE, BUNDLE = "store.db", "cluster.bundle"
+_KIND = "reconciler backup"
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a backup says of itself. ``files`` are sizes in bytes and SHA-256 by name."""
+
+    at: str
+    """UTC, RFC 3339."""
+    revision: str | None
+    """The head of ``main``; None without a cluster repository."""
+    files: dict[str, tuple[int, str]]
+
+    def body(self) -> dict[str, Any]:
+        """As JSON."""
+        files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in self.files.items()}
+        return {
+            "kind": _KIND,
+            "version": VERSION,
+            "madeBy": __version__,
+            "at": self.at,
+            "revision": self.revision,
+            "files": files,
+        }
+
+
+def write(target: Path, folder: Path, at: str, revision: str | None) -> Contents:
+    """Make ``target`` (mode 0600, whole or not at all) of the files in ``folder``. Raises ``OSError``."""
+    paths = [folder / name for name in (STORE, BUNDLE) if (folder / name).exists()]
+    contents = Contents(at, revision, {path.name: (path.stat().st_size, _digest(path)) for path in paths})
+    text = json.dumps(contents.body(), indent=1).encode()
+    descriptor, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            entry = tarfile.TarInfo(CONTENTS)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text))
+            for path in paths:
+                archive.add(path, path.name, filter=_anonymous)
+        with Path(draft).open("rb") as written:
+            os.fsync(written.fileno())
+        Path(draft).replace(target)
+    finally:
+        Path(draft).unlink(missing_ok=True)
+    return contents
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o600
+    return entry
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read(source: Path, folder: Path) -> Contents:
+    """Put the files of a backup into ``folder``, each as it was. Raises ``Invalid``, or ``OSError`` for the disk."""
+    with source.open("rb") as stream:
+        try:
+            with tarfile.open(fileobj=stream, mode="r:gz") as archive:
+                return _read(source, archive, folder)
+        except (tarfile.TarError, EOFError, zlib.error, UnicodeError) as error:
+            raise _unusable(source, f"it is damaged, or cut short ({error})") from error
+        except OSError as error:
+            if error.errno is not None:  # without a number it is gzip that speaks, of what it has read
+                raise
+            raise _unusable(source, f"it is damaged, or cut short ({error})") from error
+
+
+def _read(source: Path, archive: tarfile.TarFile, folder: Path) -> Contents:
+    first = archive.next()
+    if first is None or first.name != CONTENTS or not first.isreg() or first.size > CONTENTS_BYTES_MAX:
+        raise _unusable(source, f"it does not begin with {CONTENTS}")
+    contents = _contents(source, _opened(archive, first).read())
+    needed, free = sum(size for size, _ in contents.files.values()), shutil.disk_usage(folder).free
+    if needed > free:
+        raise Invalid(
+            f"{source} needs {needed} bytes in {folder.parent}, {free} are free; nothing was changed"
+        )
+    missing = dict(contents.files)
+    for entry in archive:
+        if entry is first:
+            continue
+        size, digest = missing.pop(entry.name, (-1, ""))
+        if not entry.isreg() or entry.size != size:
+            raise _unusable(source, f"it holds {entry.name!r}, which {CONTENTS} does not list like that")
+        if _copied(_opened(archive, entry), folder / entry.name) != digest:
+            raise _unusable(source, f"{entry.name} in it is not what it was when the backup was made")
+    if missing:
+        raise _unusable(source, f"{', '.join(missing)} is missing in it")
+    return contents
+
+
+def _opened(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    stream = archive.extractfile(entry)
+    assert stream is not None
+    return stream
+
+
+def _copied(stream: IO[bytes], target: Path) -> str:
+    """The SHA-256 of what was copied."""
+    digest = hashlib.sha256()
+    with target.open("xb") as file:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+    return digest.hexdigest()
+
+
+def _contents(source: Path, text: bytes) -> Contents:
+    try:
+        body = json.loads(text)
+        kind, version = body["kind"], body["version"]
+        if kind != _KIND or not isinstance(version, int):
+            raise _unusable(source, f"{CONTENTS} in it speaks of something else")
+        if version > VERSION:
+            raise Invalid(
+                f"{source}: written by a newer reconciler ({body.get('madeBy')}, backup version {version}; this one"
+                f" reads {VERSION}); restore it with that version; nothing was changed"
+            )
+        files = {name: (int(of["bytes"]), str(of["sha256"])) for name, of in body["files"].items()}
+        if STORE not in files or not files.keys() <= {STORE, BUNDLE}:
+            raise _unusable(source, f"it lists {', '.join(map(repr, files))}, expected {STORE} and {BUNDLE}")
+        return Contents(str(body["at"]), body["revision"], files)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _unusable(source, f"{CONTENTS} in it cannot be read ({error!r})") from error
+
+
+def _unusable(source: Path, why: str) -> Invalid:
+    return Invalid(f"{source} is no backup that can be used: {why}; nothing was changed")

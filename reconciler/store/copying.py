@@ -1,0 +1,76 @@
+"""Copies of a store that outlive it: made while it is in use, and looked at with suspicion before they are used."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from reconciler.errors import Invalid, Unreachable
+from reconciler.state import NodeName
+
+from .schema import migrate
+from .sqlite import Store
+
+_BUSY_SECONDS = 30.0
+
+
+def copy(source: Path, target: Path) -> int:
+    """A whole copy of a store that may be in use, without the secrets of groups; its version.
+
+    Without its secret a group can be adopted and proven, only none of its ranks can be started: nor should it,
+    from a copy. Raises ``Invalid`` for what is no store, ``Unreachable`` for one that stays busy.
+    """
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS)) as db,
+            closing(sqlite3.connect(target, isolation_level=None)) as made,
+        ):
+            db.backup(made)
+            made.execute("PRAGMA journal_mode = DELETE")
+            made.execute("UPDATE groups SET secret = ''")
+            made.execute("VACUUM")  # what was overwritten would else stay in free pages
+            version: int = made.execute("PRAGMA user_version").fetchone()[0]
+            return version
+    except sqlite3.OperationalError as error:
+        raise Unreachable(f"{source}: cannot be copied now: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise Invalid(f"{source}: cannot be copied: {error}") from error
+
+
+def admit(path: Path) -> None:
+    """Bring a copy to the newest version, and see that it is a store in every part. Raises ``Invalid``."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("PRAGMA trusted_schema = OFF")
+            foreign = db.execute(
+                "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view')"
+            ).fetchall()
+            if foreign or not migrate(db, path):
+                raise Invalid(f"{path.name} in it is no store of reconciler")
+        store = Store(path)
+        try:
+            store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.told()
+            store.objects.in_force(), store.objects.leaving(), store.objects.approved()
+        finally:
+            store.close()
+    except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
+        raise Invalid(f"{path.name} in it is no store of reconciler: {error}") from error
+    for leftover in path.parent.glob(f"{path.stem}.v*.db"):
+        leftover.unlink()
+
+
+def carry_over(path: Path, before: Path, agents: Iterable[NodeName]) -> None:
+    """Have the store at ``path`` begin above all that the one at ``before`` has given out, where that can be read.
+
+    Tokens and epochs only grow, and whoever has an agent now keeps it until it is ended.
+    """
+    store = Store(path)
+    try:
+        for node in agents:
+            store.keep_agent(node)
+        if before.exists():
+            store.outgrow(before)
+    finally:
+        store.close()
