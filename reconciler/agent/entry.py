@@ -85,6 +85,8 @@ def _serve(asked: argparse.Namespace) -> int:
     os.write(lock, b"%d\n" % os.getpid())
     if _answers(path):
         return _complain("another agent serves node {} at {}".format(settings.node, path), EXIT_SECOND)
+    program = os.open(sys.argv[0], os.O_RDONLY)
+    fcntl.flock(program, fcntl.LOCK_SH)  # says that it is in use: shims are started from it
     _log_to(settings.directory / "agent.log")
     os.chdir("/")
     return _run(settings, path, lock, on_ready)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -58,3 +59,22 @@ def tail(path: Path, bytes_max: int) -> str:
             return stream.read(bytes_max).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
+
+
+def prune(directory: Path, bytes_max: int) -> None:
+    """Where files below ``directory`` take more than ``bytes_max``, remove the oldest until they take half of it."""
+    found = []
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                status = Path(folder, name).lstat()
+                found.append((status.st_mtime, status.st_size, Path(folder, name)))
+    size = sum(entry[1] for entry in found)
+    if size <= bytes_max:
+        return
+    for _, length, path in sorted(found):
+        if size <= bytes_max // 2:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+            size -= length

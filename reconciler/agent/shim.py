@@ -25,10 +25,13 @@ from reconciler.wire.node import SHIM_HEARS, ShimState, Terminate
 
 from . import child, machine
 from .directory import RankDirectory
+from .files import prune
 from .peer import Peer
 from .process import birth, signal_group, signal_process
 from .rank_log import RankLog, last_line
 
+TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
+"""Of what programs leave in the node's own ``TMPDIR``: MLX's compiled kernels, some kilobytes each."""
 PUSH_SECONDS = 0.2
 """Steps and demand are told to agents at most this often; phases and the end at once."""
 LINE_BYTES_MAX = 64 * 1024
@@ -111,6 +114,7 @@ class Shim:
         spec = self._directory.spec()
         temporary = self._directory.path.parents[1] / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
+        prune(temporary, TEMPORARY_BYTES_MAX)
         env = child.environment(os.environ, spec.env, temporary)
         self._child = child.start(spec.argv, env, self._directory.path, self._at_gate)
         for descriptor, read in ((self._child.output, self._output), (self._child.progress, self._progress)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +22,7 @@ HEALTHY_SECONDS = 10.0
 END_SECONDS = 15.0
 """The gateway gives running answers 10 s."""
 LOG_BYTES_MAX = 8 * 1024 * 1024
-"""A log that is longer when its process starts is put aside, in place of the one put aside before."""
+"""A log that is longer is put aside, in place of the one put aside before."""
 LAST_WORDS_BYTES = 4096
 LAST_WORDS_CHARACTERS = 300
 
@@ -80,6 +82,8 @@ class Supervisor:
     def tend(self) -> None:
         """Start again what has died, each after its back-off. Call it a few times a second."""
         for child in self.children:
+            if child.alive:
+                child.log_offset = min(child.log_offset, _make_room(child.log))
             if child.ended or child.alive:
                 continue
             if child.process is not None:
@@ -102,6 +106,7 @@ class Supervisor:
     def _spawn(self, child: Child) -> None:
         paths = os.pathsep.join(filter(None, (str(self.search_path), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, PARENT_VARIABLE: str(self._read), "PYTHONPATH": paths}
+        child.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         child.log_offset = _make_room(child.log)
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(
@@ -147,9 +152,11 @@ def _without_time(text: str) -> str:
 
 
 def _make_room(log: Path) -> int:
-    """The size of a log that is to be continued."""
+    """The size of a log that is to be continued, which may be that of a process that writes on meanwhile."""
     size = log.stat().st_size if log.exists() else 0
     if size <= LOG_BYTES_MAX:
         return size
-    log.replace(log.with_name(f"{log.name}.1"))
+    with suppress(OSError):  # a full disk: the copy is lost, and what it would have taken becomes free
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+    os.truncate(log, 0)
     return 0

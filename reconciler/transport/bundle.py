@@ -6,6 +6,7 @@ so a node that has the file of that name needs no other.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import os
@@ -41,9 +42,15 @@ def _sources() -> dict[str, bytes]:
 
 
 def write_bundle(directory: Path) -> Path:
-    """Put ``agent-<digest>.pyz`` into ``directory``, whole, unless it is there. Raises ``OSError``."""
+    """Put ``agent-<digest>.pyz`` into ``directory``, whole, unless it is there. Raises ``OSError``.
+
+    Those of other versions go, unless an agent runs from them.
+    """
     bundle, digest = build_bundle()
     path = directory / f"agent-{digest}.pyz"
+    for other in directory.glob("agent-*.pyz"):
+        if other != path and not _in_use(other):
+            other.unlink(missing_ok=True)
     if path.exists():
         return path
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,3 +64,15 @@ def write_bundle(directory: Path) -> Path:
     finally:
         Path(unfinished).unlink(missing_ok=True)
     return path
+
+
+def _in_use(bundle: Path) -> bool:
+    """Whether an agent runs from it: each holds a shared lock on its file, for its shims are started from it."""
+    try:
+        with bundle.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False

@@ -192,6 +192,48 @@ def test_a_log_that_has_grown_is_put_aside_at_the_next_start(
     assert (tmp_path / "worker.log.1").read_text() == "more than ten bytes\n"
 
 
+TALKS = """
+import time
+for number in range(100_000):
+    print(number, flush=True)
+    time.sleep(0.001)
+"""
+
+
+def test_the_log_of_a_process_that_runs_on_is_put_aside_as_well(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "LOG_BYTES_MAX", 400)
+    supervisor, child, said = start(TALKS)
+    log, aside = tmp_path / "worker.log", tmp_path / "worker.log.1"
+    largest = 0
+
+    def tended() -> bool:
+        nonlocal largest
+        supervisor.tend()
+        largest = max(largest, log.stat().st_size)
+        return aside.exists() and int(child.last_words() or 0) > 1000
+
+    wait(tended)
+    assert largest < 40_000
+    assert aside.stat().st_size > 400
+    assert log.read_bytes()[:1] != b"\0", "the process writes on behind what was cut off"
+    assert said == []
+
+
+def test_a_folder_of_logs_that_was_deleted_is_made_again(start: Start, tmp_path: Path) -> None:
+    supervisor, child, said = start(SLEEPS)
+    child.log = tmp_path / "logs" / "worker.log"
+    os.kill(pid_of(child), signal.SIGKILL)
+
+    def back() -> bool:
+        supervisor.tend()
+        return len(said) == 1 and child.alive
+
+    wait(back)
+    assert child.log.exists()
+
+
 def test_last_words_are_those_of_the_newest_process_alone(start: Start, tmp_path: Path) -> None:
     (tmp_path / "worker.log").write_text("an old story\n")
     _, child, _ = start("print('one'); print('two')")

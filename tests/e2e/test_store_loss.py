@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
-from .cluster import Cluster, quickstart
+from .cluster import ROOT, Cluster, quickstart
 from .test_healing import ask
 
 pytestmark = pytest.mark.e2e
@@ -72,6 +75,66 @@ def test_a_group_with_a_dead_rank_is_replaced_in_a_later_epoch(alone: Cluster) -
     assert ask(alone)
 
 
+@contextmanager
+def one_epoch_at_a_time(cluster: Cluster) -> Iterator[None]:
+    """Fails where ranks of two epochs were seen alive together, by the directories they run in."""
+    seen: set[frozenset[str]] = set()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            epochs = set()
+            for folder in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    place = (folder / "cwd").readlink()
+                    if place.is_relative_to(cluster.home / "nodes"):
+                        epochs.add(place.name.split(".")[2])
+            seen.add(frozenset(epochs))
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watching.join()
+    assert max(map(len, seen)) == 1, f"epochs alive at once: {seen}"
+
+
+def change_context(cluster: Cluster, before: int, after: int) -> None:
+    """Another wish for the group, and so another group."""
+    folder = cluster.home.parent / "changed"
+    folder.mkdir(exist_ok=True)
+    text = (ROOT / "manifests" / "tiny.yaml").read_text()
+    assert f"context: {before}" in text
+    (folder / "tiny.yaml").write_text(text.replace(f"context: {before}", f"context: {after}"))
+    cluster.run("apply", "-f", str(folder))
+
+
+@pytest.mark.parametrize("store", ["replaced", "lost"])
+def test_an_older_backup_is_restored_under_ranks_of_a_later_epoch(alone: Cluster, store: str) -> None:
+    file = alone.home.parent / f"{store}.tar.gz"
+    alone.run("backup", "-o", str(file))
+    before = alone.json("get", "modeldeployment", "tiny")["spec"]
+    (first,) = {epoch for epoch, _ in pids(alone)}
+    with one_epoch_at_a_time(alone):
+        change_context(alone, 2048, 1024)
+        alone.wait("the next epoch", lambda: {epoch for epoch, _ in pids(alone)} == {first + 1})
+        alone.wait_settled()
+        ranks = pids(alone)
+        leave(alone)
+        if store == "lost":
+            lose_store(alone)
+        alone.run("restore", "--force", str(file))
+        alone.start("--any-port")
+        alone.wait("an epoch above all", lambda: {epoch for epoch, _ in pids(alone)} == {first + 2})
+        alone.wait_settled()
+    assert alone.json("get", "modeldeployment", "tiny")["spec"] == before
+    assert not set(ranks.values()) & alone.processes().keys()
+    assert ask(alone)
+    assert "GroupAdopted" in reasons(alone)
+
+
 def test_agents_of_nodes_that_are_no_longer_wanted_are_ended_with_their_ranks(alone: Cluster) -> None:
     leave(alone)
     lose_store(alone)
@@ -100,6 +163,7 @@ def test_a_home_that_is_deleted_takes_everything_with_it_and_another_can_begin(u
         assert cluster.up is not None
         if up == "was killed":
             cluster.up.kill()
+            cluster.up.wait(10)
         elif up == "has left":
             leave(cluster)
         delete_home(cluster)

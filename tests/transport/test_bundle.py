@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 from reconciler.transport.bundle import build_bundle, write_bundle
+from tests.agent.bench import Bench
 
 
 def test_the_same_sources_give_the_same_bytes() -> None:
@@ -44,6 +45,24 @@ def test_the_file_is_written_once_and_its_name_says_what_is_in_it(tmp_path: Path
     assert write_bundle(tmp_path / "agents") == path
     assert path.stat().st_mtime_ns == written
     assert list(path.parent.iterdir()) == [path]
+
+
+async def test_files_of_other_versions_go_unless_an_agent_runs_from_them() -> None:
+    bench = Bench.make()
+    try:
+        await bench.agent()
+        (used,) = (bench.home / "agents").iterdir()
+        older = used.with_name("agent-000000000000.pyz")
+        used.rename(older)  # as if this version had come after the agent's start
+        unused = used.with_name("agent-111111111111.pyz")
+        unused.write_bytes(b"")
+        newest = write_bundle(used.parent)
+        assert sorted(used.parent.iterdir()) == sorted([older, newest])
+        await bench.kill_agent()
+        write_bundle(used.parent)
+        assert [*used.parent.iterdir()] == [newest]
+    finally:
+        await bench.close()
 
 
 def test_the_file_runs_without_the_project(tmp_path: Path) -> None:
