@@ -7,6 +7,7 @@
     │   └── InvalidManifests   many findings at once, each with file, line and column
     ├── Refused            the other side will not, for a reason that it names; not retried unchanged
     ├── Unreachable        nobody answered; the next pass looks again
+    ├── Unwritable         the disk takes nothing now: full, or read-only; tried again until it does
     └── Conflict           somebody else was first; look again, then decide anew
 """
 
@@ -57,6 +58,10 @@ class Refused(ReconcilerError):
 
 class Unreachable(ReconcilerError):
     """No answer: a closed connection, a time-out, a missing socket."""
+
+
+class Unwritable(ReconcilerError):
+    """What has to last cannot be written now."""
 
 
 class Conflict(ReconcilerError):

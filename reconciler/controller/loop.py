@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from reconciler.errors import Conflict
+from reconciler.errors import Conflict, Invalid, Unwritable
 from reconciler.state import Contact, Desired, Outcome, Plan
 
 from .reconcile import Parts, decide, reconcile
@@ -33,6 +33,8 @@ class Loop:
         self._read.set()
         self._hook_at: float | None = None
         self._ending = False
+        self._complaint = ""
+        """What was said last of a round that failed: it is not said again every two seconds."""
         self.plan = Plan()
 
     def trigger(self) -> None:
@@ -102,11 +104,17 @@ class Loop:
                 self._read.set()
             self.trigger()
 
-    @staticmethod
-    async def _guarded(work: Awaitable[None]) -> bool:
+    async def _guarded(self, work: Awaitable[None]) -> bool:
         """Do one round of work; whether it went well. What nobody expected must not end the rounds."""
         try:
             await work
+        except (Unwritable, Invalid) as error:
+            if str(error) != self._complaint:
+                log.error("%s; tried again", error)
+            self._complaint = str(error)
+            self.trigger()
+            await asyncio.sleep(FAILED_ROUND_SECONDS)
+            return False
         except Exception:
             log.exception("unexpected; the next round looks at everything again")
             await asyncio.sleep(FAILED_ROUND_SECONDS)

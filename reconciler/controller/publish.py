@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import logging
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from reconciler import status
+from reconciler.errors import Unwritable
 from reconciler.state import Desired, Outcome
+from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.report import Event
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.generation import Route, Routes
 
+log = logging.getLogger(__name__)
+
 ROUTES_VERSION = 1
+UNTOLD_MAX = 1000
+"""Events that wait for the disk; then the oldest are lost."""
 
 
 class Publisher:
@@ -30,21 +37,49 @@ class Publisher:
         self._waking: asyncio.Task[None] | None = None
         self._told = store.told()
         self.statuses = store.statuses()
+        self._unsaved: set[ObjectKey] = set()
+        self._untold: deque[Event] = deque(maxlen=UNTOLD_MAX)
+        self._disk_told = ""
+        self.problem = ""
+        """Why the routes could not be written; empty when they were."""
         self.news = asyncio.Condition()
         """Notified after every pass, and when there are new events."""
 
     def publish(self, snapshots: Snapshots) -> None:
-        """Derive and write everything that follows from these snapshots."""
+        """Derive and write everything that follows from these snapshots; what cannot be written is not lost."""
+        self._tell_of_disk(snapshots.memory.unwritable, snapshots.now)
         endings = status.endings(snapshots.observed, snapshots.now)
         self.tell(event for event in endings if event.key not in self._told)
         self._told = {event.key for event in endings}
         after = status.statuses(snapshots, self.statuses)
         self.tell(status.transitions(self.statuses, after, snapshots.now))
-        changed = {key: value for key, value in after.items() if self.statuses.get(key) != value}
-        if changed:
-            self._store.put_statuses(changed)
+        self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
+        self._save()
         self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
+
+    def _tell_of_disk(self, problem: str, now: float) -> None:
+        """Once when nothing can be written any more, and once when it can again."""
+        before, self._disk_told = self._disk_told, problem
+        if problem and not before:
+            log.error("%s; what serves goes on, nothing new is started", problem)
+            self.tell((Event(now, CLUSTER, True, "StateUnwritable", problem),))
+        elif before and not problem:
+            log.info("the state directory can be written again")
+            self.tell((Event(now, CLUSTER, False, "StateWritable", "what had to wait is written now"),))
+
+    def _save(self) -> None:
+        """Write statuses and events. Those that the disk does not take are kept for the next pass."""
+        changed = {key: self.statuses[key] for key in self._unsaved & self.statuses.keys()}
+        try:
+            if changed:
+                self._store.put_statuses(changed)
+            self._unsaved = set()
+            if self._untold and self._store.add_events(self._untold):
+                self.wake()
+            self._untold.clear()
+        except Unwritable:
+            return  # the store keeps what it was, and is asked before the next pass whether it is over
 
     def outcome(self, outcome: Outcome, now: float) -> None:
         """Tell what became of a step."""
@@ -54,8 +89,8 @@ class Publisher:
 
     def tell(self, events: Iterable[Event]) -> None:
         """Add events and wake whoever waits for them."""
-        if self._store.add_events(events):
-            self.wake()
+        self._untold.extend(events)
+        self._save()
 
     def wake(self) -> None:
         """Have everybody look who waits for something new."""
@@ -77,8 +112,13 @@ class Publisher:
         wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found)
         if wanted == before:
             return
-        self._routes = replace(wanted, sequence=sequence + 1)
-        replace_file(self._path, json.dumps(to_wire(self._routes), indent=1))
+        routes = replace(wanted, sequence=sequence + 1)
+        try:
+            replace_file(self._path, json.dumps(to_wire(routes), indent=1))
+        except OSError as error:
+            self.problem = f"{self._path}: cannot be written now: {error.strerror}"
+            return
+        self._routes, self.problem = routes, ""
 
 
 def _routes_on_disk(path: Path) -> Routes | None:
@@ -91,7 +131,7 @@ def _routes_on_disk(path: Path) -> Routes | None:
 
 def replace_file(path: Path, text: str) -> None:
     """Write a file so that readers see either the old or the new content."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    temporary.chmod(0o600)
-    temporary.replace(path)
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_text(text)
+    draft.chmod(0o600)
+    draft.replace(path)

@@ -45,6 +45,7 @@ class Parts:
 
 def reconcile(parts: Parts) -> Plan:
     """Look, decide, act, tell. Nothing in here waits for a machine."""
+    parts.store.recover()
     if _known(parts):
         parts.collector.watch(*_watched(_desired(parts), remember(parts)))
     _outrank(parts)
@@ -114,6 +115,7 @@ def remember(parts: Parts) -> Memory:
         stops=dict(parts.tools.stops),
         continued=dict(parts.tools.continued),
         leaving=parts.store.objects.leaving(),
+        unwritable=parts.store.problem or parts.publisher.problem,
     )
 
 

@@ -36,6 +36,7 @@ RETRY_SECONDS = 1.0
 """An address that is taken may get free at any time."""
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
+_STATE_RETRY_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 5.0
 """For clients to read the error that ends their stream when the gateway stops."""
 
@@ -99,6 +100,7 @@ class _Gateway:
         self._problem = ""
         """Why it is not where the routes want it."""
         self._written: dict[str, object] = {}
+        self._rewrite: asyncio.TimerHandle | None = None
         self._listener: _Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -161,9 +163,12 @@ class _Gateway:
             "sequence": self._pool.file.current.sequence,
             "problem": self._problem,
         }
-        if state != self._written:
+        if state == self._written:
+            return
+        if _write_state(self._home, state):
             self._written = state
-            _write_state(self._home, state)
+        elif self._rewrite is None or self._rewrite.when() <= asyncio.get_running_loop().time():
+            self._rewrite = asyncio.get_running_loop().call_later(_STATE_RETRY_SECONDS, self._write_state)
 
     async def _end(self) -> None:
         """Take nothing new, wait for what runs, then fail what is left: nothing is cut silently."""
@@ -180,11 +185,17 @@ class _Gateway:
                 task.cancel()
 
 
-def _write_state(home: Path, state: dict[str, object]) -> None:
+def _write_state(home: Path, state: dict[str, object]) -> bool:
+    """Whether it was written; a full disk is no reason to stop serving."""
     target = home / "gateway.json"
-    draft = target.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
-    draft.replace(target)
+    draft = target.with_name(f".{target.name}.new")
+    try:
+        draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
+        draft.replace(target)
+    except OSError as error:
+        log.warning("%s cannot be written, tried again: %s", target, error)
+        return False
+    return True
 
 
 class _Listener:

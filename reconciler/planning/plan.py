@@ -31,7 +31,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
     ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and drawn anew for each pass.
     """
-    kept_out = safety.kept_out(desired)
+    kept_out = safety.kept_out(desired) + safety.unwritable(memory)
     if not desired.revision and not desired.stopping:
         # What is wanted is not known: to take that for nothing would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reconciler.state import Desired, Hold, ObjectKey, Refusal, RefusedBecause
+from reconciler.state import Desired, Hold, Memory, ObjectKey, Refusal, RefusedBecause
 from reconciler.state.identity import CLUSTER
 
 from .decision import Decision
@@ -39,3 +39,11 @@ def kept_out(desired: Desired) -> Decision:
     if desired.rejection is not None:
         refused.append(Refusal(CLUSTER, RefusedBecause.REJECTED, desired.rejection.line))
     return Decision(refused=tuple(refused))
+
+
+def unwritable(memory: Memory) -> Decision:
+    """That nothing new can be started while no epoch can be written down."""
+    if not memory.unwritable:
+        return Decision()
+    text = f"{memory.unwritable}; make room, or make it writable: it is tried again by itself"
+    return Decision(refused=(Refusal(CLUSTER, RefusedBecause.UNWRITABLE, text),))

@@ -109,6 +109,8 @@ class Memory:
     continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
     """When each rank was continued by this controller, oldest first."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
+    unwritable: str = ""
+    """Why the state directory takes nothing now; empty when it does."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """The groups of one deployment, in the order of its replicas."""

@@ -312,6 +312,7 @@ class RefusedBecause(Enum):
     CANNOT_LISTEN = "CannotListen"
     HELD = "RevisionHeld"
     REJECTED = "RevisionRejected"
+    UNWRITABLE = "StateUnwritable"
 
 
 @dataclass(frozen=True, slots=True)

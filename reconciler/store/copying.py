@@ -10,7 +10,7 @@ from pathlib import Path
 from reconciler.errors import Invalid, Unreachable
 from reconciler.state import NodeName
 
-from .schema import migrate
+from .schema import check, migrate
 from .sqlite import Store
 
 _BUSY_SECONDS = 30.0
@@ -49,6 +49,7 @@ def admit(path: Path) -> None:
             ).fetchall()
             if foreign or not migrate(db, path):
                 raise Invalid(f"{path.name} in it is no store of reconciler")
+            check(db)
         store = Store(path)
         try:
             store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.told()

@@ -10,15 +10,17 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import Conflict, Invalid
+from reconciler.errors import Conflict, ReconcilerError
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
 
+from .connection import Connection, meaning
 from .objects import Objects
 from .schema import check, migrate
 
@@ -43,9 +45,13 @@ class Store:
     """The open store. One per controller, which holds the home's lock."""
 
     def __init__(self, path: Path) -> None:
-        """Open, create or migrate. Raises ``Invalid`` for a store of a newer version or a damaged one."""
+        """Open, create or migrate.
+
+        Raises ``Invalid`` for a store of a newer version or a damaged one, ``Unwritable`` where the disk is full.
+        """
+        self._db = Connection(path, isolation_level=None)
+        self._db.path = path
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
             path.chmod(0o600)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -54,11 +60,26 @@ class Store:
             check(self._db)
             self.objects = Objects(self._db)
         except sqlite3.DatabaseError as error:
-            raise Invalid(
-                f"{path}: cannot be used as the store: {error}; put a backup in its place with: reconciler"
-                f" restore FILE, or delete {path.name}*, which is safe: groups that run are adopted, epochs"
-                " go on growing, only events, approvals and generations are lost"
-            ) from error
+            self._db.close()
+            raise meaning(error, path) from error
+        except ReconcilerError:
+            self._db.close()
+            raise
+
+    @property
+    def problem(self) -> str:
+        """Why something could not be written, and is to be tried again; empty as long as everything can."""
+        return self._db.problem
+
+    def recover(self) -> None:
+        """Where something could not be written, see whether it can again."""
+        if not self._db.problem:
+            return
+        with suppress(ReconcilerError), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._set_counter("token", self._counter("token", 0))
+            self._db.execute("COMMIT")
+            self._db.problem = ""
 
     def close(self) -> None:
         """Close the file."""
@@ -93,7 +114,7 @@ class Store:
         """Have tokens, ports and epochs begin above those of another store; one that cannot be read has none."""
         try:
             self._db.execute("ATTACH ? AS other", (str(other),))
-        except sqlite3.DatabaseError:
+        except ReconcilerError:
             return
         try:
             with self._db:
@@ -106,7 +127,7 @@ class Store:
                     "INSERT INTO epochs SELECT deployment, replica, last FROM other.epochs WHERE true"
                     " ON CONFLICT (deployment, replica) DO UPDATE SET last = max(last, excluded.last)"
                 )
-        except sqlite3.DatabaseError:
+        except ReconcilerError:
             return
         finally:
             self._db.execute("DETACH other")

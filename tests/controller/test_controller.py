@@ -31,13 +31,15 @@ class Controller:
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.manifests = folder / "manifests"
+        self.log = folder / "controller.log"
         self.process: subprocess.Popen[bytes] | None = None
         shutil.copytree(ROOT / "manifests", self.manifests)
 
     def start(self) -> None:
         command = [sys.executable, "-m", "reconciler", "--home", str(self.home), "controller"]
         command += ["--watch", str(self.manifests)]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stderr=log, cwd=ROOT)
         self.wait(lambda: self.ask(ShowStatus()))
 
     def ask(self, message: Any) -> Any:
