@@ -70,7 +70,8 @@ def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
     """A whole copy or none: one that was cut off is made anew. Copies of older versions go."""
     copy = path.with_suffix(f".v{version}.db")
     draft = copy.with_suffix(".part")
-    draft.unlink(missing_ok=True)
+    for unfinished in path.parent.glob(f"{path.stem}.v*.part"):
+        unfinished.unlink()
     db.execute("VACUUM INTO ?", (str(draft),))
     draft.chmod(0o600)
     draft.replace(copy)
