@@ -70,7 +70,7 @@ async def test_a_request_is_answered() -> None:
     async with serving(echo) as path, client(path) as asking:
         answer = await asking.request(Get("Node", "studio-1"), timeout=SECONDS)
 
-    assert answer == Answer({"asked": {"type": "get", "kind": "Node", "name": "studio-1"}})
+    assert answer == Answer({"asked": to_wire(Get("Node", "studio-1"))})
 
 
 async def test_a_long_wait_holds_up_no_other_request() -> None:
