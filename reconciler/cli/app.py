@@ -50,8 +50,9 @@ COMMANDS = {
 }
 """Every command and the module that has it: loaded when it is used, for the start of a command is felt."""
 
-LISTED = [name for name, module in COMMANDS.items() if module != "processes"]
-"""Those for people."""
+UNLISTED = [name for name, module in COMMANDS.items() if module == "processes"]
+"""Those that `up` starts, and nobody types."""
+LISTED = [name for name in COMMANDS if name not in UNLISTED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,27 @@ class Settings:
         return self.home / "cluster.git"
 
 
-class Commands(click.Group):
+class Spelled(click.Group):
+    """A group that says which command was meant: the nearest one, or that of a habit from elsewhere."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            said = f'unknown command "{args[0]}"{self._meant(ctx, args[0])}'
+            raise click.UsageError(said, ctx) from error
+
+    def _meant(self, ctx: click.Context, word: str) -> str:
+        from .habits import COMMANDS as ELSEWHERE
+
+        path = " ".join([*ctx.command_path.split()[1:], word])
+        if path in ELSEWHERE:
+            return f"; {ELSEWHERE[path]}"
+        close = closest(word, [name for name in self.list_commands(ctx) if name not in UNLISTED])
+        return f', did you mean "{close}"?' if close else ""
+
+
+class Commands(Spelled):
     """A group that imports a command's module when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -103,10 +124,7 @@ class Commands(click.Group):
             raise Failed(error, ctx.invoked_subcommand) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, _without_equals(args))
-        except click.UsageError as error:
-            raise click.UsageError(f'unknown command "{args[0]}"{nearest(args[0], LISTED)}') from error
+        return super().resolve_command(ctx, _without_equals(args))
 
 
 def _without_equals(arguments: list[str]) -> list[str]:
@@ -141,10 +159,16 @@ def _sentence(cause: ReconcilerError | OSError) -> str:
 
 def nearest(word: str, known: list[str]) -> str:
     """A clause with the nearest right name, or one that lists them all."""
+    close = closest(word, known)
+    return f', did you mean "{close}"?' if close else f"; expected one of {', '.join(known)}"
+
+
+def closest(word: str, known: list[str]) -> str | None:
+    """The name that was meant, where one is near enough: a slip of a letter or two, not another word."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, 1, 0.6)
-    return f', did you mean "{close[0]}"?' if close else f"; expected one of {', '.join(known)}"
+    close = difflib.get_close_matches(word, known, 1, 0.65)
+    return close[0] if close else None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -178,7 +202,7 @@ def run() -> None:
         click.echo(error.format_message())
         sys.exit(0)
     except click.UsageError as error:
-        fail(error.format_message(), error.ctx)
+        fail(_usage_sentence(error), error.ctx)
         sys.exit(USAGE_STATUS)
     except Failed as error:
         for problem in error.problems:
@@ -191,6 +215,14 @@ def run() -> None:
     except click.Abort:
         sys.exit(INTERRUPTED_STATUS)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _usage_sentence(error: click.UsageError) -> str:
+    from .habits import OPTIONS
+
+    if isinstance(error, click.NoSuchOption) and error.option_name in OPTIONS:
+        return f"{error.message} {OPTIONS[error.option_name][0].upper()}{OPTIONS[error.option_name][1:]}"
+    return error.format_message()
 
 
 def fail(text: str, context: click.Context | None = None) -> None:

@@ -11,6 +11,7 @@ from reconciler.errors import Refused
 from reconciler.resources import KIND_NAMES, PLURALS, SHORT_NAMES
 
 from .app import nearest
+from .habits import KINDS as ELSEWHERE
 
 GROUP = "reconciler"
 """The part of `apiVersion` before the slash, as in `modeldeployment.reconciler/tiny`."""
@@ -30,12 +31,14 @@ class Chosen:
 
 def kind_named(word: str) -> str:
     """The kind that a word means. Raises ``UsageError`` with the nearest right one."""
-    wanted = word.lower().removesuffix(f".{GROUP}")
+    wanted = word.lower().removesuffix(".").removesuffix(f".{GROUP}")
     for kind in KIND_NAMES:
         if wanted in (PLURALS[kind], *SHORT_NAMES[kind]):
             return kind
     if wanted in ("rank", "ranks"):
         return RANK
+    if wanted in ELSEWHERE:
+        raise click.UsageError(f'unknown kind "{word}"; {ELSEWHERE[wanted]}')
     raise click.UsageError(f'unknown kind "{word}"{nearest(wanted, [*PLURALS.values(), "ranks"])}')
 
 

@@ -11,7 +11,7 @@ import click
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ShowStatus
 
-from .app import Settings
+from .app import Settings, Spelled
 from .changing import (
     Files,
     How,
@@ -34,7 +34,7 @@ from .targets import Key, Targets, labels_of, missing_all, one_object, target_op
 from .waiting import timeout_option, unread, wait_until
 
 
-@click.group()
+@click.group(cls=Spelled)
 def rollout() -> None:
     """See a change of a deployment through, restart it, or go back.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli import habits
 from reconciler.cli.client import Client
 from reconciler.errors import Unreachable
 
@@ -51,7 +53,12 @@ WITH_CONTROLLER = [
         "'xml' is not one of 'json', 'yaml', 'name', 'wide', 'jsonpath', 'custom-columns'",
     ),
     (("gett",), 2, 'unknown command "gett", did you mean "get"?'),
-    (("frobnicate",), 2, 'unknown command "frobnicate"; expected one of up, init, validate,'),
+    (("frobnicate",), 2, 'unknown command "frobnicate"\nSee: reconciler --help\n'),
+    (
+        ("rollout", "stauts"),
+        2,
+        'unknown command "stauts", did you mean "status"?\nSee: reconciler rollout --h',
+    ),
 ]
 
 
@@ -92,6 +99,41 @@ def test_exit_statuses_without_a_controller(
     result = cli(*arguments)
     assert result.code == code
     assert text.format(home=home) in result.err
+
+
+HABITS = [
+    (("top", "nodes"), 'unknown command "top"; here that is: reconciler get nodes -o wide'),
+    (("down",), 'unknown command "down"; Ctrl-C in the terminal of `reconciler up` stops'),
+    (("help", "get"), 'unknown command "help"; here that is: reconciler --help'),
+    (("create", "-f", "a.yaml"), "here that is: reconciler apply -f FILE"),
+    (("rollout", "pause", "md/tiny"), 'unknown command "pause"; there is no pause'),
+    (("--version",), "No such option '--version'. Here that is: reconciler version"),
+    (("get", "po"), 'unknown kind "po"; processes are ranks here: reconciler get ranks'),
+    (("get", "pods", "-A"), "No such option '-A'. There are no namespaces; leave it out"),
+    (("-n", "default", "get", "nodes"), "No such option '-n'. There are no namespaces"),
+    (("get", "events"), 'unknown kind "events"; here that is: reconciler events'),
+    (("get", "nodes", "--kubeconfig", "k"), "A cluster is its state folder: reconciler --home PATH"),
+    (("apply", "-k", "."), "kustomize build DIR | reconciler apply -f -"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), HABITS)
+def test_what_other_tools_call_it_is_answered_with_what_it_is_called_here(
+    arguments: tuple[str, ...], text: str, cli: Cli
+) -> None:
+    result = cli(*arguments)
+    assert result.code == 2
+    assert text in result.err
+
+
+def test_every_habit_names_commands_and_options_that_there_are(cli: Cli) -> None:
+    for advice in {*habits.COMMANDS.values(), *habits.KINDS.values(), *habits.OPTIONS.values()}:
+        for named in re.findall(r"reconciler ((?:rollout )?[a-z]+)", advice):
+            assert cli(*named.split(), "--help").code == 0, advice
+    for words in habits.COMMANDS:
+        assert "unknown command" in cli(*words.split()).err
+    for word in habits.KINDS:
+        assert f'unknown kind "{word}"; ' in cli("get", word).err
 
 
 def test_a_plan_with_steps_exits_with_two_where_that_is_asked_for(cli: Cli, controller: Controller) -> None:
