@@ -26,7 +26,11 @@ def decide(world: World, name: NodeName) -> Decision:
     node = world.node(name)
     wanted = name in world.desired.nodes and not world.desired.stopping
     started = name in world.memory.agents
-    tied = _occupied(world, name) or any(name in g.members for g in world.memory.groups.values())
+    tied = (
+        _occupied(world, name)
+        or _remembers(world, name)
+        or any(name in g.members for g in world.memory.groups.values())
+    )
     unknown = started and node.report is None  # it may have ranks: only its agent can tell
     needed = wanted or tied or unknown
     if f"node/{name}" in world.memory.in_flight:
@@ -49,6 +53,15 @@ def _wait(name: NodeName, reason: WaitingFor, text: str) -> Waiting:
 def _occupied(world: World, name: NodeName) -> bool:
     report = world.node(name).report
     return any(rank.exit is None for rank in report.ranks) if report else False
+
+
+def _remembers(world: World, name: NodeName) -> bool:
+    """Whether ranks there, ended ones too, tell of epochs that the store has lost and no group was formed above yet."""
+    wanted, known = world.desired.replicas(), world.memory.last_epochs
+    return any(
+        rank.replica in wanted and rank.report.id.epoch > known.get(rank.replica, 0)
+        for rank in world.observed.ranks_on(name)
+    )
 
 
 def forget(world: World, name: NodeName) -> Decision:

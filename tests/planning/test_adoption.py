@@ -232,3 +232,19 @@ def test_ranks_that_the_store_does_not_know_are_charged_and_keep_their_ports() -
     world.memory_bytes = 2 * known.rank_bytes - 1
     refused = world.plan().refused
     assert [refusal.reason.value for refusal in refused] == ["NotEnoughMemory"]
+
+
+def test_a_node_that_leaves_stays_until_the_epochs_that_only_it_knows_of_are_known() -> None:
+    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()])
+    world.settle()
+    for rank in world.alive():
+        world.end_rank(rank, signal=9)
+    members = world.groups[world.replica()].members
+    world.lose_store()
+    for name in members:
+        world.remove(next(m for m in world.manifests if m.metadata.name == name))
+        world.bring(node(f"new-{name}"))
+    world.settle()
+    assert world.groups[world.replica()].epoch == 2
+    assert not set(members) & world.agents
+    assert world.leaving == {}
