@@ -112,8 +112,20 @@ class World:
     history: list[Step] = field(default_factory=list)
     agents: set[NodeName] = field(default_factory=set)
     leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
+    stores: int = 0
+    """How many were lost: a new one has other ports."""
     kept: World | None = None
     """As it was when its store was copied."""
+    first_phase: str = Phase.READY
+    """What a rank is doing right after its start."""
+    lingers: bool = False
+    """Whether a rank that is asked to end takes the whole of its grace for that."""
+    broken: set[NodeName] = field(default_factory=set)
+    """Nodes whose agent cannot be started."""
+    mute: set[ReplicaId] = field(default_factory=set)
+    """Replicas that give no completion."""
+    stale: dict[NodeName, NodeObservation] = field(default_factory=dict)
+    """Nodes of which there is no news, as they were last seen."""
 
     def desired(self) -> Desired:
         desired = Desired.of("r1", self.manifests)
@@ -121,11 +133,14 @@ class World:
 
     def observed(self) -> Observed:
         names = set(self.desired().nodes) | {place for place, _ in self.ranks.values()} | self.agents
+        names |= {name for group in self.groups.values() for name in group.members}
         return Observed({name: self._node(name) for name in sorted(names)})
 
     def _node(self, name: NodeName) -> NodeObservation:
         if name not in self.agents:
             return NodeObservation(name, Contact.AGENT_DOWN, 0.0, 0, None, "no agent")
+        if name in self.stale:
+            return self.stale[name]
         report = NodeReport(
             sequence=self.sequence,
             boot_id="boot",
@@ -194,7 +209,11 @@ class World:
         self.sequence += 1
         match step:
             case AllocateEpoch() | AdoptGroup():
-                seen = [i.epoch for i in self.ranks if _replica(i) == step.replica]
+                seen = [
+                    rank.epoch
+                    for rank, (place, _) in self.ranks.items()
+                    if _replica(rank) == step.replica and place in self.agents
+                ]
                 known = max([self.last_epochs.get(step.replica, 0), *seen])
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
                 self.groups[step.replica] = step.group
@@ -202,30 +221,74 @@ class World:
                 self.next_port = step.group.port + len(step.group.members) + 1
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)
+                self.writes[step.node] = Write(1, self.sequence)
             case ProveGroup():
-                self.groups[step.replica] = replace(self.groups[step.replica], proven_at=self.now)
+                self._prove(step)
             case RemoveObject():
                 self._leaves(step.object)
             case ReleaseReplica():
                 del self.groups[step.replica]
             case StartAgent():
-                self.agents.add(step.node)
-                self.down.discard(step.node)
+                self._start_agent(step)
             case StopAgent():
                 self.agents.discard(step.node)
                 self.down.discard(step.node)
+                self.stale.pop(step.node, None)
+
+    def _prove(self, step: ProveGroup) -> None:
+        if step.replica in self.mute:
+            self._fail(step)
+            return
+        group = self.groups.get(step.replica)
+        if group is not None and group.epoch == step.epoch:
+            self.groups[step.replica] = replace(group, proven_at=self.now)
+
+    def _start_agent(self, step: StartAgent) -> None:
+        if step.node in self.broken:
+            self._fail(step)
+            return
+        self.failures.pop(step.key, None)
+        self.agents.add(step.node)
+        self.down.discard(step.node)
+        self.stale.pop(step.node, None)
+
+    def _fail(self, step: Step) -> None:
+        before = self.failures.get(step.key)
+        self.failures[step.key] = StepFailure(before.attempts + 1 if before else 1, self.now + 1, "broken")
 
     def _obey_about_rank(self, step: StartRank | StopRank | ContinueRank | ForgetRank) -> None:
         match step:
             case StartRank():
                 self._start(step)
             case StopRank():
-                self.end_rank(step.id, code=0)
+                self._stop(step)
             case ContinueRank():
                 self.continued[step.id] = (*self.continued.get(step.id, ()), self.now)
                 self.report(step.id, stopped=False, silent_seconds=0.0)
             case ForgetRank():
+                assert self.ranks[step.id][1].phase == Phase.EXITED, "a rank that lives is forgotten"
                 del self.ranks[step.id]
+
+    def _stop(self, step: StopRank) -> None:
+        gone_by = self.now + step.grace_seconds
+        self.stops[step.id] = StopAsked(gone_by, gone_by + 10)
+        if not self.lingers:
+            self.end_rank(step.id, code=0)
+        elif self.ranks[step.id][1].phase != Phase.EXITED:
+            self.report(step.id, phase=Phase.DRAINING)
+
+    def pass_time(self, until: float) -> None:
+        """The clock goes on, and whoever was asked to end by then has ended."""
+        self.now = max(self.now, until)
+        for rank in self.alive():
+            asked = self.stops.get(rank)
+            if self.ranks[rank][1].phase == Phase.DRAINING and (asked is None or asked.gone_by <= self.now):
+                self.end_rank(rank, code=0)
+
+    def restart_controller(self) -> None:
+        """Another controller goes on with the same store."""
+        self.stops, self.failures, self.writes, self.continued = {}, {}, {}, {}
+        self.stale = {}
 
     def _leaves(self, key: ObjectKey) -> None:
         """An object is taken out of the inventory: then nothing of it may be left."""
@@ -236,13 +299,15 @@ class World:
 
     def _start(self, step: StartRank) -> None:
         rank_id = step.spec.id
+        if rank_id in self.ranks and self.ranks[rank_id][0] == step.node:
+            return  # as the agent does
         others = [
             i for i, (_, r) in self.ranks.items() if r.phase != Phase.EXITED and _replica(i) == step.replica
         ]
         assert all(i.epoch == rank_id.epoch for i in others), "a rank of an old epoch is alive"
         report = RankReport(
             id=rank_id, group=step.spec.group, socket=step.spec.config.socket, pid=100 + len(self.ranks),
-            shim_pid=1, phase=Phase.READY, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
+            shim_pid=1, phase=self.first_phase, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
             started_at=self.now, size=step.spec.config.size, memory_bytes=step.spec.memory_bytes,
             port=int(step.spec.config.addresses[0].rpartition(":")[2]),
         )  # fmt: skip
@@ -266,8 +331,9 @@ class World:
         """The store is gone, or one of an earlier moment is in its place; what the nodes know stays."""
         self.groups = dict(kept.groups) if kept else {}
         self.last_epochs = dict(kept.last_epochs) if kept else {}
-        self.next_port = kept.next_port if kept else PORT_FIRST
-        self.stops, self.failures, self.writes = {}, {}, {}
+        self.stores += 1
+        self.next_port = kept.next_port if kept else PORT_FIRST + 500 * self.stores % 4000
+        self.restart_controller()
 
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:
         return ReplicaId(DeploymentName(name), index)
