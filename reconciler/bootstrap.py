@@ -12,7 +12,9 @@ import logging
 import os
 import secrets
 import signal
+import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,7 +26,7 @@ from reconciler.controller.intent import Intent
 from reconciler.controller.loop import Loop
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import Parts
-from reconciler.errors import Conflict, Invalid, ReconcilerError
+from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
 from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, observe_gateway
@@ -96,12 +98,30 @@ class Home:
         for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def check_sockets(self) -> None:
-        """Raise ``Invalid`` where the home's path is too long for the sockets of its nodes."""
+    def check(self) -> None:
+        """Raise ``Invalid`` where this path cannot be a home, ``Unwritable`` where it takes nothing now."""
         try:
-            agent_socket(str(self.run), "any")
+            agent_socket(str(self.run), "any")  # there is a limit to the length of a socket's path
         except ValueError as error:
             raise Invalid(str(error)) from None
+        if not self.root.exists():
+            return
+        status = self.root.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise Invalid(f"{self.root} is not a folder; choose another --home")
+        if status.st_uid != os.geteuid():
+            raise Invalid(
+                f"{self.root} belongs to user {status.st_uid}, this is user {os.geteuid()};"
+                " be that user, or choose another --home"
+            )
+        if status.st_mode & stat.S_IWOTH:
+            raise Invalid(f"anybody may write to {self.root}, and so change what runs: chmod o-w {self.root}")
+        try:
+            with tempfile.TemporaryFile(dir=self.root) as file:
+                file.write(b"room")
+                file.flush()
+        except OSError as error:
+            raise Unwritable(f"{self.root} cannot be written: {error.strerror}") from error
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[Footing]:
@@ -127,11 +147,11 @@ def run_controller(home: Path, watch: Path | None) -> int:
     _end_with_parent()
     place = Home(home.absolute())
     try:
+        place.check()
         place.create()
-        place.check_sockets()
         with place.lock() as footing:
             asyncio.run(_control(place, watch, footing))
-    except ReconcilerError as error:
+    except (ReconcilerError, OSError) as error:
         log.error("%s", error)
         return 1
     return 0

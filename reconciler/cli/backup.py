@@ -71,8 +71,10 @@ def restore(settings: Settings, file: Path, force: bool) -> None:
       reconciler restore reconciler-20260102T030405Z.tar.gz
       reconciler restore --force before-upgrade.tar.gz
     """
+    from reconciler.bootstrap import Home
     from reconciler.store import swap
 
+    Home(settings.home).check()
     with _alone(settings):
         swap.finish(settings.home)
         if not force:

@@ -16,7 +16,6 @@ import click
 from reconciler.errors import Conflict, Invalid
 from reconciler.store import swap
 from reconciler.wire.footing import Footing
-from reconciler.wire.paths import agent_socket
 
 from .app import INTERRUPTED_STATUS, Settings
 from .question import QUESTION
@@ -71,7 +70,9 @@ def up(settings: Settings, /, **options: Any) -> int:
     how = _How(**options)
     if how.watch is not None and how.paths:
         raise click.UsageError("--watch and -f exclude each other: a watched folder needs no repository")
-    _check_home(settings.home)
+    from reconciler.bootstrap import Home
+
+    Home(settings.home).check()
     say = Screen()
     with only_one(settings) as footing, signals() as asked:
         if how.watch is None:
@@ -84,14 +85,6 @@ def up(settings: Settings, /, **options: Any) -> int:
             return INTERRUPTED_STATUS
         supervisor = _supervisor(settings, say, how)
         return Session(settings, say, asked, supervisor, footing).run(how.once)
-
-
-def _check_home(home: Path) -> None:
-    """The sockets of a home must have paths that the system takes. Raises ``Invalid``."""
-    try:
-        agent_socket(str(home / "run"), "any")
-    except ValueError as error:
-        raise Invalid(str(error)) from None
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from .objects import Objects
 from .schema import check, migrate
 
 EVENTS_KEPT = 10_000
+MESSAGE_CHARACTERS_MAX = 4096
+"""Of an event; what programs say when they fail can be long."""
 PORT_SPREAD = 4_000
 """A new store starts somewhere in the lower half of the ports, so that two clusters on a host rarely meet."""
 
@@ -262,7 +264,16 @@ class Store:
                 "INSERT OR IGNORE INTO events (at, kind, name, warning, reason, message, key, revision, hook_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (e.at, *e.object, e.warning, e.reason, e.message, e.key or None, e.revision, e.hook_at)
+                    (
+                        e.at,
+                        *e.object,
+                        e.warning,
+                        e.reason,
+                        e.message[:MESSAGE_CHARACTERS_MAX],
+                        e.key or None,
+                        e.revision,
+                        e.hook_at,
+                    )
                     for e in events
                 ],
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -11,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.documents.test_state_directory import named
 
 from .cluster import ROOT, Cluster, quickstart
 from .test_healing import ask
@@ -60,6 +63,36 @@ def test_a_controller_without_its_store_adopts_what_runs(alone: Cluster) -> None
     os.kill(before[max(before)], signal.SIGKILL)
     alone.wait("a later epoch", lambda: min(pids(alone)) > max(before))
     alone.wait_settled()
+
+
+def test_every_file_of_a_home_is_described(alone: Cluster) -> None:
+    alone.wait_settled()
+    patterns = named()
+    files = [path.relative_to(alone.home) for path in alone.home.rglob("*") if not path.is_dir()]
+    strange = [
+        str(path)
+        for path in files
+        if not any(place.match(pattern) for place in (path, *path.parents) for pattern in patterns)
+        and not path.name.endswith(".new")
+    ]
+    assert strange == []
+
+
+def test_a_full_disk_starts_nothing_stops_nothing_and_heals_when_there_is_room(alone: Cluster) -> None:
+    alone.wait_settled()
+    before = pids(alone)
+    (controller,) = alone.controller()
+    _, hard = resource.prlimit(controller, resource.RLIMIT_FSIZE)
+    resource.prlimit(controller, resource.RLIMIT_FSIZE, (16 * 1024, hard))
+    assert ask(alone)
+    os.kill(before[max(before)], signal.SIGKILL)
+    alone.wait("the want of room", lambda: "StateUnwritable" in str(alone.plan()["refused"]), 30)
+    assert {epoch for epoch, _ in pids(alone)} <= {epoch for epoch, _ in before}
+    resource.prlimit(controller, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+    alone.wait("a later epoch", lambda: min(pids(alone)) > max(before), 60)
+    alone.wait_settled()
+    assert alone.controller() == [controller]
+    assert ask(alone)
 
 
 def test_a_group_with_a_dead_rank_is_replaced_in_a_later_epoch(alone: Cluster) -> None:

@@ -1,0 +1,40 @@
+"""The page about the state directory knows every file that the product writes there."""
+
+from __future__ import annotations
+
+import re
+
+from reconciler.agent.entry import LOG_BYTES_MAX as AGENT_LOG_BYTES_MAX
+from reconciler.agent.rank_log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT
+from reconciler.agent.shim import TEMPORARY_BYTES_MAX
+from reconciler.cli.supervise import LOG_BYTES_MAX
+from reconciler.planning.nodes import EPOCHS_KEPT
+from reconciler.store.objects import APPROVALS_KEPT
+from reconciler.store.sqlite import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
+
+from .newcomer import ROOT
+
+TEXT = (ROOT / "docs" / "state-directory.md").read_text()
+ROWS = {line.split("|")[1].strip(): line for line in TEXT.splitlines() if line.startswith("| `")}
+MIB = 1024 * 1024
+
+
+def named() -> list[str]:
+    """Every path of the table, as a pattern relative to the home."""
+    return [pattern for cell in ROWS for pattern in re.findall(r"`([^`]+)`", cell)]
+
+
+def row(path: str) -> str:
+    return next(line for cell, line in ROWS.items() if f"`{path}`" in cell)
+
+
+def test_the_bounds_in_the_table_are_those_of_the_product() -> None:
+    assert f"{EVENTS_KEPT:,}".replace(",", " ") + " events" in row("store.db")
+    assert f"{MESSAGE_CHARACTERS_MAX:,}".replace(",", " ") + " characters" in row("store.db")
+    assert f"{APPROVALS_KEPT} approvals" in row("store.db")
+    assert f"{LOG_BYTES_MAX // MIB} MiB" in row("logs/controller.log")
+    assert f"{AGENT_LOG_BYTES_MAX // MIB} MiB" in row("nodes/*/agent.log")
+    assert f"{TEMPORARY_BYTES_MAX // MIB} MiB" in row("nodes/*/tmp/")
+    assert f"output {SEGMENT_BYTES_MAX * SEGMENTS_KEPT // MIB} MiB" in row("nodes/*/ranks/*/")
+    assert EPOCHS_KEPT == 2
+    assert "two epochs" in row("nodes/*/ranks/*/")
