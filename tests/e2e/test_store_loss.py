@@ -44,6 +44,11 @@ def pids(cluster: Cluster) -> dict[tuple[int, int], int]:
     return {(row["epoch"], row["rank"]): row["pid"] for row in cluster.ranks()}
 
 
+def later(cluster: Cluster, before: dict[tuple[int, int], int]) -> bool:
+    """Whether all ranks are of an epoch above those of before."""
+    return min(pids(cluster), default=(0, 0)) > max(before)
+
+
 def reasons(cluster: Cluster) -> list[str]:
     return [event["reason"] for event in cluster.events()]
 
@@ -61,7 +66,7 @@ def test_a_controller_without_its_store_adopts_what_runs(alone: Cluster) -> None
         "GroupProven",
     ]
     os.kill(before[max(before)], signal.SIGKILL)
-    alone.wait("a later epoch", lambda: min(pids(alone)) > max(before))
+    alone.wait("a later epoch", lambda: later(alone, before))
     alone.wait_settled()
 
 
@@ -89,7 +94,7 @@ def test_a_full_disk_starts_nothing_stops_nothing_and_heals_when_there_is_room(a
     alone.wait("the want of room", lambda: "StateUnwritable" in str(alone.plan()["refused"]), 30)
     assert {epoch for epoch, _ in pids(alone)} <= {epoch for epoch, _ in before}
     resource.prlimit(controller, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
-    alone.wait("a later epoch", lambda: min(pids(alone)) > max(before), 60)
+    alone.wait("a later epoch", lambda: later(alone, before), 60)
     alone.wait_settled()
     assert alone.controller() == [controller]
     assert ask(alone)
