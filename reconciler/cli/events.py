@@ -16,9 +16,11 @@ from .durations import Duration
 from .kinds import object_named
 from .objects import reconnect
 from .output import output_option, print_body, print_line
-from .tables import age, clip, table, terminal_width
+from .tables import age, fold, story, terminal_width
 
 WAIT_SECONDS = 20.0
+LINE_INDENT = 17
+"""Of what does not fit into the first line of a growing list: a little more than where the object begins."""
 HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 TYPES = ("Normal", "Warning")
 
@@ -107,11 +109,12 @@ def _print(body: dict[str, Any], output: str | None) -> None:
 def event_table(items: list[dict[str, Any]], width: int | None = None) -> str:
     """Events with the age of each."""
     rows = [(age(e["time"]), e["type"], e["reason"], e["object"], e["message"]) for e in items]
-    return table(HEADERS, rows, width)
+    return story(HEADERS, rows, width)
 
 
 def event_line(event: dict[str, Any]) -> str:
     """One event for a growing list: the time of day, in UTC, instead of the age."""
     moment = event["time"][11:23]
     mark = "!" if event["type"] == "Warning" else " "
-    return clip(f"{moment} {mark} {event['object']}: {event['reason']}: {event['message']}", terminal_width())
+    text = f"{moment} {mark} {event['object']}: {event['reason']}: {event['message']}"
+    return "\n".join(fold(text, terminal_width(), indent=" " * LINE_INDENT))

@@ -121,8 +121,8 @@ OPTIONS = {
     "--force": "groups finish what they have before they end; leave it out",
     "--force-conflicts": "objects are replaced as a whole; leave it out",
     "--subresource": "the status is part of: reconciler get KIND/NAME -o yaml",
-    "-v": "what the controller does shows: reconciler logs --controller",
-    "--verbose": "what the controller does shows: reconciler logs --controller",
+    "-v": "what the controller does shows: reconciler events -w",
+    "--verbose": "what the controller does shows: reconciler events -w",
     "--version": "here that is: reconciler version",
     "-V": "here that is: reconciler version",
 }

@@ -83,7 +83,8 @@ class Session:
         self._asked = asked
         self._supervisor = supervisor
         self._footing = footing
-        self._last_event: int | None = None
+        self._last_event = 0
+        self._began_at = time.time()
         self._looked_at = 0.0
         self._waits_for = "the controller to start"
         self._welcomed = False
@@ -173,15 +174,13 @@ class Session:
 
     def _look(self) -> None:
         with self._client() as client:
-            if self._last_event is None:  # a story from before this run need not be told again
-                adopted = bool(client.ask(Get("Rank"))["items"])
-                self._last_event = client.ask(ListEvents(limit=1))["last"] if adopted else 0
             self._tell_events(client)
             if not self._welcomed:
                 self._await_calm(client)
 
     def _tell_events(self, client: Client) -> None:
-        body = client.ask(ListEvents(self._last_event or 0))
+        """What has happened in this run: a story from before it need not be told again."""
+        body = client.ask(ListEvents(self._last_event, since=self._began_at))
         self._last_event = body["last"]
         for event in body["items"]:
             self._say(event_line(event))

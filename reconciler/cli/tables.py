@@ -6,17 +6,40 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 
 WIDTH = 100
 GAP = "   "
 CELL_WIDTH_MIN = 8
 """No column is cut shorter; one that does not fit even so is left out."""
+FOLD_WIDTH_MIN = 24
+"""A sentence in a narrower column would be a tower of words: it is cut."""
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Left-aligned columns, cut with an ellipsis where a line would be longer than ``width``."""
     shown = [headers, *rows]
     return "\n".join(lines(shown, fitting(shown, width)))
+
+
+def story(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """A table whose last column is what it is read for: that is folded into several lines instead of cut."""
+    shown = [headers, *rows]
+    widths = fitting(shown, width)
+    if widths[-1] >= FOLD_WIDTH_MIN:
+        shown = [line for row in shown for line in _folded(row, widths[-1])]
+    return "\n".join(lines(shown, widths))
+
+
+def _folded(row: Sequence[str], width: int) -> Iterator[list[str]]:
+    *cells, text = row
+    for number, part in enumerate(fold(text, width)):
+        yield [*([""] * len(cells) if number else cells), part]
+
+
+def fold(text: str, width: int, indent: str = "") -> list[str]:
+    """A text in lines no longer than ``width``, those after the first behind ``indent``; at least one."""
+    return wrap(plain(text), width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int]:

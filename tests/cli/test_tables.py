@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.cli.columns import HEADERS, headers, row
-from reconciler.cli.tables import table
+from reconciler.cli.events import event_table
+from reconciler.cli.tables import fold, plain, table
 
 from . import bodies
 
@@ -82,3 +83,19 @@ def test_nothing_in_a_cell_acts_on_the_terminal(text: str) -> None:
     shown = table(("NAME", "STATUS"), [("tiny", text)], WIDTH)
     assert shown.count("\n") == 1
     assert shown.replace("\n", "").isprintable()
+
+
+@given(texts)
+def test_what_happened_is_folded_and_never_cut(message: str) -> None:
+    event = {"time": "2026-11-21T15:00:00Z", "type": "Warning", "reason": "RankExited", "object": "node/a"}
+    shown = event_table([event | {"message": message}], WIDTH).splitlines()
+    assert all(len(line) <= WIDTH for line in shown)
+    column = shown[0].index("MESSAGE")
+    assert "".join(line[column:] for line in shown[1:]).replace(" ", "") == plain(message).replace(" ", "")
+
+
+def test_a_line_of_a_growing_list_goes_on_below_what_it_is_about() -> None:
+    assert fold("15:03:44.554   node/a: Ready: its agent answers", 40, " " * 17) == [
+        "15:03:44.554   node/a: Ready: its agent",
+        " " * 17 + "answers",
+    ]

@@ -98,6 +98,16 @@ def test_up_tells_the_endpoint_and_ctrl_c_ends_everything(up: Up, home: Path) ->
     assert home.stat().st_mode & 0o777 == 0o700
 
 
+def test_the_story_of_an_earlier_run_is_not_told_again(up: Up) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    assert "RevisionApplied" in up.said()
+    assert up.send(signal.SIGINT) == 0
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    assert "RevisionApplied" not in up.said()
+
+
 @pytest.mark.parametrize("role", ["controller", "gateway"])
 def test_a_killed_process_comes_back(up: Up, role: str) -> None:
     up.start("-f", GATEWAY)
