@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import threading
 import time
 
 from reconciler.wire.codec import to_wire
 from reconciler.wire.launch import Phase, Progress
+
+log = logging.getLogger("reconciler.runner")
 
 INTERVAL_SECONDS = 0.1
 """At most this often while working; changes of phase come at once."""
@@ -42,7 +45,8 @@ class ProgressPipe:
         return self._now.step_tokens
 
     def enter(self, phase: str, detail: str = "") -> None:
-        """Report a new phase now."""
+        """Report a new phase now, in the rank's log as well: that is what people follow."""
+        log.info("%s%s", phase, f": {detail}" if detail else "")
         self._set(phase=phase, detail=detail[:DETAIL_CHARACTERS_MAX])
         self._write()
 
