@@ -50,7 +50,9 @@ def _growing(path: Path, at: int) -> Iterator[str]:
 
 
 def _replaced(path: Path, stream: TextIO) -> bool:
+    """Whether the log begins anew: as another file, or cut to nothing while its process writes on."""
     try:
-        return not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+        there = path.stat()
     except FileNotFoundError:  # between the move of the old one and the first line of the new one
         return False
+    return not os.path.samestat(there, os.fstat(stream.fileno())) or there.st_size < stream.tell()

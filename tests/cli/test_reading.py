@@ -6,6 +6,7 @@ The tables are in ``golden/``; UPDATE_GOLDEN=1 writes them anew.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 import time
@@ -269,6 +270,10 @@ def test_the_controller_s_own_log_is_followed_into_its_next_file(live: Live) -> 
         log.replace(log.with_name("controller.log.1"))
         log.write_text("four\n")
         following.wait_for(lambda lines: lines[-1] == "four")
+        os.truncate(log, 0)
+        time.sleep(1.0)  # the file is looked at four times a second
+        log.write_text("five\n")
+        following.wait_for(lambda lines: lines[-1] == "five")
         assert following.end() == 130
     assert live.run("logs", "--controller", "--previous", "--tail", "1").stdout == "three\n"
     assert "there is no" in live.run("logs", "--gateway").stderr
