@@ -205,12 +205,12 @@ def _model(name: str, snapshots: Snapshots) -> Readiness:
     size = 0
     for node, seen in sorted(snapshots.observed.nodes.items()):
         report = seen.model(path)
-        if node in snapshots.desired.nodes and report is not None:
+        if node in snapshots.desired.nodes and report is not None and not report.examining:
             found[node] = report.problem or ("present" if report.present else "missing")
             size = max(size, report.weights_bytes)
     extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
     if not found:
-        return False, "NotLookedFor", "no node has been asked for it yet", extra
+        return False, "NotLookedFor", "no node has looked at it yet", extra
     lacking = [node for node, state in found.items() if state != "present"]
     if lacking:
         return False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra

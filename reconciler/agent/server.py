@@ -203,8 +203,9 @@ class Agent:
 
     def _model(self, path: str) -> ModelReport:
         report = self._weights.report(path)
-        known = self._runtime and "mlx-lm" in self._runtime
-        return self._examiner.complete(report) if known else report
+        if self._runtime is None:  # whom to ask is not known yet
+            return dataclasses.replace(report, examining=report.present and not report.problem)
+        return self._examiner.complete(report) if "mlx-lm" in self._runtime else report
 
     def _start(self, message: StartRank) -> Any:
         try:

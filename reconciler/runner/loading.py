@@ -106,4 +106,4 @@ def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict
 
 def first_line(error: BaseException) -> str:
     """What an error of somebody else says, in short."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:400]
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(" :")[:400]
