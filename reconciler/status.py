@@ -64,8 +64,8 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
 
     An agent that is down for a moment does not unroute its ranks: they go on without it.
     """
-    ranks = {r.report.id: r for r in observed.ranks_of(record.replica)}
-    members = [ranks.get(rank_id) for rank_id in record.rank_ids]
+    ranks = observed.group(record)
+    members = [ranks.get(rank) for rank in range(len(record.members))]
     ready = all(r is not None and r.report.phase == Phase.READY for r in members)
     return members[0] if ready and record.proven_at is not None else None
 
@@ -231,8 +231,8 @@ def _deployment(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
-    current = {r.report.id: r.report.phase for r in observed.ranks_of(record.replica)}
-    phases = [current.get(rank_id, Phase.STARTING) for rank_id in record.rank_ids]
+    current = {rank: seen.report.phase for rank, seen in observed.group(record).items()}
+    phases = [current.get(rank, Phase.STARTING) for rank in range(len(record.members))]
     least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
     return {
         "replica": record.replica.index,

@@ -33,9 +33,8 @@ class View:
 
     @property
     def current(self) -> dict[int, ObservedRank]:
-        """The ranks of the recorded group, by rank: one of its epoch elsewhere is of another store's time."""
-        places = dict(zip(self.record.rank_ids, self.record.members, strict=True)) if self.record else {}
-        return {r.report.id.rank: r for r in self.ranks if places.get(r.report.id) == r.node}
+        """The ranks of the recorded group, by rank."""
+        return self.world.observed.group(self.record) if self.record else {}
 
     @property
     def fingerprint(self) -> str:

@@ -11,6 +11,7 @@ from reconciler.wire.launch import Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 
 from .identity import DeploymentName, NodeName, ReplicaId
+from .memory import GroupRecord
 
 
 class Contact(Enum):
@@ -108,6 +109,15 @@ class Observed:
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
         """The ranks of one replica, of any epoch."""
         return tuple(self._by_replica.get(replica, ()))
+
+    def group(self, record: GroupRecord) -> dict[int, ObservedRank]:
+        """The ranks of a recorded group, by rank: one of its epoch elsewhere is of another store's time."""
+        places = dict(zip(record.rank_ids, record.members, strict=True))
+        return {
+            rank.report.id.rank: rank
+            for rank in self.ranks_of(record.replica)
+            if places.get(rank.report.id) == rank.node
+        }
 
     @cached_property
     def _by_node(self) -> dict[NodeName, tuple[ObservedRank, ...]]:

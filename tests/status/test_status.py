@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler import status
-from reconciler.state import AllocateEpoch, GatewayObservation, Outcome, Plan, StartRank
+from reconciler.state import AllocateEpoch, GatewayObservation, NodeName, Outcome, Plan, StartRank
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
 from reconciler.wire.launch import Phase, RankId
-from tests.worlds import World, deployment, gateway, two_nodes
+from tests.worlds import World, deployment, gateway, model, node, two_nodes
 
 TINY = ObjectKey("ModelDeployment", "tiny")
 
@@ -50,6 +50,15 @@ def test_a_draining_group_is_unrouted() -> None:
     world.settle()
     place, report = world.ranks[RankId("tiny", 0, 1, 0)]
     world.ranks[RankId("tiny", 0, 1, 0)] = (place, replace(report, phase=Phase.DRAINING))
+    assert routes(world) == [("tiny", [])]
+
+
+def test_a_rank_of_the_same_name_on_another_node_gets_no_route() -> None:
+    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=1)])
+    world.settle()
+    (rank,) = world.alive()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], members=(NodeName("node-c"),))
+    assert world.ranks[rank][0] == "node-a"
     assert routes(world) == [("tiny", [])]
 
 
