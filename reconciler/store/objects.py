@@ -31,7 +31,8 @@ class Objects:
     def apply(self, incoming: Desired, at: float) -> Desired:
         """Have a revision in force: the same, with the generation and first sight of each object.
 
-        A changed spec has its generation raised. What the revision does not have begins to leave.
+        A changed spec has its generation raised. What the revision does not have begins to leave. Approvals of
+        other revisions lapse.
         """
         objects = incoming.objects()
         with self._db:
@@ -53,6 +54,9 @@ class Objects:
             )
             # A store of version 1 noted no manifests: such an object could not be shown while it leaves.
             self._db.execute("DELETE FROM objects WHERE deleted_at IS NOT NULL AND manifest IS NULL")
+            # An approval speaks of what was in force then. Not every revision has a name of its own: a folder
+            # without manifests is the same one each time.
+            self._db.execute("DELETE FROM approvals WHERE revision <> ?", (incoming.revision,))
             self._db.execute(
                 "INSERT OR REPLACE INTO in_force (id, revision, since) VALUES (1, ?, ?)",
                 (incoming.revision, at),

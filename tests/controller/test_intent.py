@@ -118,6 +118,27 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
     assert controller.events[2].message == f"{second[:10]} was approved by ada"
 
 
+async def test_a_folder_that_was_emptied_with_approval_is_held_when_it_is_empty_again(home: Path) -> None:
+    folder = home / "manifests"
+    folder.mkdir()
+    controller = Controller(DirectorySource(folder), home / "store.db")
+    manifests = folder / "n.yaml"
+    manifests.write_bytes(nodes("a", "b", "c"))
+    await controller.look()
+    manifests.unlink()
+    held = (await controller.look()).hold
+    assert held is not None
+    controller.intent.approve(held.revision, "ada")
+    assert (await controller.look()).objects() == {}
+    manifests.write_bytes(nodes("a", "b", "c"))
+    assert len((await controller.look()).nodes) == 3
+    manifests.unlink()
+    desired = await controller.look()
+    assert desired.hold == held
+    assert len(desired.nodes) == 3
+    controller.store.close()
+
+
 async def test_what_is_not_held_cannot_be_approved_and_what_is_held_is_named(
     repo: ClusterRepo, controller: Controller
 ) -> None:
