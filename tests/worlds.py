@@ -264,7 +264,7 @@ class World:
                 self._stop(step)
             case ContinueRank():
                 self.continued[step.id] = (*self.continued.get(step.id, ()), self.now)
-                self.report(step.id, stopped=False, silent_seconds=0.0)
+                self.report(step.id, stopped=False)  # who is silent is so until its next step
             case ForgetRank():
                 assert self.ranks[step.id][1].phase == Phase.EXITED, "a rank that lives is forgotten"
                 del self.ranks[step.id]

@@ -124,7 +124,9 @@ def _listed(error: InvalidManifests) -> str:
 
 def _not_held(prefix: str, hold: Hold | None, matching: int) -> str:
     if hold is None:
-        return f"no revision is held, and what is in force is none that begins with {prefix!r} and was approved"
+        return (
+            f"no revision is held, and what is in force is none that begins with {prefix!r} and was approved"
+        )
     if matching > 1:
         return f"{prefix!r} begins more than one revision; the one that is held: {hold.command}"
     return (

@@ -36,7 +36,7 @@ def fault(view: View) -> Fault | None:
         lasting = ended.last_words if report and report.code in LASTING_REFUSALS else ""
         return Fault(Cause.RANK_EXITED, ended.ending, report.at if report else view.world.now, lasting)
     record = view.record
-    stall = stalls.of_group(view.health, tuple(view.current.values()))
+    stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
         return Fault(stall.cause, stall.text, view.world.now - stall.seconds)
     proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}") if record else None

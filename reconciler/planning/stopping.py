@@ -16,7 +16,7 @@ IMPATIENCE_SECONDS = 1.0
 
 def stop(view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str) -> Decision:
     """Ask each rank to end, once; then wait until all are gone. Those that hang get little of the grace."""
-    if stalls.any_of(view.health, ranks):
+    if stalls.any_of(view, ranks):
         grace = min(grace, HUNG_GRACE_SECONDS)
     asked = view.world.memory.stops
     now = view.world.now

@@ -94,6 +94,23 @@ def test_a_rank_that_is_not_continued_any_more_is_waited_for() -> None:
     assert names(world) == ["ContinueRank"] * (CONTINUATIONS_MAX + 1)
 
 
+@pytest.mark.parametrize("phase", [Phase.READY, Phase.RENDEZVOUS])
+def test_who_was_stopped_while_no_controller_looked_is_given_the_time_of_a_stall_once_continued(
+    phase: str,
+) -> None:
+    world = settled()
+    allowed = 60.0 if phase == Phase.READY else deadlines.standstill_seconds(phase, 0, 1800.0)
+    world.report(FIRST, demand=2, silent_seconds=500.0, phase=phase)
+    world.report(SECOND, stopped=True, silent_seconds=500.0, phase=phase)
+    world.settle()
+    assert names(world) == ["ContinueRank"]
+    world.now += allowed - 1
+    assert world.plan().steps == ()
+    world.now += 2
+    world.settle()
+    assert formed(world).cause is (Cause.STALLED if phase == Phase.READY else Cause.OVERDUE)
+
+
 def test_a_clock_that_is_set_back_gives_a_rank_no_endless_continuations() -> None:
     world = settled()
     world.continued[SECOND] = (world.now + 5000,) * CONTINUATIONS_MAX
