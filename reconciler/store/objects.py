@@ -140,7 +140,9 @@ class Objects:
 
 
 def _digest(manifest: Manifest) -> str:
-    return hashlib.sha256(manifest.model_dump_json(by_alias=True, include={"spec"}).encode()).hexdigest()
+    """Of the spec without what is as by default: a field that a later version adds changes no object."""
+    spec = manifest.model_dump_json(by_alias=True, include={"spec"}, exclude_defaults=True)
+    return hashlib.sha256(spec.encode()).hexdigest()
 
 
 def _manifest(kind: str, text: str | None) -> Manifest | None:

@@ -117,6 +117,9 @@ def test_a_generation_counts_changes_of_the_spec_alone(store: Store) -> None:
     key = ObjectKey("ModelDeployment", "tiny")
     assert generations(model(), deployment())[key] == 1
     assert generations(model(), deployment())[key] == 1
+    assert generations(model(), deployment(replicas=1, health={"stallAfter": "60s"}))[key] == 1, (
+        "as by default"
+    )
     assert generations(model(), deployment(replicas=2))[key] == 2
     assert generations(model()) == {ObjectKey("Model", "tiny"): 1}
     assert generations(model(), deployment(replicas=2))[key] == 2, "it was back before it had left"
