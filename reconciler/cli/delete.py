@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -65,30 +66,30 @@ def delete(
 
     if how.dry or (settings.repo / "HEAD").exists():
         landed = carry_out(settings, how, decide, subject("Delete"))
-        report(how, landed)
         gone = [(result.kind, result.name) for result in landed.results]
+        runs = bool(gone) and not how.dry and running(settings) is not None
+        if runs and landed.revision is not None:  # what is held is not deleted: it must not be told so
+            _until(settings, _in_force(settings, landed.revision), timeout if wait else 0.0)
+        report(how, landed)
         if not gone and not targets.named and how.output is None:
             click.echo("No resources found", err=True)
-        if gone and not how.dry:
-            _see_off(settings, landed.revision, gone, timeout if wait else None)
+        if runs and wait:
+            _until(settings, lambda client: _left(client, gone), timeout)
+        elif gone and not how.dry and not runs:
+            note_not_running(settings)
     else:
         missing[:] = targets.named
     if missing and not ignore_not_found:
         raise missing_all(missing, kept)
 
 
-def _see_off(settings: Settings, revision: str | None, gone: list[Key], seconds: float | None) -> None:
-    """Wait until the commit is in force, and with ``seconds`` until nothing of what it deletes is left."""
-    if not running(settings) or revision is None:
-        note_not_running(settings)
-        return
+def _until(settings: Settings, awaited: Callable[[Client], str], seconds: float) -> None:
+    wait_until(settings, awaited, seconds, Screen(sys.stderr, QUIET_SECONDS))
+
+
+def _in_force(settings: Settings, revision: str) -> Callable[[Client], str]:
     repo = opened(settings)
-
-    def awaited(client: Client) -> str:
-        text = unread(client, repo, revision)
-        return text or (_left(client, gone) if seconds is not None else "")
-
-    wait_until(settings, awaited, seconds or 0.0, Screen(sys.stderr, QUIET_SECONDS))
+    return lambda client: unread(client, repo, revision)
 
 
 def _left(client: Client, gone: list[Key]) -> str:

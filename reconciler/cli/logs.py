@@ -36,8 +36,8 @@ from .output import output_option
 def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
     """Print what the ranks of a deployment print, in the order of time.
 
-    TARGET is a deployment (tiny, deployment/tiny), or a rank such as tiny.0.3.1 (deployment, replica,
-    epoch, rank), also one that has ended. Lines begin with their time.
+    TARGET is a deployment (tiny, deployment/tiny), one of its replicas (tiny/0), or a rank such as
+    tiny.0.3.1 (deployment, replica, epoch, rank), also one that has ended. Lines begin with their time.
 
     \b
     Examples:

@@ -172,9 +172,9 @@ def _agree(settings: Settings, files: Files, names: list[str], force: bool, say:
     if ending and not force:
         raise Refused(
             "WouldStop",
-            f"cannot drain {', '.join(names)}, these would no longer be served:\n  "
+            "not drained, for then these would no longer be served:\n  "
             + "\n  ".join(ending)
-            + "\nadd or uncordon nodes, lower spec.parallelism.nodes, or stop them with --force",
+            + f"\nto stop them all the same: reconciler drain {' '.join(names)} --force",
         )
     for line in ending:
         say(f"{line}; it finishes what it has and ends")

@@ -42,6 +42,8 @@ class Target:
     def named(cls, text: str, how: dict[str, Any]) -> Target:
         """The target that a command line means. Raises ``UsageError``."""
         word, slash, name = text.rpartition("/")
+        if slash and name.isdecimal() and how["replica"] is None and not _is_kind(word):
+            return cls(word, None, int(name), how["rank"], how["previous"])
         kind = kind_named(word) if slash else None
         if kind not in (None, "ModelDeployment", "Rank"):
             raise click.UsageError(f"{text}: only deployments and ranks have logs")
@@ -61,6 +63,14 @@ class Target:
         if self.id is not None:
             return str(row["metadata"]["name"]) == str(self.id)
         return self.replica in (None, row["replica"]) and self.rank in (None, row["rank"])
+
+
+def _is_kind(word: str) -> bool:
+    try:
+        kind_named(word)
+    except click.UsageError:
+        return False
+    return True
 
 
 def _rank_id(name: str) -> RankId | None:
@@ -127,8 +137,11 @@ class Reading:
     def print(self, how: dict[str, Any]) -> None:
         """Print what there is; with ``follow`` go on until Ctrl-C. Raises ``Refused``."""
         chosen = self._chosen()
-        if not chosen and not how["follow"]:
-            raise self._nothing()
+        if not chosen:
+            self._check_known()
+            if not how["follow"]:
+                raise self._nothing()
+            click.echo(f"note: {self._nothing()}; what its next group prints is awaited", err=True)
         show = Printer(how, self._target.id is None and (len(chosen) > 1 or how["follow"]))
         self._take(chosen)
         backlog = [source.backlog(self._client, self._wanted) for source in self._sources.values()]
@@ -195,12 +208,16 @@ class Reading:
             wanted = {replica: found for replica, found in wanted.items() if len(set(epochs[replica])) > 1}
         return [row for row in rows if row["epoch"] in wanted.get(row["replica"], ())]
 
-    def _nothing(self) -> Refused:
+    def _check_known(self) -> None:
+        """Raises ``Refused`` for a deployment that there is not, and of which nothing is left."""
         name = self._target.deployment
         items = self._client.ask(Get("ModelDeployment"))["items"]
         known = [item["metadata"]["name"] for item in items]
         if name not in known and not self._rows():
-            return not_found("ModelDeployment", name, known)
+            raise not_found("ModelDeployment", name, known)
+
+    def _nothing(self) -> Refused:
+        name = self._target.deployment
         which = "" if self._target.replica is None else f"replica {self._target.replica} of "
         if self._target.previous:
             return Refused("NotFound", f"{which}{name} has no group before the current one that a node keeps")

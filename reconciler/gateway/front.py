@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .exchange import send_fault
@@ -75,12 +76,21 @@ async def http_fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 405:
-        fault = Fault(
-            405, "invalid_request_error", "method_not_allowed", f"{request.method} is not for {path}"
-        )
+        allowed = (error.headers or {}).get("Allow", "")
+        text = f"{request.method} is not for {path}; it takes {allowed}"
+        fault = Fault(405, "invalid_request_error", "method_not_allowed", text)
     else:
-        fault = Fault(error.status_code, "invalid_request_error", "unknown_url", f"no such endpoint: {path}")
+        text = f"no such endpoint: {path}; there are {', '.join(_paths(request.app.routes))}"
+        fault = Fault(error.status_code, "invalid_request_error", "unknown_url", text)
     return Response(fault_body(fault), fault.status, error.headers, "application/json")
+
+
+def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
+    """What there is, without the paths that take a name."""
+    for route in routes:
+        if isinstance(route, Route) and not route.param_convertors:
+            methods = sorted((route.methods or set()) - {"HEAD"})
+            yield f"{', '.join(methods)} {route.path}"
 
 
 async def unexpected(request: Request, error: Exception) -> Response:

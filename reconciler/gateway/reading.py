@@ -7,6 +7,8 @@ from typing import Any
 
 from .faults import invalid
 
+WHOLE_MAX = 2**63 - 1
+"""No bound of its own: what the parser of JSON takes."""
 DEPTH_MAX = 64
 """Levels of nesting that are passed on: templates and encoders recurse."""
 
@@ -44,16 +46,17 @@ class Fields:
             raise invalid(f"{name} must be a number from {low:g} to {high:g}", self.path(name))
         return float(value)
 
-    def whole(self, name: str, default: int, low: int, high: int = 2**63 - 1) -> int:
+    def whole(self, name: str, default: int, low: int, high: int = WHOLE_MAX) -> int:
         value = self.optional_whole(name, low, high)
         return default if value is None else value
 
-    def optional_whole(self, name: str, low: int, high: int = 2**63 - 1) -> int | None:
+    def optional_whole(self, name: str, low: int, high: int = WHOLE_MAX) -> int | None:
         value = self._fields.get(name)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise invalid(f"{name} must be a whole number from {low} to {high}", self.path(name))
+            bounds = f"of at least {low}" if high == WHOLE_MAX else f"from {low} to {high}"
+            raise invalid(f"{name} must be a whole number {bounds}", self.path(name))
         return value
 
     def text(self, name: str) -> str:

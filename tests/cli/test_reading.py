@@ -219,6 +219,19 @@ def test_logs_of_an_older_epoch_are_had_by_the_ranks_full_name(cli: Cli, control
     assert controller.heard[-1].id == RankId("tiny", 0, 2, 1)
 
 
+def test_logs_of_a_replica_are_had_by_the_name_that_events_give_it(cli: Cli, controller: Controller) -> None:
+    assert cli("logs", "tiny/0").out == cli("logs", "tiny", "--replica", "0").out != ""
+    assert cli("logs", "tiny/7").err.startswith("error: replica 7 of tiny has no group now")
+
+
+def test_logs_of_what_there_is_not_are_not_followed(cli: Cli, controller: Controller) -> None:
+    result = cli("logs", "tinny", "-f")
+    assert (result.code, result.err) == (
+        1,
+        'error: modeldeployments "tinny" not found; did you mean "tiny"?\n',
+    )
+
+
 def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -> None:
     pieces = iter([("one\n", 4), ("", 4), ("tw", 6), ("", 6), ("o", 7), ("", 7)])
 

@@ -291,6 +291,19 @@ async def test_what_is_not_even_http_is_refused_in_the_same_shape(
             assert_refused(400, orjson.loads(body), None)
 
 
+async def test_a_wrong_path_or_method_is_answered_with_what_there_is(cluster: Cluster) -> None:
+    _, body = await send(cluster, "/v1/chat/completion", orjson.dumps(GOOD))
+    assert body["error"]["message"] == (
+        "no such endpoint: /v1/chat/completion; there are GET /health, GET /ready, GET /metrics, "
+        "GET /v1/models, POST /v1/chat/completions, POST /v1/completions"
+    )
+    async with cluster.http.get(cluster.url(CHAT)) as answer:
+        body = await answer.json()
+    assert body["error"]["message"] == f"GET is not for {CHAT}; it takes POST"
+    _, body = await ask(cluster, CHAT, model="tiny", messages=HELLO, max_tokens=0)
+    assert body["error"]["message"] == "max_tokens must be a whole number of at least 1"
+
+
 PATHS: list[tuple[str, str, int]] = [
     ("HEAD", "/", 404),
     ("HEAD", CHAT, 405),
