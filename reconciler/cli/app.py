@@ -17,6 +17,8 @@ from reconciler.errors import InvalidManifests, ReconcilerError
 
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
+WHOLE = 1000
+"""Characters of help that are no bound at all."""
 
 COMMANDS = {
     "up": "up",
@@ -76,6 +78,13 @@ class Settings:
 
 class Spelled(click.Group):
     """A group that says which command was meant: the nearest one, or that of a habit from elsewhere."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Whole sentences: click cuts those that are longer than a line."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(WHOLE)) for name, one in commands if one and not one.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:

@@ -101,7 +101,11 @@ def files_option(required: bool) -> Callable[[F], F]:
             help="A file, a folder with YAML files, or - for standard input; may be repeated.",
         )
         recursive = click.option(
-            "-R", "--recursive", is_flag=True, expose_value=False, help="Folders are always read whole."
+            "-R",
+            "--recursive",
+            is_flag=True,
+            expose_value=False,
+            help="For kubectl's sake: folders are always read whole.",
         )
         return option(recursive(command))
 

@@ -32,7 +32,9 @@ EVENTS_SHOWN = 20
 def describe(
     settings: Settings, what: tuple[str, ...], selector: Selector | None, output: str | None
 ) -> None:
-    """Show objects with their conditions, groups, part of the plan, and latest events.
+    """Show objects with all that is known of them.
+
+    That is their spec, conditions, groups, part of the plan, and latest events.
 
     \b
     Examples:

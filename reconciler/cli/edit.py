@@ -39,10 +39,11 @@ MARK = "#|"
 @write_options
 @click.pass_obj
 def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
-    """Change an object in an editor: its own text, comments and all, as it is in the repository.
+    """Change an object in an editor.
 
-    The editor is $KUBE_EDITOR, $VISUAL, $EDITOR or vi. Text with mistakes is opened again, with what is wrong
-    at its top. Nothing is lost: what could not be committed stays in a file whose name is told.
+    What is edited is its own text, comments and all, as it is in the repository. The editor is
+    $KUBE_EDITOR, $VISUAL, $EDITOR or vi. Text with mistakes is opened again, with what is wrong at its
+    top. Nothing is lost: what could not be committed stays in a file whose name is told.
 
     \b
     Examples:

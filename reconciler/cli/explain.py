@@ -24,7 +24,7 @@ INDENT = "  "
 @click.option("--recursive", is_flag=True, help="The names and types of everything within it.")
 @output_option("plaintext")
 def explain(path: str, recursive: bool, output: str | None) -> None:
-    """Say what a kind or a field is for, and which values it takes; no cluster is needed.
+    """Say what a kind or a field is for; no cluster is needed.
 
     \b
     Examples:
@@ -58,8 +58,7 @@ def _page(kind: str, field: Field, steps: list[str], recursive: bool) -> Iterato
 
 
 def _described(field: Field, indent: str) -> Iterator[str]:
-    text = field.schema.get("description") or "(its name says it)"
-    yield from (f"{indent}{line}" for line in [*text.splitlines(), *field.facts()])
+    yield from (f"{indent}{line}" for line in [*field.description.splitlines(), *field.facts()])
 
 
 def _entry(field: Field) -> Iterator[str]:

@@ -36,6 +36,11 @@ class Field:
         """In kubectl's words: `string`, `[]string`, `map[string]string`, `Object`."""
         return _type(self.schema)
 
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return str(self.schema["description"])
+
     def facts(self) -> list[str]:
         """What values may be, and what it is when nothing is said."""
         found = [
@@ -57,7 +62,7 @@ class Field:
             "name": self.name,
             "type": self.type,
             "required": self.required,
-            "description": self.schema.get("description", ""),
+            "description": self.description,
             "facts": self.facts(),
             "fields": [field.as_json() for field in self.fields()],
         }

@@ -27,7 +27,9 @@ DEPLOYMENT = "ModelDeployment"
 def scale(
     settings: Settings, targets: Targets, how: How, replicas: int, current_replicas: int | None
 ) -> None:
-    """Set the number of replicas of deployments: a commit that changes this field and nothing else.
+    """Set the number of replicas of deployments.
+
+    It is a commit that changes this field and nothing else.
 
     \b
     Examples:

@@ -118,7 +118,9 @@ def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Land
 @output_option()
 @click.pass_obj
 def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
-    """Show what an apply would change: exits with 0 for nothing, 1 for differences, more for errors.
+    """Show what an apply would change.
+
+    Exits with 0 where that is nothing, with 1 where there are differences, and with more for errors.
 
     \b
     Example:

@@ -10,7 +10,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, 
 from .base import Bytes, Metadata, Name, Seconds, Strict
 from .words import API_VERSION
 
-ApiVersion = Literal["reconciler/v1alpha1"]
+ApiVersion = Annotated[
+    Literal["reconciler/v1alpha1"], Field(description="The version of the form that the manifest has.")
+]
 assert API_VERSION == "reconciler/v1alpha1"
 
 RANKS_MAX = 64
@@ -48,6 +50,7 @@ class Node(Strict):
 
     api_version: ApiVersion
     kind: Literal["Node"]
+    """What the object is, and so which fields its spec has."""
     metadata: Metadata
     spec: NodeSpec
 
@@ -75,6 +78,7 @@ class Model(Strict):
 
     api_version: ApiVersion
     kind: Literal["Model"]
+    """What the object is, and so which fields its spec has."""
     metadata: Metadata
     spec: ModelSpec
 
@@ -115,8 +119,18 @@ Nodes = Annotated[
                 {
                     "type": "object",
                     "properties": {
-                        "min": {"type": "integer", "minimum": 1, "maximum": RANKS_MAX},
-                        "max": {"type": "integer", "minimum": 1, "maximum": RANKS_MAX},
+                        "min": {
+                            "description": "A replica that fewer nodes could take is not formed.",
+                            "type": "integer",
+                            "minimum": 1,
+                            "maximum": RANKS_MAX,
+                        },
+                        "max": {
+                            "description": "A replica takes no more nodes, however many there are.",
+                            "type": "integer",
+                            "minimum": 1,
+                            "maximum": RANKS_MAX,
+                        },
                     },
                     "required": ["min", "max"],
                     "additionalProperties": False,
@@ -170,6 +184,7 @@ class ModelDeploymentSpec(Strict):
     model: Name
     """Name of a Model."""
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
+    """How many groups serve it, each with all of the weights. 0 stops serving it."""
     parallelism: Parallelism = Parallelism()
     placement: Placement = Placement()
     serving: Serving = Serving()
@@ -183,6 +198,7 @@ class ModelDeployment(Strict):
 
     api_version: ApiVersion
     kind: Literal["ModelDeployment"]
+    """What the object is, and so which fields its spec has."""
     metadata: Metadata
     spec: ModelDeploymentSpec
 
@@ -228,6 +244,7 @@ class Gateway(Strict):
 
     api_version: ApiVersion
     kind: Literal["Gateway"]
+    """What the object is, and so which fields its spec has."""
     metadata: Metadata
     spec: GatewaySpec
 

@@ -160,6 +160,11 @@ def test_every_command_has_help_with_an_example(command: str, cli: Cli) -> None:
     assert f"reconciler {command}" in result.out.split("Example", 1)[1]
 
 
+def test_the_list_of_commands_says_all_that_it_begins_to_say(cli: Cli) -> None:
+    listed = cli("--help").out.split("Commands:\n")[1].splitlines()
+    assert [line for line in listed if line.endswith("...") or len(line) > 80] == []
+
+
 @pytest.mark.parametrize("command", ["controller", "gateway"])
 def test_the_processes_behind_up_are_not_listed(command: str, cli: Cli) -> None:
     assert f"  {command} " not in cli("--help").out

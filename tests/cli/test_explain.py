@@ -26,12 +26,13 @@ FIELDS = dict(every_field())
 
 
 @pytest.mark.parametrize("path", FIELDS)
-def test_every_field_has_a_type_and_is_found_by_its_path(path: str) -> None:
+def test_every_field_has_a_type_and_says_what_it_is_for(path: str) -> None:
     field = FIELDS[path]
     kind, *steps = path.split(".")
     assert field_at(kind, steps) == field
     assert "any" not in field.type
     assert "$ref" not in str(field.as_json())
+    assert field.description.endswith(".")
 
 
 def test_kinds_have_words_for_each() -> None:
