@@ -47,8 +47,7 @@ class Examiner:
             return dataclasses.replace(report, problem=str(error))
         answer = self._answers.get(subject)
         if answer is None:
-            if subject not in self._queue:
-                self._queue.append(subject)
+            self._enqueue(subject)
             self._ask()
             answer = self._answers.get(subject)  # at once, where the interpreter cannot be started
         if answer is None:
@@ -66,6 +65,12 @@ class Examiner:
         self._queue.clear()
         if self._asked is not None:
             self._asked.withdraw()
+
+    def _enqueue(self, subject: Subject) -> None:
+        """Of a folder that changes only the newest state is of interest, beside one that is being asked about."""
+        begun = self._queue[:1] if self._asked is not None else []
+        others = [known for known in self._queue[len(begun) :] if known[0] != subject[0]]
+        self._queue = begun + others + ([] if subject in begun else [subject])
 
     def _ask(self) -> None:
         if self._asked is not None or not self._queue:

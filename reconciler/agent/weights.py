@@ -23,6 +23,8 @@ CONFIG_BYTES_MAX = 1024 * 1024
 INDEX_BYTES_MAX = 64 * 1024 * 1024
 HEADER_BYTES_MAX = 100 * 1024 * 1024
 """The bound of the safetensors format itself."""
+_READ_SUFFIXES = (".json", ".safetensors", ".py", ".jinja", ".model", ".txt", ".tiktoken")
+"""Of configurations, weights, code, chat templates and the vocabularies of tokenizers."""
 _CACHED_MAX = 4096
 _INDEX = "model.safetensors.index.json"
 _SHARDS = "model*.safetensors"
@@ -95,9 +97,14 @@ class Weights:
 
 
 def mark(directory: Path) -> str:
-    """Differs whenever a file of a folder does, by names, sizes and times. Raises ``OSError``."""
+    """Differs whenever a file that a runtime may read does, by names, sizes and times. Raises ``OSError``.
+
+    Others may change all the time: what a download keeps beside its files, the log of a training.
+    """
     digest = hashlib.sha256()
     for path in sorted(directory.iterdir()):
+        if path.suffix not in _READ_SUFFIXES or path.name.startswith("."):
+            continue
         try:
             status = path.stat()
         except OSError:  # a link to nothing, or gone by now

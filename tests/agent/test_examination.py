@@ -1,91 +1,80 @@
-"""How an agent has its runtime examine models: once for each state of a folder, and never in anybody's way."""
+"""What a node's runtime says of a model is asked once for each state of its folder, and no more than that."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from reconciler.agent.examination import Examiner
-from reconciler.agent.weights import Weights
 from reconciler.wire.node import ModelReport
 
-TINY = Path(__file__).parents[2] / "examples" / "models" / "tiny"
-COUNTING = """#!/bin/sh
-echo "$@" >> {folder}/asked
-{answer}
-"""
+SECONDS = 20.0
 
 
-class Asked:
-    """An examiner whose interpreter is a script that counts how often it is run."""
+class Desk:
+    """An examiner of one model, and an interpreter that notes whenever it is asked and answers when it may."""
 
-    def __init__(self, folder: Path, answer: str) -> None:
-        self.folder = folder
-        self.heard = asyncio.Event()
-        script = folder / "python"
-        script.write_text(COUNTING.format(folder=folder, answer=answer))
-        script.chmod(0o700)
-        self.examiner = Examiner(str(script), folder, self.heard.set)
-        self.weights = Weights(folder)
-        shutil.copytree(TINY, folder / "tiny")
+    def __init__(self, path: Path) -> None:
+        self.folder = path / "model"
+        self.folder.mkdir()
+        (self.folder / "model.safetensors").write_bytes(b"weights")
+        self.asked = path / "asked"
+        self.asked.touch()
+        self.may = path / "may"
+        python = path / "python"
+        python.write_text(
+            f"#!/bin/sh\necho $3 >> {self.asked}\n"
+            f'until test -e {self.may}; do sleep 0.02; done\necho \'{{"code": "some"}}\'\n'
+        )
+        python.chmod(0o700)
+        self.answered = asyncio.Event()
+        self.examiner = Examiner(str(python), path, self.answered.set)
 
-    def report(self) -> ModelReport:
-        return self.examiner.complete(self.weights.report("tiny"))
+    def look(self) -> ModelReport:
+        return self.examiner.complete(ModelReport("model", str(self.folder), present=True))
 
     async def answer(self) -> ModelReport:
-        assert self.report().examining
-        await asyncio.wait_for(self.heard.wait(), 30)
-        self.heard.clear()
-        return self.report()
+        """What is reported once all questions are answered."""
+        self.may.touch()
+        async with asyncio.timeout(SECONDS):
+            while self.look().examining:
+                self.answered.clear()
+                await self.answered.wait()
+        return self.look()
 
-    def times(self) -> int:
-        return len((self.folder / "asked").read_text().splitlines())
-
-
-async def test_the_runtime_says_what_it_can_do_with_a_model(tmp_path: Path) -> None:
-    asked = Asked(tmp_path, f'exec {sys.executable} "$@"')
-    report = await asked.answer()
-    assert (report.problem, report.code, report.ranks_tried, report.examining) == ("", "", 8, False)
-    assert report.unsplittable["pipeline"] == "mlx-lm cannot run qwen3 models as a pipeline"
+    def count(self) -> int:
+        return len(self.asked.read_text().splitlines())
 
 
-async def test_each_state_of_a_folder_is_examined_once(tmp_path: Path) -> None:
-    asked = Asked(tmp_path, 'echo \'{"problem": "none of my business"}\'')
-    assert (await asked.answer()).problem == "none of my business"
-    assert [asked.report().examining for _ in range(3)] == [False] * 3
-    assert asked.times() == 1
-    os.utime(tmp_path / "tiny" / "tokenizer.json")
-    await asked.answer()
-    assert asked.times() == 2
+@pytest.fixture
+async def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
-async def test_what_the_agent_finds_damaged_itself_is_not_examined(tmp_path: Path) -> None:
-    asked = Asked(tmp_path, "echo {}")
-    (tmp_path / "tiny" / "config.json").unlink()
-    assert asked.report().problem == "config.json is missing"
-    assert not (tmp_path / "asked").exists()
+async def test_a_state_of_a_folder_is_asked_about_once(desk: Desk) -> None:
+    assert desk.look().examining
+    assert (await desk.answer()).code == "some"
+    for _ in range(3):
+        assert not desk.look().examining
+    assert desk.count() == 1
 
 
-@pytest.mark.parametrize("answer", ["exit 1", "echo nonsense", "echo '[]'", "kill -9 $$"])
-async def test_an_examination_without_an_answer_keeps_no_model_from_being_tried(
-    tmp_path: Path, answer: str
-) -> None:
-    report = await Asked(tmp_path, answer).answer()
-    assert (report.problem, report.code, report.unsplittable, report.ranks_tried) == ("", "", {}, 0)
+async def test_while_weights_arrive_only_their_last_state_is_asked_about_in_the_end(desk: Desk) -> None:
+    for size in range(20):
+        (desk.folder / "model.safetensors").write_bytes(b"w" * size)
+        assert desk.look().examining
+    await desk.answer()
+    assert desk.count() == 2, "the first, which was being asked about already, and the last"
 
 
-async def test_an_agent_that_ends_leaves_no_examination_behind(tmp_path: Path) -> None:
-    asked = Asked(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
-    assert asked.report().examining
-    for _ in range(1500):
-        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip():
-            break
-        await asyncio.sleep(0.02)
-    asked.examiner.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+@pytest.mark.parametrize("name", ["train.log", ".DS_Store", ".model.safetensors.part", "events.out.1"])
+async def test_what_no_runtime_reads_does_not_keep_a_model_from_being_used(desk: Desk, name: str) -> None:
+    desk.look()
+    await desk.answer()
+    (desk.folder / name).write_text("something else goes on here")
+    assert not desk.look().examining
+    (desk.folder / "tokenizer.json").write_text("{}")
+    assert desk.look().examining
+    await desk.answer()
