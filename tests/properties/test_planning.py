@@ -14,9 +14,20 @@ from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.planning import deadlines
+from reconciler.planning.group import fingerprint
 from reconciler.planning.stalls import CONTINUATIONS_MAX
 from reconciler.resources import Manifest, ModelDeployment, Node
-from reconciler.state import ContinueRank, NodeName, Plan, RefusedBecause, WaitingFor
+from reconciler.state import (
+    AllocateEpoch,
+    ContinueRank,
+    NodeName,
+    Plan,
+    RefusedBecause,
+    ReplicaId,
+    Step,
+    StopRank,
+    WaitingFor,
+)
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, model, node
 
@@ -25,12 +36,15 @@ Act = Callable[[World, int], None]
 
 def _obey(world: World, number: int) -> None:
     """The first steps of a plan are done, then the controller dies and another plans anew."""
-    for step in world.plan().steps[: number + 1]:
+    steps = world.plan().steps[: number + 1]
+    check_ends(world, steps)
+    for step in steps:
         world.obey(step)
 
 
 def _obey_one(world: World, number: int) -> None:
     steps = world.plan().steps
+    check_ends(world, steps)
     if steps:
         world.obey(steps[number % len(steps)])
 
@@ -220,6 +234,35 @@ def check(world: World) -> None:
     assert len(set(ports)) == len(ports), "two groups have a port in common"
 
 
+def check_ends(world: World, steps: tuple[Step, ...]) -> None:
+    """No step ends a group of which there is nothing to complain."""
+    for step in steps:
+        if isinstance(step, AllocateEpoch):
+            assert not sound(world, step.replica), f"{step}: that ends a sound group"
+        if isinstance(step, StopRank) and step.replica in world.groups:
+            current = step.id.epoch == world.groups[step.replica].epoch
+            assert not (current and sound(world, step.replica)), f"{step}: that ends a sound group"
+
+
+def sound(world: World, replica: ReplicaId) -> bool:
+    """Whether the recorded group is as its manifest wishes, on nodes that are meant to be used, and serves."""
+    record, wish = world.groups.get(replica), world.desired().replicas().get(replica)
+    wished = world.desired().models
+    if record is None or wish is None or wish.spec.model not in wished or record.proven_at is None:
+        return False
+    bounds, nodes = wish.spec.parallelism.nodes, world.desired().nodes
+    ranks = [world.ranks[rank] for rank in record.rank_ids if rank in world.ranks]
+    newest = max(rank.epoch for rank in world.ranks if rank.replica == replica.index)
+    return (
+        record.fingerprint == fingerprint(wish, wished[wish.spec.model])
+        and bounds.min <= len(record.members) <= bounds.max
+        and all(name in nodes and not nodes[name].spec.drain for name in record.members)
+        and [place for place, _ in ranks] == list(record.members)
+        and all(rank.phase == Phase.READY and not rank.silent_seconds for _, rank in ranks)
+        and newest == record.epoch
+    )
+
+
 def repair(world: World) -> None:
     """Whatever only a person can change is as it should be."""
     world.broken, world.mute, world.stale, world.memory_of = set(), set(), {}, {}
@@ -238,14 +281,16 @@ def rest(world: World) -> Plan:
         check(world)
         reasons = {waiting.reason for waiting in decided.waiting}
         untils = [w.until for w in decided.waiting if w.until is not None]
-        if not untils and not reasons & {WaitingFor.PROGRESS, WaitingFor.RANKS, WaitingFor.STOPPING}:
+        # Rank 0 alone knows what is owed; silence of others is nobody's concern.
+        hanging = [rank for rank in world.alive() if rank.rank == 0 and world.ranks[rank][1].silent_seconds]
+        if not untils and not hanging and not reasons & {WaitingFor.RANKS, WaitingFor.STOPPING}:
             return decided
-        world.pass_time(max(world.now, *untils, 0.0) + 1)
+        world.pass_time(max([world.now + (100 if hanging else 0), *untils]) + 1)
         for rank in world.alive():
             report = world.ranks[rank][1]
             ready = Phase.READY if report.phase == Phase.LOADING else report.phase
-            silent = report.silent_seconds
-            world.report(rank, phase=ready, silent_seconds=silent + 100 if silent else 0.0)
+            silent = report.silent_seconds + 100 if rank in hanging else 0.0
+            world.report(rank, phase=ready, silent_seconds=silent)
     raise AssertionError(f"no rest: {decided}")
 
 
