@@ -45,7 +45,8 @@ def backup(settings: Settings, output: Path) -> None:
     target = output / f"reconciler-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
     if target.exists():
         raise Conflict(f"{target} exists; choose another name")
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=settings.home) as made:
+    # Beside the target: it is there that room is needed, for the home's disk may be full.
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as made:
         folder = Path(made)
         if settings.store.exists():
             store.copy(settings.store, folder / archive.STORE)

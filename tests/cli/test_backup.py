@@ -131,7 +131,7 @@ def test_a_backup_goes_where_it_is_told_and_is_for_its_owner_alone(
         assert file.stat().st_mode & 0o777 == 0o600
     again = cli("backup", "-o", str(named))
     assert (again.code, again.err) == (1, f"error: {named} exists; choose another name\n")
-    assert not list(home.glob(".backup-*"))
+    assert not [*home.rglob(".backup-*"), *tmp_path.rglob(".backup-*")]
 
 
 def test_no_secret_of_a_group_is_in_a_backup(cli: Cli, home: Path) -> None:
