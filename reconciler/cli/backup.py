@@ -46,7 +46,7 @@ def backup(settings: Settings, output: Path) -> None:
     if target.exists():
         raise Conflict(f"{target} exists; choose another name")
     # Beside the target: it is there that room is needed, for the home's disk may be full.
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as made:
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.absolute().parent) as made:
         folder = Path(made)
         if settings.store.exists():
             store.copy(settings.store, folder / archive.STORE)
