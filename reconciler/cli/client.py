@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +16,11 @@ from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.codec import Refused as RefusedMessage
 
 ANSWER_SECONDS = 30.0
+START_SECONDS_MAX = 5.0
+POLL_SECONDS = 0.05
+ABSENT = (FileNotFoundError, ConnectionRefusedError)
+LOCK_NAME = "up.lock"
+"""Of a home: it holds the number of the process of `up`."""
 
 
 class Client:
@@ -26,10 +33,8 @@ class Client:
         self._path = path
         self._seconds = seconds
         self._number = 0
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(seconds)
+        self._socket = _connected(path, seconds)
         try:
-            self._socket.connect(str(path))
             self._send(to_wire(Hello("cli", SPOKEN)))
             agree(SPOKEN, decode(self._receive(), CLI_HEARS).versions)
         except (OSError, WireError) as error:
@@ -76,8 +81,40 @@ class Client:
         return frame
 
 
+def _connected(path: Path, seconds: float) -> socket.socket:
+    """A connection. One that `up` is about to start, or to start again, is waited for a little."""
+    deadline = time.monotonic() + min(seconds, START_SECONDS_MAX)
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(seconds)
+        try:
+            connection.connect(str(path))
+            return connection
+        except OSError as error:
+            connection.close()
+            if not isinstance(error, ABSENT) or _upper(path) is None or time.monotonic() >= deadline:
+                raise Unreachable(_unanswered(path, error)) from error
+        time.sleep(POLL_SECONDS)
+
+
+def _upper(path: Path) -> int | None:
+    """The process of another `up` that keeps a controller running here; at worst one that has its number now."""
+    try:
+        pid = int((path.parent / LOCK_NAME).read_text())
+        os.kill(pid, 0)
+    except (OSError, ValueError, OverflowError):
+        return None
+    return None if pid in (0, os.getpid()) else pid
+
+
 def _unanswered(path: Path, error: OSError | WireError) -> str:
-    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+    if isinstance(error, ABSENT):
+        pid = _upper(path)
+        if pid is not None:
+            return (
+                f"the controller of {path.parent} is being started by reconciler up (pid {pid}); "
+                "what keeps it from running shows: reconciler logs --controller"
+            )
         return f"no controller runs in {path.parent}; start it with: reconciler up (another home: --home)"
     if isinstance(error, PermissionError):
         return f"{path}: permission denied; only the user who runs the controller may use it"

@@ -18,6 +18,7 @@ from reconciler.store import swap
 from reconciler.wire.footing import Footing
 
 from .app import INTERRUPTED_STATUS, Settings
+from .client import LOCK_NAME
 from .question import QUESTION
 from .screen import Screen
 from .seeding import seed_manifests, seed_models
@@ -91,7 +92,7 @@ def up(settings: Settings, /, **options: Any) -> int:
 def only_one(settings: Settings) -> Iterator[Footing]:
     """One `up` for a home at a time. Raises ``Conflict`` naming the process that runs."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = settings.home / "up.lock"
+    path = settings.home / LOCK_NAME
     with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,31 @@ def test_a_socket_that_a_dead_controller_left_behind_counts_as_none(cli: Cli, ho
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(home / "controller.sock"))
     assert cli("get", "nodes").err.startswith(f"error: no controller runs in {home}")
+
+
+def test_a_controller_that_up_is_about_to_start_is_waited_for_and_then_named(home: Path) -> None:
+    home.mkdir()
+    path = home / "controller.sock"
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as up,
+        socket.socket(socket.AF_UNIX) as late,
+    ):
+        (home / "up.lock").write_text(str(up.pid))
+        with pytest.raises(
+            Unreachable, match=f"is being started by reconciler up .pid {up.pid}.; what keeps"
+        ):
+            Client(path, seconds=0.3)
+        late.bind(str(path))
+        begin = threading.Timer(0.3, late.listen)
+        begin.start()
+        with pytest.raises(
+            Unreachable, match="does not answer"
+        ):  # it was reached, and is nothing but a socket
+            Client(path, seconds=2)
+        begin.join()
+    path.unlink()
+    with pytest.raises(Unreachable, match="no controller runs in"):
+        Client(path)
 
 
 def test_a_controller_that_does_not_answer_is_not_waited_for_forever(home: Path) -> None:
