@@ -29,10 +29,8 @@ def test_a_watch_prints_rows_as_they_change_and_goes_on_over_a_restart(cluster: 
         watch.wait_for(lambda lines: any("0/1" in line and "Stalled" in line for line in lines))
         assert watch.out[0].split()[:3] == ["NAME", "MODEL", "READY"]
 
-        applied = time.monotonic()
         cluster.apply(replicas(2))
         watch.wait_for(lambda lines: lines[-1].startswith("tiny ") and "0/2" in lines[-1])
-        assert time.monotonic() - applied < 5  # the commit itself is the longest part of it
 
         cluster.kill()
         wait_for(lambda: watch.err[:1] == ["note: the controller is gone; waiting for it to come back ..."])
