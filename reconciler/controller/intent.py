@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
 from reconciler.planning import safety
 from reconciler.source.sources import Revision, Source
 from reconciler.state import Desired, Hold, Rejection
@@ -14,6 +15,8 @@ from reconciler.state.desired import abbreviated
 from reconciler.state.identity import CLUSTER
 from reconciler.state.report import Event
 from reconciler.store import EventFilter, Store
+
+log = logging.getLogger(__name__)
 
 PROBLEMS_SHOWN_MAX = 20
 PREFIX_CHARACTERS_MIN = 4
@@ -33,9 +36,11 @@ class Intent:
         self._clock = clock
         self._tell = tell
         self.desired = Desired(revision="")
+        self._kept = ""
 
     async def refresh(self, hook_at: float | None) -> None:
         """Read the source again. A revision that is wrong or held is reported, and the one in force stays."""
+        await self._recall()
         try:
             revision = await self._source.read()
         except InvalidManifests as error:
@@ -44,6 +49,29 @@ class Intent:
             self._reject(f"the source cannot be read: {error}", self.desired.hold)
         else:
             self._judge(revision, hook_at)
+
+    async def _recall(self) -> None:
+        """Have a new store know what was in force by the source: else what is held would come in with its loss."""
+        if self._store.objects.revision() is not None:
+            return
+        try:
+            kept = await self._source.kept()
+        except (ReconcilerError, OSError) as error:
+            log.warning("what was in force before cannot be read: %s", error)
+            return
+        if kept is not None:
+            self._store.objects.apply(_desired(kept), self._clock())
+
+    async def keep(self) -> None:
+        """Note with the source what is in force, for the case that the store is lost; nothing waits for it."""
+        if self.desired.revision in ("", self._kept):
+            return
+        try:
+            await self._source.keep(self.desired.revision)
+        except (ReconcilerError, OSError) as error:
+            log.warning("what is in force cannot be noted: %s", error)
+            return
+        self._kept = self.desired.revision
 
     def approve(self, prefix: str, by: str) -> dict[str, Any]:
         """Let a held revision in; it comes into force when the source is read again and is still at it.
@@ -71,7 +99,7 @@ class Intent:
                 self._say_in_force(hook_at)
             return
         objects = self._store.objects
-        incoming = Desired.of(revision.id, (document.manifest for document in revision.documents))
+        incoming = _desired(revision)
         hold = safety.hold(revision.id, objects.keys(), incoming.objects(), objects.approved())
         if hold is not None:
             self._hold(hold)
@@ -111,6 +139,10 @@ class Intent:
             return
         revision = "" if warning else self.desired.revision
         self._tell(Event(self._clock(), CLUSTER, warning, reason, message, "", revision, hook_at))
+
+
+def _desired(revision: Revision) -> Desired:
+    return Desired.of(revision.id, (document.manifest for document in revision.documents))
 
 
 def _listed(error: InvalidManifests) -> str:

@@ -103,6 +103,7 @@ class Loop:
             if not await self._guarded(self._parts.intent.refresh(hook_at)):
                 self._read.set()
             self.trigger()
+            await self._parts.intent.keep()
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Do one round of work; whether it went well. What nobody expected must not end the rounds."""

@@ -22,7 +22,7 @@ def hold(
 ) -> Hold | None:
     """Why ``revision``, which has the objects ``incoming``, must not come into force yet; None where it may.
 
-    A new store has nothing in force, so that nothing can be removed: its first revision is never held.
+    With nothing in force nothing can be removed: the first revision of a cluster is never held.
     """
     removes = tuple(sorted(set(in_force) - set(incoming)))
     much = 100 * len(removes) > max(100, PERCENT_MAX * len(in_force))

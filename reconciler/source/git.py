@@ -24,11 +24,13 @@ from pathlib import Path
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refused, Unreachable
 
 from . import hooks
+from .git_output import contents_of, yaml_blobs
 from .pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
-from .wording import clip
 
 BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
+IN_FORCE = "refs/reconciler/in-force"
+"""The commit that came into force last, for a controller whose store is lost. No clone fetches it by itself."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
 LOCK_SECONDS_MAX = 600.0
@@ -97,12 +99,19 @@ class ClusterRepo:
 
         A branch that is there and cannot be read is ``Invalid``: `git rev-parse` would take it for none.
         """
-        arguments = self._located(("for-each-ref", "--format=%(objectname) %(refname)", REF))
+        return self._at(REF)
+
+    def in_force(self) -> str | None:
+        """The commit that ``keep`` was told of last, or None."""
+        return self._at(IN_FORCE)
+
+    def _at(self, name: str) -> str | None:
+        arguments = self._located(("for-each-ref", "--format=%(objectname) %(refname)", name))
         process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
-        if process.returncode or REF.encode() in process.stderr:
+        if process.returncode or name.encode() in process.stderr:
             raise self._damaged(_said(process.stderr))
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
-        return next((revision for revision, ref in named if ref == REF), None)
+        return next((revision for revision, ref in named if ref == name), None)
 
     def read(self, revision: str) -> dict[str, bytes]:
         """The YAML files of a commit, path to contents; links, submodules and hidden names are left out.
@@ -118,7 +127,7 @@ class ClusterRepo:
             raise self._damaged(str(error)) from None
 
     def _read(self, revision: str) -> dict[str, bytes]:
-        blobs = _yaml_blobs(self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", revision))
+        blobs = yaml_blobs(self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", revision))
         problems = tuple(too_large(path, size) for path, (_, size) in blobs.items() if size > FILE_BYTES_MAX)
         if len(blobs) > DOCUMENTS_MAX or sum(size for _, size in blobs.values()) > TOTAL_BYTES_MAX:
             text = f"more than {DOCUMENTS_MAX} files or {TOTAL_BYTES_MAX} bytes of YAML"
@@ -127,7 +136,7 @@ class ClusterRepo:
             raise InvalidManifests(problems)
         names = "".join(f"{sha}\n" for sha, _ in blobs.values()).encode()
         contents = self._bytes("cat-file", "--batch", stdin=names) if blobs else b""
-        return dict(zip(blobs, _batch(contents), strict=True))
+        return dict(zip(blobs, contents_of(contents), strict=True))
 
     def _damaged(self, said: str) -> Invalid:
         return Invalid(
@@ -140,7 +149,7 @@ class ClusterRepo:
         if not names:
             return {}
         listed = "".join(f"{_checked(name)}\n" for name in names).encode()
-        return dict(zip(names, _batch(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
+        return dict(zip(names, contents_of(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
 
     def first_parents(self, limit: int) -> str:
         """git's raw log of what each commit on ``main`` changed of YAML files, newest first, as ``history`` reads it.
@@ -173,6 +182,13 @@ class ClusterRepo:
         if process.returncode > 1:
             raise Invalid(f"git merge-base: {_said(process.stderr)}")
         return process.returncode == 0
+
+    def keep(self, revision: str | None) -> None:
+        """Note which commit is in force; None for none."""
+        if revision is None:
+            self._git("update-ref", "-d", IN_FORCE)
+        else:
+            self._git("update-ref", IN_FORCE, _checked(revision))
 
     # --- writing -----------------------------------------------------------------------------------
 
@@ -364,32 +380,3 @@ def _check_path(path: str) -> None:
     parts = path.split("/")
     if not path.isprintable() or any(part.lower() in ("", ".", "..", ".git") for part in parts):
         raise Invalid(f"expected a path within the cluster repo, got {path!r}")
-
-
-def _yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
-    """Path to object name and size, from ``ls-tree -r -z -l``."""
-    blobs = {}
-    for entry in filter(None, listing.split(b"\0")):
-        description, _, raw = entry.partition(b"\t")
-        mode, _, sha, size = description.split()
-        path = raw.decode("utf-8", "surrogateescape")
-        visible = not any(part.startswith(".") for part in path.split("/"))
-        if mode in (b"100644", b"100755") and path.endswith((".yaml", ".yml")) and visible:
-            if not size.isdigit():
-                raise Invalid(f"the contents of {clip(path)}, object {sha.decode()}, are missing")
-            blobs[path] = (sha.decode(), int(size))
-    return dict(sorted(blobs.items()))
-
-
-def _batch(output: bytes) -> list[bytes]:
-    """The contents in the output of ``cat-file --batch``: a line with the size, the bytes, a line break."""
-    contents, at = [], 0
-    while at < len(output):
-        end_of_line = output.index(b"\n", at)
-        words = output[at:end_of_line].split(b" ")
-        if not words[-1].isdigit():
-            raise Invalid(f"object {words[0].decode()} is {words[-1].decode()}")
-        size = int(words[-1])
-        contents.append(output[end_of_line + 1 : end_of_line + 1 + size])
-        at = end_of_line + 1 + size + 1
-    return contents

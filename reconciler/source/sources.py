@@ -41,6 +41,12 @@ class Source(Protocol):
         cannot be read at all.
         """
 
+    async def keep(self, revision: str) -> None:
+        """Note, beside the manifests, that a revision is in force. Raises ``Invalid`` and ``Unreachable``."""
+
+    async def kept(self) -> Revision | None:
+        """What was noted last, where it was and can be read. Raises as ``read`` does."""
+
     def changes(self) -> AsyncIterator[None]:
         """Yield whenever it is worth reading again, until that has been done."""
 
@@ -90,6 +96,16 @@ class GitSource:
             return self._loaded.revision(EMPTY, dict)
         return self._loaded.revision(head, lambda: self._repo.read(head))
 
+    async def keep(self, revision: str) -> None:
+        await asyncio.to_thread(self._repo.keep, None if revision == EMPTY else revision)
+
+    async def kept(self) -> Revision | None:
+        return await asyncio.to_thread(self._kept)
+
+    def _kept(self) -> Revision | None:
+        commit = self._repo.in_force()
+        return None if commit is None else Revision(commit, load(self._repo.read(commit)))
+
     async def changes(self) -> AsyncIterator[None]:
         unread: str | None = None
         while True:
@@ -121,6 +137,12 @@ class DirectorySource:
     def _read(self) -> Revision:
         files = read_directory(self._path)
         return self._loaded.revision(f"dir-{_digest(files)}", lambda: files)
+
+    async def keep(self, revision: str) -> None:
+        """A folder has only its present state."""
+
+    async def kept(self) -> Revision | None:
+        return None
 
     async def changes(self) -> AsyncIterator[None]:
         while True:

@@ -47,6 +47,7 @@ class Controller:
 
     async def look(self) -> Desired:
         await self.intent.refresh(None)
+        await self.intent.keep()
         return self.intent.desired
 
     async def restart(self, source: Source | None = None) -> Desired:
@@ -116,6 +117,25 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
     assert controller.intent.approve(second, "bob")["again"] is True
     assert controller.reasons() == ["RevisionApplied", "RevisionHeld", "RevisionApproved", "RevisionApplied"]
     assert controller.events[2].message == f"{second[:10]} was approved by ada"
+
+
+@pytest.mark.parametrize("newest", ["held", "wrong"])
+async def test_what_was_in_force_stays_so_when_the_store_is_lost(
+    newest: str, repo: ClusterRepo, person: Person, home: Path
+) -> None:
+    controller = Controller(GitSource(repo), home / "store.db")
+    person.commits(nodes("a", "b", "c").decode())
+    person.pushes()
+    first = (await controller.look()).revision
+    person.commits(nodes("a").decode() if newest == "held" else "kind: Nod\n")
+    past_the_hook(repo, person)
+    before = await controller.look()
+    assert before.hold or before.rejection
+    controller.path = home / "another.db"
+    desired = await controller.restart()
+    assert (desired.revision, desired.nodes) == (first, before.nodes)
+    assert (desired.hold, desired.rejection) == (before.hold, before.rejection)
+    controller.store.close()
 
 
 async def test_a_folder_that_was_emptied_with_approval_is_held_when_it_is_empty_again(home: Path) -> None:
@@ -278,17 +298,27 @@ async def test_a_branch_that_was_deleted_is_an_empty_revision_and_held(
     assert (await controller.look()).objects() == {}
 
 
-async def test_the_first_revision_of_a_new_store_is_never_held(
+async def test_the_first_revision_of_a_cluster_is_never_held(
     repo: ClusterRepo, controller: Controller
 ) -> None:
     assert (await controller.look()).revision == "empty"
     first = repo.commit(None, {"n.yaml": nodes("a")}, "one", AUTHOR)
-    assert (await controller.look()).revision == first
-    controller.path.unlink()
-    controller.store.close()
-    second = repo.commit(first, {"n.yaml": nodes()}, "none", AUTHOR)
-    desired = await controller.restart()
-    assert (desired.revision, desired.hold) == (second, None)
+    desired = await controller.look()
+    assert (desired.revision, desired.hold) == (first, None)
+
+
+async def test_the_repository_notes_what_is_in_force(repo: ClusterRepo, controller: Controller) -> None:
+    await controller.look()
+    assert repo.in_force() is None
+    first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
+    await controller.look()
+    assert repo.in_force() == first
+    second = repo.commit(first, {"n.yaml": nodes("a")}, "one", AUTHOR)
+    await controller.look()
+    assert repo.in_force() == first
+    controller.intent.approve(second, "ada")
+    await controller.look()
+    assert repo.in_force() == second
 
 
 # --- a watched folder ------------------------------------------------------------------------------
