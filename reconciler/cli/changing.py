@@ -248,12 +248,6 @@ def refuse_watched_folder(settings: Settings) -> None:
         raise Invalid(f"the controller reads {status['source']}: edit the files there, it notices by itself")
 
 
-def note_not_running(settings: Settings) -> None:
-    """On standard error: that nothing acts on a commit yet."""
-    if not running(settings):
-        click.echo("note: the controller is not running; start it with: reconciler up", err=True)
-
-
 def foresee(settings: Settings, files: Files) -> dict[str, Any]:
     """What the controller would do with ``files``. Raises ``Unreachable`` where there is none."""
     texts = {name: content.decode("utf-8-sig") for name, content in files.items()}

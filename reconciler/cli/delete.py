@@ -16,7 +16,6 @@ from .changing import (
     How,
     WritingCommand,
     carry_out,
-    note_not_running,
     opened,
     report,
     running,
@@ -26,7 +25,7 @@ from .changing import (
 from .client import Client
 from .screen import Screen
 from .targets import Key, Targets, labels_of, missing_all, target_options
-from .waiting import QUIET_SECONDS, timeout_option, unread, wait_until
+from .waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 
 
 @click.command(cls=WritingCommand)
@@ -76,7 +75,7 @@ def delete(
         if runs and wait:
             _until(settings, lambda client: _left(client, gone), timeout)
         elif gone and not how.dry and not runs:
-            note_not_running(settings)
+            until_read(settings, how, landed)
     else:
         missing[:] = targets.named
     if missing and not ignore_not_found:

@@ -20,7 +20,6 @@ from .changing import (
     How,
     WritingCommand,
     carry_out,
-    note_not_running,
     present,
     refuse_watched_folder,
     report,
@@ -28,6 +27,7 @@ from .changing import (
     write_options,
 )
 from .targets import Key, labels_of, missing_all, one_object
+from .waiting import until_read
 
 EDITORS = ("KUBE_EDITOR", "VISUAL", "EDITOR")
 MARK = "#|"
@@ -72,7 +72,7 @@ def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
         raise
     draft.unlink()
     report(how, landed, {"configured": "edited"})
-    note_not_running(settings)
+    until_read(settings, how, landed)
 
 
 def _text(files: Files, key: Key) -> str:

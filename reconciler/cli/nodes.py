@@ -30,7 +30,7 @@ from .client import Client
 from .screen import Screen
 from .selectors import Selector, selector_option
 from .targets import Targets, labels_of, missing_all
-from .waiting import QUIET_SECONDS, timeout_option, unread, wait_until
+from .waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 
 NODE = "Node"
 Values = dict[tuple[str, ...], Any]
@@ -94,6 +94,7 @@ def cordon(settings: Settings, targets: Targets, how: How) -> None:
     """
     landed = carry_out(settings, how, _set(targets, {UNSCHEDULABLE: True}), subject("Cordon"))
     _report(how, landed, "cordoned")
+    until_read(settings, how, landed)
 
 
 @click.command(cls=WritingCommand)
@@ -111,7 +112,9 @@ def uncordon(settings: Settings, targets: Targets, how: How) -> None:
     from reconciler.source.fields import REMOVED
 
     values: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
-    _report(how, carry_out(settings, how, _set(targets, values), subject("Uncordon")), "uncordoned")
+    landed = carry_out(settings, how, _set(targets, values), subject("Uncordon"))
+    _report(how, landed, "uncordoned")
+    until_read(settings, how, landed)
 
 
 @click.command(cls=WritingCommand)

@@ -17,7 +17,6 @@ from .changing import (
     How,
     WritingCommand,
     carry_out,
-    note_not_running,
     opened,
     report,
     subject,
@@ -31,7 +30,7 @@ from .scale import DEPLOYMENT
 from .screen import Screen
 from .tables import table
 from .targets import Key, Targets, labels_of, missing_all, one_object, target_options
-from .waiting import timeout_option, unread, wait_until
+from .waiting import timeout_option, unread, until_read, wait_until
 
 
 @click.group(cls=Spelled)
@@ -152,7 +151,7 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
 
     landed = carry_out(settings, how, decide, subject("Restart"))
     report(how, landed, {"configured": "restarted"})
-    note_not_running(settings)
+    until_read(settings, how, landed)
 
 
 # --- undo, history ---------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
         click.echo(f"note: {said[0].note}", err=True)
     words_for = {"configured": "rolled back", "created": "rolled back", "unchanged": "skipped rollback"}
     report(how, landed, words_for)
-    note_not_running(settings)
+    until_read(settings, how, landed)
 
 
 @rollout.command(name="history")

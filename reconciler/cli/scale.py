@@ -10,8 +10,9 @@ from reconciler.errors import Conflict, Refused
 from reconciler.resources import ModelDeployment
 
 from .app import Settings
-from .changing import Files, How, WritingCommand, carry_out, note_not_running, report, subject, write_options
+from .changing import Files, How, WritingCommand, carry_out, report, subject, write_options
 from .targets import Key, Targets, labels_of, missing_all, target_options
+from .waiting import until_read
 
 DEPLOYMENT = "ModelDeployment"
 
@@ -57,7 +58,7 @@ def scale(
 
     landed = carry_out(settings, how, decide, lambda results: f"{subject('Scale')(results)} to {replicas}")
     report(how, landed, {"configured": "scaled", "unchanged": "scaled"})
-    note_not_running(settings)
+    until_read(settings, how, landed)
 
 
 def _check_scalable(chosen: list[Key]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import ShowStatus
 
 from .app import Settings
+from .changing import How, Landed, opened, running
 from .client import Client
 from .durations import Duration
 from .screen import Screen
@@ -21,6 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 2.0
 """What takes no longer is not commented on."""
+READ_SECONDS_MAX = 3.0
+"""For a controller to have a commit: it looks once a second."""
 FOREVER_SECONDS = 7 * 24 * 3600.0
 """What a time-out of 0 means: every wait has a bound."""
 
@@ -86,6 +90,25 @@ def unread(client: Client, repo: Any, revision: str) -> str:
     if status.get("rejection"):
         raise Refused("RevisionRejected", f"the newest revision is not in force: {status['rejection']}")
     return f"revision {revision[:10]} is being read"
+
+
+def until_read(settings: Settings, how: How, landed: Landed) -> None:
+    """Wait a little for the controller to have a commit: the next command is to find what this one made.
+
+    On standard error: what keeps the commit out, and that nothing acts on it where no controller runs.
+    """
+    if not running(settings):
+        click.echo("note: the controller is not running; start it with: reconciler up", err=True)
+        return
+    if how.dry or landed.revision is None:
+        return
+    repo, revision = opened(settings), landed.revision
+    try:
+        say = Screen(sys.stderr, READ_SECONDS_MAX)
+        wait_until(settings, lambda client: unread(client, repo, revision), READ_SECONDS_MAX, say)
+    except (Refused, Unreachable) as error:
+        if not (isinstance(error, Refused) and error.code == "Timeout"):
+            click.echo(f"note: {error}", err=True)
 
 
 def _includes(repo: Any, newer: str, revision: str) -> bool:

@@ -16,7 +16,6 @@ from .changing import (
     change,
     files_option,
     load_paths,
-    note_not_running,
     prepare,
     present,
     refuse_watched_folder,
@@ -26,6 +25,7 @@ from .changing import (
 )
 from .kinds import full_name
 from .output import output_option, print_body
+from .waiting import until_read
 
 
 @click.command()
@@ -92,7 +92,7 @@ def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
     report(how, landed)
     for text in dangling:
         click.echo(f"warning: {text}", err=True)
-    note_not_running(settings)
+    until_read(settings, how, landed)
 
 
 def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:

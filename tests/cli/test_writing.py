@@ -167,6 +167,32 @@ def test_a_deletion_that_is_held_is_an_error_that_says_what_to_do(
     assert result.err.endswith("error: revision x is held; to remove them: reconciler approve x\n")
 
 
+# --- every change --------------------------------------------------------------------------------
+
+
+def test_a_change_is_known_to_the_controller_before_the_next_command(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    before, said, looks = head(home), watched.answers["status"](None), list[str]()
+
+    def status(_: Any) -> dict[str, Any]:
+        looks.append(head(home))
+        late = looks.count(head(home)) < 4 and head(home) != before
+        return {**said, "revision": before if late else head(home)}
+
+    watched.answers["status"] = status
+    assert cli("scale", "deployment/tiny", "--replicas=2").err == ""
+    assert looks.count(head(home)) >= 4
+
+
+def test_a_change_that_is_kept_out_says_so(cli: Cli, watched: Controller, home: Path) -> None:
+    before, said = head(home), watched.answers["status"](None)
+    watched.answers["status"] = lambda _: {**said, "revision": before, "rejection": "a.yaml:1:1: wrong"}
+    result = cli("cordon", "node-a")
+    assert (result.code, result.out) == (0, "node/node-a cordoned\n")
+    assert result.err == "note: the newest revision is not in force: a.yaml:1:1: wrong\n"
+
+
 # --- scale -----------------------------------------------------------------------------------------
 
 
