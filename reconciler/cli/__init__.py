@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
-    """Run the command that the arguments name, and exit."""
-    from .app import run
+    """Run the command that the arguments name, and exit; quietly also where Ctrl-C comes before it has begun."""
+    try:
+        from .app import run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)

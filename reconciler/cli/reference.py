@@ -52,7 +52,7 @@ def _command(context: click.Context) -> Iterator[str]:
     pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     yield f"```text\nreconciler {' '.join([path, *pieces])}\n```\n\n"
     if examples:
-        yield f"```sh\n{_shell(examples)}\n```\n\n"
+        yield f"```text\n{_shell(examples)}\n```\n\n"
     rows = [row for row in map(_option, command.get_params(context)) if row]
     if len(rows) > 1:
         yield "| option | |\n|---|---|\n" + "".join(rows[:-1]) + "\n"

@@ -1,0 +1,101 @@
+"""Every example of every command's help is understood, and ends as commands end: by itself, or by Ctrl-C."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from reconciler.cli.app import LISTED, reconciler
+
+from .live import API, ROOT, live
+
+FOLLOWED_SECONDS = 3
+ENDED_SECONDS = 30
+WAITS = re.compile(r" (-w|-f|status|wait|drain|delete|--force)(?!\S)")
+"""What goes on until something has come true, or until Ctrl-C; nothing comes true where no rank can start."""
+ELSEWHERE = ("reconciler up ",)
+"""Whole clusters in the foreground: tests/e2e/test_up.py."""
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command by what is typed for it."""
+    root = click.Context(reconciler, info_name="reconciler")
+    for name in LISTED:
+        command = reconciler.get_command(root, name)
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(root):
+                found = command.get_command(root, inner)
+                assert found is not None
+                yield f"{name} {inner}", found
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """The lines of its help's examples, without what is said beside them."""
+    lines = inspect.cleandoc(command.help or "").partition("\b\n")[2].splitlines()[1:]
+    return [line.strip().partition("    ")[0] for line in lines if line.strip()]
+
+
+EXAMPLES = [line for _, command in commands() for line in examples_of(command)]
+RUN_HERE = [line for line in dict.fromkeys(EXAMPLES) if not line.startswith(ELSEWHERE)]
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder with what the examples speak of, and an environment with the command in its path."""
+    with live() as made:
+        place = made.home.parent / "work"
+        programs = place / "bin"
+        (place / ".config/fish/completions").mkdir(parents=True)
+        programs.mkdir()
+        for name, words in (
+            ("reconciler", f'exec {sys.executable} -P -m reconciler "$@"'),
+            ("code", "exit 0"),
+        ):
+            (programs / name).write_text(f"#!/bin/sh\n{words}\n")
+            (programs / name).chmod(0o755)
+        (place / "manifests").symlink_to(ROOT / "manifests")
+        (place / "llama.yaml").write_text(
+            f"{API}kind: ModelDeployment\nmetadata: {{name: llama}}\nspec: {{model: tiny}}\n"
+        )
+        yield (
+            place,
+            {
+                "PATH": f"{programs}:{os.environ['PATH']}",
+                "HOME": str(place),
+                "RECONCILER_HOME": str(made.home),
+                "EDITOR": "true",
+                "GIT_AUTHOR_NAME": "t",
+                "GIT_AUTHOR_EMAIL": "t@example.com",
+            },
+        )
+
+
+@pytest.mark.parametrize("command", RUN_HERE)
+def test_an_example_is_understood(shell: tuple[Path, dict[str, str]], command: str) -> None:
+    place, environment = shell
+    script = re.sub(r"^source <\((.*)\)$", r"\1", command).replace("/backups/", f"{place}/")
+    seconds = FOLLOWED_SECONDS if WAITS.search(script) else ENDED_SECONDS
+    done = subprocess.run(
+        ["timeout", "--signal=INT", str(seconds), "bash", "-c", script],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=place, env=environment,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1, 124, 130), done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode == 1:
+        assert "error: " in done.stderr or command.startswith("reconciler diff"), done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_every_command_has_an_example(name: str) -> None:
+    assert any(f"reconciler {name}" in line for line in EXAMPLES)
