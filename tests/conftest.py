@@ -18,6 +18,7 @@ TESTS = Path(__file__).parent
 WHOLE_CLUSTERS = ("e2e", "documents")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One group a folder, for pytest-xdist; whole clusters are one, so that two of them rarely run at once."""
     for item in items:
