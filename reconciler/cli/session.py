@@ -33,6 +33,8 @@ ACCEPT_SECONDS_MAX = 10.0
 """For a controller that is only starting to hear that it is to stop everything."""
 STOP_SECONDS_MAX = 60.0
 LOG_LINES = 5
+EXAMPLE = ("model", "messages")
+"""What a first request needs; more would not fit a line."""
 
 
 @dataclass(slots=True)
@@ -212,7 +214,7 @@ class Session:
         if not items:
             self._say(f"nothing is wanted yet; commit manifests: reconciler --home {home} apply -f DIR")
         elif status["endpoint"]:
-            self._say(f"\nendpoint: {status['endpoint']}")
+            self._say(f"\nendpoint: {status['endpoint']}{_elsewhere(items, status['endpoint'])}")
             self._say_example(status["endpoint"], items)
         else:
             self._say("\nthere is no endpoint: no Gateway is among the manifests")
@@ -224,7 +226,8 @@ class Session:
         ]
         served = [item["metadata"]["name"] for item in deployments if state(item) == "Ready"]
         if served:
-            body = json.dumps(request_body(served[0], QUESTION))
+            said = {key: value for key, value in request_body(served[0], QUESTION).items() if key in EXAMPLE}
+            body = json.dumps(said)
             self._say(f"try:      curl -s {endpoint}/chat/completions -H 'Content-Type: application/json' \\")
             self._say(f"            -d '{body}'")
 
@@ -285,6 +288,13 @@ class _Stopping:
     def late(self) -> bool:
         bound = ACCEPT_SECONDS_MAX if self._accepted_by is None else STOP_SECONDS_MAX
         return time.monotonic() - self._began_at > bound
+
+
+def _elsewhere(items: list[dict[str, Any]], endpoint: str) -> str:
+    """Why the endpoint is not where the manifest has it."""
+    wanted = next(item["spec"]["listen"] for item in items if item["kind"] == "Gateway")
+    port = wanted.rpartition(":")[2]
+    return "" if f":{port}/" in endpoint else f"   ({wanted} is taken)"
 
 
 def _shown(home: Path) -> str:

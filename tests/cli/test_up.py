@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -96,6 +97,18 @@ def test_up_tells_the_endpoint_and_ctrl_c_ends_everything(up: Up, home: Path) ->
     assert up.said().endswith("\nstopped\n")
     assert up.pids("controller") == up.pids("gateway") == []
     assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        manifest = tmp_path / "gateway.yaml"
+        manifest.write_text(Path(GATEWAY).read_text().replace("127.0.0.1:8400", listen))
+        up.start("-f", str(manifest))
+        up.wait_said(f"   ({listen} is taken)\n")
+    assert up.send(signal.SIGINT) == 0
 
 
 def test_the_story_of_an_earlier_run_is_not_told_again(up: Up) -> None:
