@@ -25,7 +25,7 @@ quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1
 
 test: $(VENV)/dev ## every check and every test
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/ruff check .
