@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shlex
 import shutil
@@ -224,9 +225,12 @@ def newcomer() -> Iterator[Newcomer]:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below those that systems give to outgoing connections: such a one may take it between two commands."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            port = random.randrange(10_000, 32_000)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _stand_in_for_installing(venv: Path) -> None:
