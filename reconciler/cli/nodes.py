@@ -189,16 +189,17 @@ def _empty(settings: Settings, revision: str, names: list[str], seconds: float, 
     told: set[str] = set()
 
     def awaited(client: Client) -> str:
-        text = unread(client, repo, revision)
-        if text:
-            return text
+        # The ranks first: those that are there now may be gone by the time the commit is known to be read.
         left = [row for row in client.ask(Get("Rank"))["items"] if row["node"] in names]
+        text = unread(client, repo, revision)
         for row in left:
             line = f"evicting rank {row['rank']} of {row['deployment']}/{row['replica']} from {row['node']}"
             if line not in told:
                 told.add(line)
                 say(line)
-        return f"{len(left)} rank{'' if len(left) == 1 else 's'} still on {', '.join(names)}" if left else ""
+        return text or (
+            f"{len(left)} rank{'' if len(left) == 1 else 's'} still on {', '.join(names)}" if left else ""
+        )
 
     try:
         wait_until(settings, awaited, seconds, say)
