@@ -115,6 +115,7 @@ def remember(parts: Parts) -> Memory:
         stops=dict(parts.tools.stops),
         continued=dict(parts.tools.continued),
         leaving=parts.store.objects.leaving(),
+        attempts=parts.store.attempts.all(),
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 

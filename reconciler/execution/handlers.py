@@ -10,6 +10,7 @@ from reconciler.errors import Unreachable
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
+    Attempt,
     ContinueRank,
     ForgetRank,
     GroupRecord,
@@ -45,7 +46,7 @@ STOPS_KEPT_SECONDS = 600.0
 class Groups(Protocol):
     """Where groups are written down (the store)."""
 
-    def allocate(self, group: GroupRecord) -> None: ...
+    def allocate(self, group: GroupRecord, attempt: Attempt) -> None: ...
     def adopt(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
@@ -83,7 +84,7 @@ async def carry_out(step: Step, tools: Tools) -> str:
         case AdoptGroup():
             tools.groups.adopt(step.group)
         case AllocateEpoch():
-            tools.groups.allocate(step.group)
+            tools.groups.allocate(step.group, step.attempt)
         case ReleaseReplica():
             tools.groups.release(step.replica)
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():

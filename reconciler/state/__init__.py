@@ -1,6 +1,8 @@
 """The snapshot nouns of the loop: Desired, Observed, Memory, Plan, Outcome. Read this room first."""
 
 from .desired import Desired, Hold, Rejection
+from .facts import MachineFacts, PortFacts
+from .faults import Attempt, FaultClass, RungFailure
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
@@ -29,16 +31,19 @@ from .plan import (
 __all__ = [
     "AdoptGroup",
     "AllocateEpoch",
+    "Attempt",
     "Cause",
     "Contact",
     "ContinueRank",
     "DeploymentName",
     "Desired",
+    "FaultClass",
     "ForgetRank",
     "GatewayObservation",
     "GroupRecord",
     "Hold",
     "Leaving",
+    "MachineFacts",
     "Memory",
     "NodeName",
     "NodeObservation",
@@ -47,6 +52,7 @@ __all__ = [
     "ObservedRank",
     "Outcome",
     "Plan",
+    "PortFacts",
     "ProveGroup",
     "Refusal",
     "RefusedBecause",
@@ -54,6 +60,7 @@ __all__ = [
     "ReleaseReplica",
     "RemoveObject",
     "ReplicaId",
+    "RungFailure",
     "StartAgent",
     "StartRank",
     "Step",

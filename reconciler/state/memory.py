@@ -9,6 +9,7 @@ from functools import cached_property
 from reconciler.resources import Manifest
 from reconciler.wire.launch import RankId
 
+from .faults import Attempt, RungFailure
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 
 
@@ -39,6 +40,10 @@ class GroupRecord:
     """``tensor`` or ``pipeline``; of no meaning with one rank."""
     strategy_why: str = ""
     """Why this one was taken, for people."""
+    transport: str = ""
+    """The rung of ``spec.transport`` that it was formed on; empty for one from before there were any."""
+    transport_why: str = ""
+    """Why the rungs above it were skipped, for people; empty on the first."""
 
     def rank_id(self, rank: int) -> RankId:
         """The id of one of its ranks."""
@@ -109,6 +114,9 @@ class Memory:
     continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
     """When each rank was continued by this controller, oldest first."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
+    attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
+    """The latest formings of each replica, oldest first."""
+    rungs: Mapping[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
     unwritable: str = ""
     """Why the state directory takes nothing now; empty when it does."""
 

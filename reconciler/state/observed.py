@@ -10,6 +10,7 @@ from functools import cached_property
 from reconciler.wire.launch import Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 
+from .facts import MachineFacts
 from .identity import DeploymentName, NodeName, ReplicaId
 from .memory import GroupRecord
 
@@ -37,6 +38,8 @@ class NodeObservation:
     report: NodeReport | None = None
     problem: str = ""
     """Why there is no contact, for people."""
+    facts: MachineFacts = field(default_factory=MachineFacts)
+    """What its probes say."""
 
     def model(self, path: str) -> ModelReport | None:
         """What the node says of the weights at ``path``; None when it was not asked yet."""

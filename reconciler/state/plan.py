@@ -7,6 +7,7 @@ from enum import Enum
 
 from reconciler.wire.launch import LaunchSpec, RankId
 
+from .faults import Attempt, FaultClass
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 
@@ -68,6 +69,20 @@ class AllocateEpoch(_OfReplica):
     cause: Cause
     detail: str
     """What led to it, for people."""
+    fault: FaultClass | None = None
+    """What it is to remedy; None where nothing was wrong."""
+    counted: bool = False
+    """Whether it is charged to the budget of restarts."""
+    wish: str = ""
+    """Generations of deployment and model: ``Attempt.wish``."""
+
+    @property
+    def attempt(self) -> Attempt:
+        """What the store keeps of it."""
+        group = self.group
+        return Attempt(
+            group.epoch, group.created_at, self.cause.value, self.fault, self.counted, self.detail, self.wish
+        )
 
     @property
     def key(self) -> str:

@@ -47,6 +47,27 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE groups ADD COLUMN strategy TEXT NOT NULL DEFAULT '';
     ALTER TABLE groups ADD COLUMN strategy_why TEXT NOT NULL DEFAULT '';
     """,
+    """
+    ALTER TABLE groups ADD COLUMN transport TEXT NOT NULL DEFAULT '';
+    ALTER TABLE groups ADD COLUMN transport_why TEXT NOT NULL DEFAULT '';
+    CREATE TABLE attempts (
+        deployment TEXT NOT NULL, replica INTEGER NOT NULL, epoch INTEGER NOT NULL, at REAL NOT NULL,
+        cause TEXT NOT NULL, fault TEXT, counted INTEGER NOT NULL, text TEXT NOT NULL, wish TEXT NOT NULL,
+        PRIMARY KEY (deployment, replica, epoch)
+    ) STRICT;
+    CREATE TABLE rungs (
+        deployment TEXT NOT NULL, replica INTEGER NOT NULL, transport TEXT NOT NULL, facts TEXT NOT NULL,
+        at REAL NOT NULL, text TEXT NOT NULL, PRIMARY KEY (deployment, replica, transport)
+    ) STRICT;
+    CREATE TABLE verbs_attempts (
+        node TEXT NOT NULL, boot_id TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (node)
+    ) STRICT;
+    CREATE TABLE reboots (node TEXT NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL) STRICT;
+    CREATE TABLE incidents (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, name TEXT NOT NULL, subject TEXT NOT NULL,
+        fault TEXT NOT NULL, opened_at REAL NOT NULL, closed_at REAL, body TEXT NOT NULL
+    ) STRICT;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import Conflict, ReconcilerError
-from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
+from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
 
+from .attempts import Attempts
 from .connection import Connection, meaning
 from .objects import Objects
 from .schema import check, migrate
@@ -61,6 +62,7 @@ class Store:
             """Made just now: what the nodes know is all that is left of a store before it."""
             check(self._db)
             self.objects = Objects(self._db)
+            self.attempts = Attempts(self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
@@ -136,39 +138,42 @@ class Store:
 
     # --- epochs and groups ---------------------------------------------------------------------
 
-    def allocate(self, group: GroupRecord) -> None:
-        """Write a group. Raises ``Conflict`` unless its epoch is higher than every one before."""
-        self._record(group, group.epoch - 1)
+    def allocate(self, group: GroupRecord, attempt: Attempt) -> None:
+        """Write a group and why it is formed. Raises ``Conflict`` unless its epoch is higher than every one before."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._record(group, group.epoch - 1)
+            self.attempts.note(group.replica, attempt)
 
     def adopt(self, group: GroupRecord) -> None:
         """Write a group that runs already. Raises ``Conflict`` where there was a later epoch."""
-        self._record(group, group.epoch)
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._record(group, group.epoch)
 
     def _record(self, group: GroupRecord, last_max: int) -> None:
         replica = group.replica
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            row = self._db.execute(
-                "SELECT last FROM epochs WHERE deployment = ? AND replica = ?",
-                (replica.deployment, replica.index),
-            ).fetchone()
-            if row and row[0] > last_max:
-                raise Conflict(f"{replica}: epoch {group.epoch} is not above {row[0]}")
-            self._db.execute(
-                "INSERT OR REPLACE INTO epochs (deployment, replica, last) VALUES (?, ?, ?)",
-                (replica.deployment, replica.index, group.epoch),
-            )
-            self._db.execute(
-                "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
-                " fingerprint, created_at, rank_bytes, proven_at, failures, model, strategy,"
-                " strategy_why) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
-                    group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
-                    group.failures, group.model, group.strategy, group.strategy_why,
-                ),
-            )  # fmt: skip
-            self._set_counter("next_port", group.port + len(group.members) + 1)
+        row = self._db.execute(
+            "SELECT last FROM epochs WHERE deployment = ? AND replica = ?",
+            (replica.deployment, replica.index),
+        ).fetchone()
+        if row and row[0] > last_max:
+            raise Conflict(f"{replica}: epoch {group.epoch} is not above {row[0]}")
+        self._db.execute(
+            "INSERT OR REPLACE INTO epochs (deployment, replica, last) VALUES (?, ?, ?)",
+            (replica.deployment, replica.index, group.epoch),
+        )
+        self._db.execute(
+            "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
+            " fingerprint, created_at, rank_bytes, proven_at, failures, model, strategy,"
+            " strategy_why, transport, transport_why) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
+                group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
+                group.failures, group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
+            ),
+        )  # fmt: skip
+        self._set_counter("next_port", group.port + len(group.members) + 1)
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
         """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""
@@ -189,7 +194,7 @@ class Store:
         """Every group in the store."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
-            " rank_bytes, proven_at, failures, model, strategy, strategy_why FROM groups"
+            " rank_bytes, proven_at, failures, model, strategy, strategy_why, transport, transport_why FROM groups"
         )
         records = [
             GroupRecord(
@@ -206,6 +211,8 @@ class Store:
                 model=row[11],
                 strategy=row[12],
                 strategy_why=row[13],
+                transport=row[14],
+                transport_why=row[15],
             )
             for row in rows
         ]

@@ -25,7 +25,16 @@ from reconciler.planning.group import fingerprint
 from reconciler.planning.ledger import rank_bytes
 from reconciler.source.documents import load
 from reconciler.source.sources import DirectorySource
-from reconciler.state import Contact, GatewayObservation, GroupRecord, NodeName, NodeObservation, Outcome
+from reconciler.state import (
+    Attempt,
+    Cause,
+    Contact,
+    GatewayObservation,
+    GroupRecord,
+    NodeName,
+    NodeObservation,
+    Outcome,
+)
 from reconciler.store import Store
 from reconciler.transport.link import AgentLink
 from reconciler.wire.launch import Phase
@@ -95,7 +104,10 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     nodes: dict[NodeName, NodeObservation] = dict(world.observed().nodes)
     store = Store(folder / "store.db")
     for record in world.groups.values():
-        store.allocate(record)
+        why = Attempt(
+            record.epoch, world.now, Cause.NEW_REPLICA.value, None, False, "it has no group yet", ""
+        )
+        store.allocate(record, why)
         store.prove(record.replica, record.epoch, world.now)
     for name in nodes:
         store.keep_agent(name)

@@ -25,7 +25,7 @@ import pytest
 
 from reconciler.bootstrap import Home
 from reconciler.source.git import ClusterRepo
-from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
+from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.store import Store, swap
 
 from .conftest import Cli, Result
@@ -33,6 +33,7 @@ from .conftest import Cli, Result
 ROOT = Path(__file__).parents[2]
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 3, (NodeName("node-a"),), 21_003, "s3cret-of-the-group", "print", 5.0)
+ATTEMPT = Attempt(3, 5.0, "NewReplica", None, False, "it has no group yet", "1/1")
 
 
 def fill(cli: Cli, home: Path) -> str:
@@ -40,7 +41,7 @@ def fill(cli: Cli, home: Path) -> str:
     assert cli("apply", "-f", str(ROOT / "manifests")).code == 0
     store = Store(home / "store.db")
     store.next_token()
-    store.allocate(GROUP)
+    store.allocate(GROUP, ATTEMPT)
     store.close()
     return head(home)
 
@@ -74,7 +75,7 @@ def test_what_was_there_at_the_backup_is_there_after_the_restore(cli: Cli, home:
     file = made(cli("backup"))
     assert cli("delete", "gateway", "main").code == 0
     store = Store(home / "store.db")
-    store.allocate(replace(GROUP, epoch=9))
+    store.allocate(replace(GROUP, epoch=9), ATTEMPT)
     store.next_token(above=40)
     store.keep_agent(NodeName("later"))
     store.close()
@@ -95,7 +96,7 @@ def test_epochs_tokens_and_ports_go_on_from_what_was_replaced(cli: Cli, home: Pa
     fill(cli, home)
     file = made(cli("backup"))
     store = Store(home / "store.db")
-    store.allocate(replace(GROUP, epoch=9, port=24_000))
+    store.allocate(replace(GROUP, epoch=9, port=24_000), ATTEMPT)
     assert store.next_token(above=40) == 41
     store.close()
     (home / "nodes" / "node-x").mkdir(parents=True)
@@ -181,7 +182,7 @@ def test_a_backup_is_whole_whatever_is_written_meanwhile(cli: Cli, home: Path, t
         epoch = 3
         while not ended.is_set():
             epoch += 1
-            store.allocate(replace(GROUP, epoch=epoch, port=21_000 + epoch))
+            store.allocate(replace(GROUP, epoch=epoch, port=21_000 + epoch), ATTEMPT)
             begun.set()
         store.close()
 
@@ -337,7 +338,7 @@ def filled() -> Iterator[Path]:
     command = [sys.executable, "-m", "reconciler", "--home", str(home), "apply", "-f", "manifests"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
     store = Store(home / "store.db")
-    store.allocate(GROUP)
+    store.allocate(GROUP, ATTEMPT)
     store.close()
     yield home
     shutil.rmtree(folder)

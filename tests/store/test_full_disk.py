@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.errors import Unwritable
 from reconciler.store import EventFilter, Store
-from tests.store.test_store import GROUP, TINY, event
+from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def files_no_longer_than(limit: int) -> Iterator[None]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     opened = Store(tmp_path / "store.db")
-    opened.allocate(GROUP)
+    opened.allocate(GROUP, ATTEMPT)
     yield opened
     opened.close()
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_written_is_said_and_what_was_written_stays(store: Store,
     size = (tmp_path / "store.db-wal").stat().st_size
     with files_no_longer_than(size):
         with pytest.raises(Unwritable, match=r"store\.db: cannot be written now: "):
-            store.allocate(replace(GROUP, epoch=2))
+            store.allocate(replace(GROUP, epoch=2), ATTEMPT)
         assert "cannot be written now" in store.problem
         store.recover()
         assert store.problem, "there is no room yet"
@@ -47,7 +47,7 @@ def test_what_cannot_be_written_is_said_and_what_was_written_stays(store: Store,
             store.add_events([event("lost")])
     store.recover()
     assert store.problem == ""
-    store.allocate(replace(GROUP, epoch=2))
+    store.allocate(replace(GROUP, epoch=2), ATTEMPT)
     assert store.last_epochs() == {TINY: 2}
     assert store.events(EventFilter()) == []
 

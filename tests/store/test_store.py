@@ -11,10 +11,20 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.state import DeploymentName, Desired, GroupRecord, Leaving, NodeName, ReplicaId
+from reconciler.state import (
+    Attempt,
+    DeploymentName,
+    Desired,
+    FaultClass,
+    GroupRecord,
+    Leaving,
+    NodeName,
+    ReplicaId,
+)
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.store import EventFilter, Store
+from reconciler.store.attempts import ATTEMPTS_KEPT
 from reconciler.store.objects import APPROVALS_KEPT
 from reconciler.store.schema import MIGRATIONS
 from reconciler.store.sqlite import EVENTS_KEPT
@@ -22,6 +32,7 @@ from tests.worlds import deployment, gateway, model, node
 
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 1, (NodeName("node-a"), NodeName("node-b")), 21000, "secret", "print", 5.0)
+ATTEMPT = Attempt(1, 5.0, "RankExited", FaultClass.RANK_CRASH, True, "rank 1 was killed", "1/1")
 
 
 @pytest.fixture
@@ -37,7 +48,7 @@ def reopened(store: Store, tmp_path: Path) -> Store:
 
 
 def test_a_group_is_there_again_after_a_restart(store: Store, tmp_path: Path) -> None:
-    store.allocate(GROUP)
+    store.allocate(GROUP, ATTEMPT)
     store.prove(TINY, 1, 9.0)
     again = reopened(store, tmp_path)
     assert again.groups() == {TINY: replace(GROUP, proven_at=9.0)}
@@ -46,18 +57,18 @@ def test_a_group_is_there_again_after_a_restart(store: Store, tmp_path: Path) ->
 
 
 def test_epochs_only_grow(store: Store) -> None:
-    store.allocate(GROUP)
+    store.allocate(GROUP, ATTEMPT)
     with pytest.raises(Conflict, match="epoch 1 is not above 1"):
-        store.allocate(GROUP)
+        store.allocate(GROUP, ATTEMPT)
     store.release(TINY)
     assert store.groups() == {}
     with pytest.raises(Conflict):
-        store.allocate(GROUP)
-    store.allocate(replace(GROUP, epoch=2))
+        store.allocate(GROUP, ATTEMPT)
+    store.allocate(replace(GROUP, epoch=2), ATTEMPT)
 
 
 def test_a_group_is_adopted_in_the_last_epoch_or_a_later_one(store: Store) -> None:
-    store.allocate(replace(GROUP, epoch=4))
+    store.allocate(replace(GROUP, epoch=4), ATTEMPT)
     store.release(TINY)
     with pytest.raises(Conflict, match="epoch 3 is not above"):
         store.adopt(replace(GROUP, epoch=3))
@@ -68,8 +79,8 @@ def test_a_group_is_adopted_in_the_last_epoch_or_a_later_one(store: Store) -> No
 
 
 def test_a_proof_of_an_epoch_that_was_replaced_is_void(store: Store) -> None:
-    store.allocate(GROUP)
-    store.allocate(replace(GROUP, epoch=2))
+    store.allocate(GROUP, ATTEMPT)
+    store.allocate(replace(GROUP, epoch=2), ATTEMPT)
     with pytest.raises(Conflict, match="no longer the current one"):
         store.prove(TINY, 1, 9.0)
     assert store.groups()[TINY].proven_at is None
@@ -79,7 +90,7 @@ def test_ports_go_on_behind_those_of_the_last_group(store: Store, tmp_path: Path
     first = store.next_port(21000)
     assert 21000 <= first < 25000
     assert store.next_port(21000) == first
-    store.allocate(replace(GROUP, port=first))
+    store.allocate(replace(GROUP, port=first), ATTEMPT)
     assert store.next_port(21000) == first + 3
     again = reopened(store, tmp_path)
     assert again.next_port(21000) == first + 3
@@ -270,3 +281,20 @@ def test_a_store_of_version_1_is_brought_up_to_date_and_knows_its_objects(tmp_pa
     assert store.objects.leaving() == {}, "what cannot be shown is not kept"
     assert store.objects.in_force() == applied
     store.close()
+
+
+def test_what_was_tried_is_written_with_the_epoch_and_survives(store: Store, tmp_path: Path) -> None:
+    store.allocate(GROUP, ATTEMPT)
+    with pytest.raises(Conflict):
+        store.allocate(GROUP, replace(ATTEMPT, text="written without its epoch"))
+    assert reopened(store, tmp_path).attempts.all() == {TINY: (ATTEMPT,)}
+
+
+def test_of_many_attempts_the_latest_are_kept(store: Store) -> None:
+    other = replace(GROUP, replica=ReplicaId(DeploymentName("other"), 0))
+    store.allocate(other, ATTEMPT)
+    for epoch in range(1, ATTEMPTS_KEPT + 3):
+        store.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
+    kept = store.attempts.all()
+    assert [a.epoch for a in kept[TINY]] == list(range(3, ATTEMPTS_KEPT + 3))
+    assert kept[other.replica] == (ATTEMPT,)

@@ -1,0 +1,62 @@
+"""What probes tell of a machine, beside its agent's report. ``None`` means not known, which is never fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .identity import NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """One Thunderbolt receptacle with its interface and its RDMA device."""
+
+    receptacle: int
+    interface: str = ""
+    """Such as ``en3``."""
+    device: str = ""
+    """Such as ``rdma_en3``; empty where there is none."""
+    connected: bool | None = None
+    """Whether something is at the other end of its cable."""
+    peer: tuple[NodeName, int] | None = None
+    """Node and receptacle at the other end, where both are known."""
+    gbps: int | None = None
+    """The link's speed: 80 and 120 are Thunderbolt 5, 40 is Thunderbolt 4."""
+    active: bool | None = None
+    """The interface's status."""
+    verbs_up: bool | None = None
+    """Whether the device's port is ``PORT_ACTIVE``."""
+    bridged: bool | None = None
+    """Whether the interface is a member of a bridge."""
+    address: str | None = None
+    """Its IPv4 address; empty for none."""
+    mapped_gid: bool | None = None
+    """Whether the device has an IPv4-mapped GID."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """One machine at one moment. Facts of an earlier boot are void."""
+
+    boot_id: str = ""
+    system: str = ""
+    """``uname -s``."""
+    version: tuple[int, ...] = ()
+    """Of macOS, such as ``(26, 2)``."""
+    jaccl: bool | None = None
+    """Whether the runtime's MLX has the JACCL backend."""
+    rdma_enabled: bool | None = None
+    """By ``rdma_ctl status``."""
+    ports: tuple[PortFacts, ...] = ()
+    verbs_answer: bool | None = None
+    """False where a verbs tool did not come back in time."""
+    protection_domains: int | None = None
+    """Held by processes that are none of our ranks."""
+    wired_excess_bytes: int | None = None
+    """Wired memory above the machine's own while no rank of ours lives there, after it had time to settle."""
+    launch_context: bool | None = None
+    """Whether ranks started here may use the local network."""
+    panics: int | None = None
+    """Panic reports of the last hour."""
+    filevault: bool | None = None
+    """Whether a person must unlock the disk after a reboot."""

@@ -1,0 +1,61 @@
+"""What can go wrong with a group and its machines, by class; and what was tried about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class FaultClass(Enum):
+    """The classes of faults, in the order in which they are looked for: the first that is seen explains
+    the symptoms of later ones."""
+
+    HOST_UNREACHABLE = "C0"
+    UNSUPPORTED_PLATFORM = "C1"
+    RDMA_DISABLED = "C2"
+    LINK_DOWN = "C3"
+    PORT_CONFIGURATION = "C4"
+    RENDEZVOUS = "C5"
+    QUEUE_PAIRS = "C6"
+    KERNEL_OBJECTS = "C7"
+    RANK_CRASH = "C8"
+    SILENT_HANG = "C9"
+    GPU_FAULT = "C10"
+    WIRED_MEMORY = "C11"
+    REBOOT = "C12"
+    VERBS_WEDGED = "C13"
+    LAUNCH_CONTEXT = "C14"
+    IDLE_DECAY = "C15"
+    WRONG_GROUP = "C16"
+    SERVICE_WEDGED = "C17"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One forming of a group, and what it was to remedy."""
+
+    epoch: int
+    at: float
+    """When its epoch was written, in seconds of the controller's clock."""
+    cause: str
+    """``Cause.value`` of the step."""
+    fault: FaultClass | None
+    """None where nothing was wrong: a new replica, a changed wish, planned maintenance."""
+    counted: bool
+    """Whether it is charged to the budget of restarts."""
+    text: str
+    """What led to it, for people."""
+    wish: str
+    """Generations of deployment and model at that time: another wish begins with a fresh budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungFailure:
+    """A transport that failed a replica for a fact: it is left alone until that fact has changed."""
+
+    transport: str
+    facts: str
+    """Fingerprint of the facts it failed under."""
+    at: float
+    text: str
+    """Why, for people."""
