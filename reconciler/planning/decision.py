@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reconciler.state import Plan, Refusal, Step, Waiting
+from reconciler.state import Plan, Refusal, Step, Trouble, Waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Steps to take, things to wait for, things refused: a piece of the plan."""
+    """Steps to take, things to wait for, things refused, and what is wrong: a piece of the plan."""
 
     steps: tuple[Step, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
     def __add__(self, other: Decision) -> Decision:
-        return Decision(self.steps + other.steps, self.waiting + other.waiting, self.refused + other.refused)
+        return Decision(
+            self.steps + other.steps,
+            self.waiting + other.waiting,
+            self.refused + other.refused,
+            self.troubles + other.troubles,
+        )
 
 
 NOTHING = Decision()
@@ -30,4 +36,5 @@ def whole(decisions: Iterable[Decision]) -> Plan:
         tuple(step for piece in pieces for step in piece.steps),
         tuple(waiting for piece in pieces for waiting in piece.waiting),
         tuple(refusal for piece in pieces for refusal in piece.refused),
+        tuple(trouble for piece in pieces for trouble in piece.troubles),
     )

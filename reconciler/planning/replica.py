@@ -21,9 +21,11 @@ from reconciler.state import (
     RefusedBecause,
     ReleaseReplica,
     StartRank,
+    Trouble,
     Waiting,
     WaitingFor,
 )
+from reconciler.state.identity import ObjectKey
 from reconciler.wire.launch import Phase
 
 from . import adoption, faults, group, stalls
@@ -114,10 +116,15 @@ def _dead(view: View) -> Decision | None:
     fault = faults.fault(view)
     if view.record is None or fault is None:
         return None
-    decision = _again(view, view.record, fault)
+    decision = _again(view, view.record, fault) + Decision(troubles=(_trouble(view, fault),))
     if decision.steps or not view.alive:
         return decision
     return stop(view, view.alive, GRACE_SECONDS, f"its group is dead: {fault.text}") + decision
+
+
+def _trouble(view: View, fault: Fault) -> Trouble:
+    subject = f"replica/{view.replica}"
+    return Trouble(view.replica.key, subject, fault.fault, fault.text, "form the group again", fault.person)
 
 
 def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
@@ -128,7 +135,7 @@ def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
     delay = BACK_OFF_SECONDS_MAX if fault.lasting else back_off_seconds(failures)
     until = record.created_at + delay
     if not record.created_at <= view.world.now < until:  # also when the clock was set back meanwhile
-        return _form(view, fault.cause, fault.text, failures + 1)
+        return _form(view, fault.cause, fault.text, failures + 1, fault)
     waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
     refusal = Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, fault.lasting, view.replica)
     return Decision(waiting=(waiting,), refused=(refusal,) if fault.lasting else ())
@@ -178,8 +185,11 @@ def _replace(view: View, why: str) -> Decision | None:
     return decision + (_running(view) or NOTHING)
 
 
-def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
-    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused."""
+def _form(view: View, cause: Cause, detail: str, failures: int, fault: Fault | None = None) -> Decision:
+    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
+
+    ``fault`` is what it is to remedy, where something was wrong.
+    """
     assert view.deployment is not None
     if view.model is None:
         text = unknown_model(view.deployment)
@@ -211,7 +221,24 @@ def _form(view: View, cause: Cause, detail: str, failures: int) -> Decision:
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,
     )
-    return Decision(steps=(AllocateEpoch(view.replica, record, cause, detail),))
+    step = AllocateEpoch(
+        view.replica,
+        record,
+        cause,
+        detail,
+        fault=fault.fault if fault else None,
+        counted=fault is not None and fault.counted,
+        wish=_wish(view),
+    )
+    return Decision(steps=(step,))
+
+
+def _wish(view: View) -> str:
+    """Which deployment and which model this is done for: the generations of both."""
+    assert view.deployment is not None
+    generations = view.world.desired.generations
+    keys = (view.replica.key, ObjectKey("Model", view.deployment.spec.model))
+    return "/".join(str(generations.get(key, 1)) for key in keys)
 
 
 def _ports(view: View) -> Iterator[range]:

@@ -2,7 +2,7 @@
 
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts
-from .faults import Attempt, FaultClass, RungFailure
+from .faults import Attempt, FaultClass, RungFailure, Trouble
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
@@ -68,6 +68,7 @@ __all__ = [
     "StopAgent",
     "StopAsked",
     "StopRank",
+    "Trouble",
     "Waiting",
     "WaitingFor",
     "Write",

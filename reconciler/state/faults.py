@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from .identity import ObjectKey
+
 
 class FaultClass(Enum):
     """The classes of faults, in the order in which they are looked for: the first that is seen explains
@@ -47,6 +49,23 @@ class Attempt:
     """What led to it, for people."""
     wish: str
     """Generations of deployment and model at that time: another wish begins with a fresh budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong now, what is done about it, and what only a person can do."""
+
+    object: ObjectKey
+    subject: str
+    """What it is about, such as ``replica/tiny/0`` or ``node/studio-1``: of one subject and one class there is
+    one trouble at a time."""
+    fault: FaultClass
+    seen: str
+    """What was seen, for people, naming machines, ports and ranks."""
+    doing: str
+    """The remedy that is being tried, for people; empty where there is none."""
+    person: str = ""
+    """The exact steps that only a person can take; empty where nobody is needed."""
 
 
 @dataclass(frozen=True, slots=True)

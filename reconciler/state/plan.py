@@ -7,7 +7,7 @@ from enum import Enum
 
 from reconciler.wire.launch import LaunchSpec, RankId
 
-from .faults import Attempt, FaultClass
+from .faults import Attempt, FaultClass, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 
@@ -347,6 +347,8 @@ class Plan:
     steps: tuple[Step, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     refused: tuple[Refusal, ...] = field(default=())
+    troubles: tuple[Trouble, ...] = ()
+    """What is wrong now, and so why some of the steps are taken."""
 
     @property
     def settled(self) -> bool:
