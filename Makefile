@@ -15,7 +15,7 @@ RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
 
-.PHONY: help quickstart test check fuzz bench schemas tiny clean
+.PHONY: help quickstart test check fuzz bench mutants schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: $(VENV)/dev ## how fast it is, beside a peer: 8 minutes; ONLY=decode for 
 fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for another number)
 	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway -k mutated \
 		--timeout=7200 --durations=5
+
+mutants: $(VENV)/dev ## plant bugs, one at a time, and see which test catches each: 10 minutes; ONLY=part of a name
+	@$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands
 	$(BIN)/python -m reconciler.source.write_schemas schemas

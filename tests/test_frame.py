@@ -17,7 +17,7 @@ import reconciler
 from reconciler.cli.app import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("help", "quickstart", "test", "check", "fuzz", "schemas", "tiny")
+TARGETS = ("help", "quickstart", "test", "check", "fuzz", "mutants", "schemas", "tiny")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,98 @@
+"""``python -m tests.mutants``: plant each bug, and print which test catches it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from .catalogue import MUTANTS
+from .mutant import Mutant
+from .planting import Verdict, judge, sound
+
+AT_A_TIME = 2
+CAUGHT_PERCENT_MIN = 90
+ROW = "{:<34} {:<10} {:<46} {:>5}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 1 when too few are caught, or when nothing can be said of one."""
+    wanted = _parsed(arguments)
+    mutants = [m for m in MUTANTS if wanted.only in m.name]
+    if not mutants:
+        print(f"error: no planted bug has {wanted.only!r} in its name; see tests/mutants/catalogue.py")
+        return 2
+    began = time.monotonic()
+    shown = wanted.output == "table"
+    if shown:
+        print(ROW.format("PLANTED", "ROOM", "CAUGHT BY", "SEC"), flush=True)
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        unspoiled = pool.submit(sound, _all_tests(mutants))
+        running = [pool.submit(judge, mutant) for mutant in mutants]
+        if shown:
+            for done in as_completed(running):
+                print(_row(done.result()), flush=True)
+        verdicts = [each.result() for each in running]
+        problems = [verdict.problem for verdict in verdicts if verdict.problem]
+        problems += [text] if (text := unspoiled.result()) else []
+    for text in problems:
+        print(text, file=sys.stderr)
+    _print(wanted.output, verdicts, time.monotonic() - began)
+    enough = 100 * _caught(verdicts) >= CAUGHT_PERCENT_MIN * len(verdicts)
+    return 0 if enough and not problems else 1
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("--only", default="", help="those with this in their name")
+    parser.add_argument("-o", "--output", choices=("table", "json", "markdown"), default="table")
+    return parser.parse_args(arguments)
+
+
+def _all_tests(mutants: Sequence[Mutant]) -> tuple[str, ...]:
+    """Every test that is to catch one of them, once; a single test goes with its whole file."""
+    return tuple(sorted({test for mutant in mutants for test in mutant.tests}))
+
+
+def _caught(verdicts: Sequence[Verdict]) -> int:
+    return sum(bool(verdict.caught_by) for verdict in verdicts)
+
+
+def _row(verdict: Verdict) -> str:
+    mutant = verdict.mutant
+    test = verdict.caught_by.rpartition("::")[2].removeprefix("test_")
+    by = test or ("NO VERDICT" if verdict.problem else "SURVIVED")
+    by = by if len(by) <= 46 else by[:45] + "…"
+    return ROW.format(mutant.name, mutant.room, by, f"{verdict.seconds:.0f}")
+
+
+def _print(output: str, verdicts: Sequence[Verdict], seconds: float) -> None:
+    caught = _caught(verdicts)
+    if output == "json":
+        rows = [
+            {
+                "name": v.mutant.name,
+                "room": v.mutant.room,
+                "harm": v.mutant.harm,
+                "caughtBy": v.caught_by or None,
+                "seconds": round(v.seconds, 1),
+                "problem": v.problem or None,
+            }
+            for v in verdicts
+        ]
+        total = {"planted": len(verdicts), "caught": caught, "seconds": round(seconds, 1)}
+        print(json.dumps({"items": rows, **total}, indent=2))
+    elif output == "markdown":
+        print("| planted | room | what would go wrong | caught by |\n|---|---|---|---|")
+        for v in verdicts:
+            by = f"`{v.caught_by.removeprefix('tests/')}`" if v.caught_by else "**nothing**"
+            print(f"| {v.mutant.name} | {v.mutant.room} | {v.mutant.harm} | {by} |")
+    else:
+        print(f"{caught} of {len(verdicts)} caught, in {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
