@@ -19,7 +19,8 @@ from reconciler.wire.log_lines import Stamped
 from reconciler.wire.paths import agent_socket
 
 from . import shim
-from .server import Agent, Settings
+from .local_host import LocalHost, Settings
+from .server import Agent
 
 EXIT_USAGE = 64
 EXIT_SECOND = 75
@@ -96,7 +97,7 @@ def _run(settings: Settings, path: Path, lock: int, on_ready: Callable[[], None]
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        agent = Agent(loop, settings)
+        agent = Agent(loop, LocalHost(settings))
         with _listen(path) as listener:
             own = Footing.at(str(path))
             footing = (Footing.held(str(settings.directory / "agent.lock"), lock), own)

@@ -8,51 +8,37 @@ shim died without a word: the rank is killed, and reported once it is gone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 import signal
-import socket
-import subprocess
-import time
-from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
-from reconciler.wire.codec import WireError
 from reconciler.wire.launch import Exit, LaunchSpec, Phase, Progress, RankId
-from reconciler.wire.node import AGENT_HEARS_OF_SHIM, RankReport, ShimState, Terminate
-from reconciler.wire.paths import shim_socket
+from reconciler.wire.node import RankReport, ShimState, Terminate
 
-from . import directory, machine
-from .directory import RankDirectory
-from .files import tail
-from .peer import Peer
-from .process import STOPPED, birth, signal_group, signal_process, states
+from .host import Connection, Host
+from .process import STOPPED
 from .vitals import LOOK_SECONDS, Vitals
 
 GONE_CHECK_SECONDS = 0.1
 """How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
 STOPPED_SHIM_SECONDS = 2.0
 """Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
-_CONNECT_SECONDS = 5.0
-_BACKLOG = 8
 _NEVER_STARTED = 1
-_WORDS_BYTES = 400
 _log = logging.getLogger("agent")
 
 
 class Rank:
     """One rank as far as this agent knows. Without ``peer`` its shim is gone."""
 
-    def __init__(self, id: RankId, at: RankDirectory, spec: Optional[LaunchSpec]) -> None:
+    def __init__(self, id: RankId, spec: Optional[LaunchSpec]) -> None:
         self.id = id
-        self.directory = at
         self.group = spec.group if spec else ""
         self.socket = spec.config.socket if spec else ""
         self.size = spec.config.size if spec else 0
         self.port = _first_port(spec.config.addresses) if spec else 0
         self.memory_bytes = spec.memory_bytes if spec else 0
-        self.peer: Optional[Peer] = None
+        self.peer: Optional[Connection] = None
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
 
@@ -92,27 +78,18 @@ class Ranks:
     """All ranks of the node. ``on_change`` is told of each change, and whether it is urgent."""
 
     def __init__(
-        self,
-        path: Path,
-        run_directory: Path,
-        shim_command: Sequence[str],
-        on_change: Callable[[bool], None],
+        self, host: Host, on_change: Callable[[bool], None], look_seconds: float = LOOK_SECONDS
     ) -> None:
-        self._path = path
-        self._run_directory = run_directory
-        self._shim_command = tuple(shim_command)
+        self._host = host
         self._on_change = on_change
         self._ranks: Dict[RankId, Rank] = {}
-        self._shims: List[subprocess.Popen[bytes]] = []
-        self._connecting: List[asyncio.Future[None]] = []
+        self.look_seconds = look_seconds
 
     def adopt(self) -> None:
         """Find the ranks that are there, and take up the connection to their shims."""
-        self._path.mkdir(0o700, exist_ok=True)
-        for id in directory.scan(self._path):
-            at = RankDirectory(self._path / str(id))
-            rank = self._ranks[id] = Rank(id, at, _spec(at))
-            rank.state = at.state() or rank.state
+        for id in self._host.ranks():
+            rank = self._ranks[id] = Rank(id, self._host.spec(id))
+            rank.state = self._host.state(id) or rank.state
             self._watch(rank)
 
     def reports(self) -> Tuple[RankReport, ...]:
@@ -131,45 +108,15 @@ class Ranks:
         """
         if spec.id in self._ranks:
             return False
-        socket_path = self._shim_socket(spec.id)
-        at = directory.create(self._path, spec)
-        rank = self._ranks[spec.id] = Rank(spec.id, at, spec)
-        rank.state = dataclasses.replace(rank.state, started_at=time.time())
+        self._host.create(spec)
+        rank = self._ranks[spec.id] = Rank(spec.id, spec)
+        rank.state = dataclasses.replace(rank.state, started_at=self._host.clock())
         try:
-            self._start_shim(at, socket_path)
+            self._host.start_shim(spec.id)
         finally:
             self._watch(rank)
             self._on_change(True)
         return True
-
-    def _start_shim(self, at: RankDirectory, socket_path: Path) -> None:
-        with socket.socket(socket.AF_UNIX) as listener:
-            with contextlib.suppress(FileNotFoundError):
-                socket_path.unlink()
-            listener.bind(str(socket_path))
-            socket_path.chmod(0o600)
-            listener.listen(_BACKLOG)
-            command = [
-                *self._shim_command,
-                "--rank-directory",
-                str(at.path),
-                "--listener",
-                str(listener.fileno()),
-            ]
-            with at.file("shim.log").open("ab") as errors:
-                shim = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=errors,
-                    stderr=errors,
-                    pass_fds=(listener.fileno(),),
-                    start_new_session=True,
-                )
-        self._shims.append(shim)
-
-    def reap(self) -> None:
-        """Let go of shims that have ended; what became of their ranks is told by their connections."""
-        self._shims = [shim for shim in self._shims if shim.poll() is None]
 
     def stop(self, id: RankId, grace_seconds: float) -> None:
         """Ask the shim to end its rank. A rank that is gone, or is being killed, needs nothing."""
@@ -177,7 +124,7 @@ class Ranks:
         if rank is None or rank.peer is None:
             return
         if rank.watched:
-            signal_process(rank.state.shim_pid, signal.SIGCONT)  # stopped, it would hear nothing
+            self._host.signal_process(rank.state.shim_pid, signal.SIGCONT)  # stopped, it would hear nothing
         rank.peer.send(Terminate(grace_seconds))
         asyncio.get_event_loop().call_later(
             max(0.0, grace_seconds) + STOPPED_SHIM_SECONDS, self._kill_stopped_shim, rank
@@ -186,16 +133,16 @@ class Ranks:
     def _kill_stopped_shim(self, rank: Rank) -> None:
         if rank.watched and rank.vitals.shim_stopped:
             _log.warning("%s: its shim was stopped again and again, killing it", rank.id)
-            signal_process(rank.state.shim_pid, signal.SIGKILL)
+            self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
 
     def resume(self, id: RankId) -> None:
         """Continue a rank and its shim; whether it helped is seen at the next look."""
         rank = self._ranks.get(id)
         if rank is None or not rank.watched:
             return
-        signal_process(rank.state.shim_pid, signal.SIGCONT)
+        self._host.signal_process(rank.state.shim_pid, signal.SIGCONT)
         if rank.state.pid is not None:
-            signal_group(rank.state.pid, signal.SIGCONT)
+            self._host.signal_group(rank.state.pid, signal.SIGCONT)
         rank.vitals.stopped = rank.vitals.shim_stopped = False
         self._on_change(True)
 
@@ -204,7 +151,7 @@ class Ranks:
         loop = asyncio.get_event_loop()
         before = loop.time()
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(self.look_seconds)
             pids = [
                 pid
                 for rank in self._ranks.values()
@@ -212,7 +159,7 @@ class Ranks:
                 for pid in (rank.state.pid, rank.state.shim_pid)
                 if pid
             ]
-            found = await loop.run_in_executor(None, states, pids) if pids else {}
+            found = await self._host.states(pids) if pids else {}
             now = loop.time()
             self._tick(now - before, [pid for pid, state in found.items() if state == STOPPED])
             before = now
@@ -234,39 +181,18 @@ class Ranks:
             return
         if rank.peer is not None:
             rank.peer.abort()
-        directory.remove(self._path, id)
-        leftovers = [self._shim_socket(id)]
-        if Path(rank.socket).parent == self._run_directory:
-            leftovers.append(Path(rank.socket))
-        for path in leftovers:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        self._host.remove(id, rank.socket)
         self._on_change(True)
 
     # --- shims ---
 
-    def _shim_socket(self, id: RankId) -> Path:
-        return Path(shim_socket(str(self._run_directory), id))
-
     def _watch(self, rank: Rank) -> None:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(_CONNECT_SECONDS)
         try:
-            connection.connect(str(self._shim_socket(rank.id)))
+            rank.peer = self._host.connect(
+                rank.id, lambda message: self._hear(rank, message), lambda: self._lost(rank)
+            )
         except OSError:
-            connection.close()
             self._without_shim(rank)
-            return
-        connection.setblocking(False)
-        rank.peer = Peer(
-            "agent",
-            AGENT_HEARS_OF_SHIM,
-            lambda peer, message, request: self._hear(rank, message),
-            lambda peer: None,
-            lambda peer: self._lost(rank),
-        )
-        self._connecting = [task for task in self._connecting if not task.done()]
-        self._connecting.append(asyncio.ensure_future(_connect(rank.peer, connection)))
 
     def _hear(self, rank: Rank, message: Any) -> None:
         if isinstance(message, ShimState):
@@ -285,50 +211,31 @@ class Ranks:
 
     def _without_shim(self, rank: Rank) -> None:
         """The shim is gone: find out how the rank ended, and see to it that it has."""
-        rank.state = rank.directory.state() or rank.state
+        rank.state = self._host.state(rank.id) or rank.state
         if rank.state.exit is not None:
             self._on_change(True)
             return
-        process = rank.directory.process()
+        process = self._host.process(rank.id)
         if process is None:
-            self._end(rank, _NEVER_STARTED, None, "never started: " + _shim_words(rank.directory))
-        elif birth(process[0], machine.boot_id()) == process[1]:
+            self._end(rank, _NEVER_STARTED, None, "never started: " + self._host.words(rank.id))
+        elif self._host.birth(process[0]) == process[1]:
             _log.warning("%s: its shim died, killing process %d", rank.id, process[0])
-            signal_group(process[0], signal.SIGKILL)
+            self._host.signal_group(process[0], signal.SIGKILL)
             asyncio.get_event_loop().call_later(GONE_CHECK_SECONDS, self._without_shim, rank)
-        elif not process[1].startswith(machine.boot_id()):
+        elif not process[1].startswith(self._host.boot_id()):
             self._end(rank, None, signal.SIGKILL, "the machine was restarted")
         else:
-            self._end(rank, None, signal.SIGKILL, "the shim died; " + _shim_words(rank.directory))
+            self._end(rank, None, signal.SIGKILL, "the shim died; " + self._host.words(rank.id))
 
     def _end(self, rank: Rank, code: Optional[int], number: Optional[int], detail: str) -> None:
-        ended = Exit(code, number, time.time(), detail)
+        ended = Exit(code, number, self._host.clock(), detail)
         progress = dataclasses.replace(rank.state.progress, phase=Phase.EXITED, demand=0)
         rank.state = dataclasses.replace(rank.state, progress=progress, exit=ended)
         try:
-            rank.directory.write_state(rank.state)
+            self._host.write_state(rank.id, rank.state)
         except OSError as error:
             _log.warning("%s: state.json cannot be written: %s", rank.id, error)
         self._on_change(True)
-
-
-async def _connect(peer: Peer, connection: socket.socket) -> None:
-    await asyncio.get_event_loop().create_unix_connection(lambda: peer, sock=connection)
-
-
-def _shim_words(at: RankDirectory) -> str:
-    """The last that a shim said on its standard error."""
-    words = tail(at.file("shim.log"), _WORDS_BYTES).strip().splitlines()
-    return words[-1].strip() if words else "it left no word"
-
-
-def _spec(at: RankDirectory) -> Optional[LaunchSpec]:
-    """What a rank was started with; None, so that it matches no wish, where that cannot be read."""
-    try:
-        return at.spec()
-    except (OSError, ValueError, WireError) as error:
-        _log.error("%s: spec.json cannot be read: %s", at.path, error)
-        return None
 
 
 def _first_port(addresses: Sequence[str]) -> int:

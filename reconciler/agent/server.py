@@ -12,9 +12,7 @@ import logging
 import os
 import signal
 import socket
-import uuid
-from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Optional, Sequence, Set
 
 from reconciler.wire.codec import Refused
 from reconciler.wire.footing import Footing, first_lost
@@ -25,7 +23,6 @@ from reconciler.wire.node import (
     Done,
     ForgetRank,
     Log,
-    ModelReport,
     NodeReport,
     Observe,
     ReadLog,
@@ -34,53 +31,30 @@ from reconciler.wire.node import (
     StopRank,
 )
 
-from . import directory, machine
-from .examination import Examiner
-from .files import read_json, write_json
+from . import directory
+from .host import Connection, Host
 from .peer import Peer
-from .rank_log import read_log
 from .ranks import Ranks
-from .runtime import versions
-from .weights import Weights
 
 PUSH_SECONDS = 0.5
 """Steps, demand and the like are told at most this often; phases and ends at once."""
 CONTROLLERS_MAX = 32
 _FAREWELL_SECONDS = 1.0
-_FENCE_BYTES_MAX = 4096
 _log = logging.getLogger("agent")
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Absolute paths, and the command that is a shim (its own arguments are appended)."""
-
-    node: str
-    directory: Path
-    models: Path
-    run_directory: Path
-    python: str
-    shim_command: Sequence[str]
 
 
 class Fence:
     """The highest token seen: a controller with a lower one has been replaced."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, host: Host) -> None:
         """Raises ``OSError`` or ``ValueError`` when there is a token that cannot be read."""
-        self._path = path
-        self.token = 0
-        if path.exists():
-            content = read_json(path, _FENCE_BYTES_MAX)
-            token = content.get("token") if isinstance(content, dict) else None
-            if not isinstance(token, int):
-                raise ValueError("{}: expected an object with the number 'token'".format(path))
-            self.token = token
+        self._host = host
+        self.token = host.token()
 
     def admits(self, token: int) -> bool:
         """Whether a controller with this token may change something. Raises ``OSError``."""
         if token > self.token:
-            write_json(self._path, {"version": 1, "token": token})
+            self._host.keep_token(token)
             self.token = token
         return token == self.token
 
@@ -88,26 +62,19 @@ class Fence:
 class Agent:
     """One node's agent; ``run`` serves until a controller or a signal ends it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
         self._loop = loop
-        self._settings = settings
-        self._fence = Fence(settings.directory / "fence.json")
-        self._ranks = Ranks(
-            settings.directory / "ranks",
-            settings.run_directory,
-            settings.shim_command,
-            self._changed,
-        )
-        self._weights = Weights(settings.models)
-        self._runtime: Optional[Mapping[str, str]] = None
-        self._examiner = Examiner(settings.python, settings.directory, lambda: self._changed(True))
-        self._peers: Set[Peer] = set()
-        self._behind: Set[Peer] = set()
+        self._host = host
+        self._fence = Fence(host)
+        self.ranks = Ranks(host, self._changed)
+        self._peers: Dict[Connection, None] = {}
+        self._behind: Set[Connection] = set()
         self._push: Optional[asyncio.TimerHandle] = None
         self._sequence = 1
-        self._ending = asyncio.Event()
+        self.ending = asyncio.Event()
+        """Set when the agent is to end."""
         self._alone = asyncio.Event()
-        self._identity = _identity(settings)
+        self._identity = host.identity()
         self._answers: Dict[type, Callable[[Any], Any]] = {
             Observe: self._observe,
             StartRank: self._start,
@@ -126,54 +93,63 @@ class Agent:
         Without its ``footing`` it ends by itself: nobody could reach it, and another may be in its place.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._ending.set)
-        self._loop.add_signal_handler(signal.SIGCHLD, self._ranks.reap)
-        self._ranks.adopt()
-        looking = self._loop.create_task(self._ranks.look())
+            self._loop.add_signal_handler(number, self.ending.set)
+        self._loop.add_signal_handler(signal.SIGCHLD, self._host.reap)
+        looking = self.take_up()
         standing = self._loop.create_task(self._stand(footing))
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         on_ready()
-        asked = versions(self._settings.python, self._know_runtime)
-        asked.start()
-        _log.info("serving node %s as process %d", self._settings.node, os.getpid())
-        await self._ending.wait()
+        self.inquire()
+        _log.info("serving as process %d", os.getpid())
+        await self.ending.wait()
         looking.cancel()
         standing.cancel()
         server.close()
-        asked.withdraw()
-        self._examiner.close()
+        self._host.end()
         for peer in self._peers:
             peer.close()
         if self._peers:
             await asyncio.wait([asyncio.ensure_future(self._alone.wait())], timeout=_FAREWELL_SECONDS)
         _log.info("ended")
 
+    def take_up(self) -> asyncio.Task[None]:
+        """Adopt the ranks that are there; the task that watches their processes from now on."""
+        self.ranks.adopt()
+        return self._loop.create_task(self.ranks.look(), name="look at the ranks")
+
+    def inquire(self) -> None:
+        """Find out, beside everything else, what the runtime can do."""
+        self._host.begin(lambda: self._changed(True))
+
     async def _stand(self, footing: Sequence[Footing]) -> None:
         lost = await first_lost(*footing)
         _log.error("%s was taken away: the agent ends", lost.path)
-        self._ending.set()
+        self.ending.set()
 
     # --- connections ---
 
     def _accept(self) -> Peer:
-        peer = Peer("agent", AGENT_HEARS, self._hear, self._welcome, self._leave)
-        peer.on_drained = self._catch_up
+        peer = Peer("agent", AGENT_HEARS, self.hear, self.welcome, self.leave)
+        peer.on_drained = self.catch_up
         return peer
 
-    def _welcome(self, peer: Peer) -> None:
+    def welcome(self, peer: Connection) -> None:
+        """Somebody has connected."""
         if len(self._peers) >= CONTROLLERS_MAX:
             _log.warning("refusing a connection: there are %d already", CONTROLLERS_MAX)
             peer.abort()
             return
-        self._peers.add(peer)
+        self._peers[peer] = None
 
-    def _leave(self, peer: Peer) -> None:
-        self._peers.discard(peer)
+    def leave(self, peer: Connection) -> None:
+        """A connection is over."""
+        self._peers.pop(peer, None)
         self._behind.discard(peer)
         if not self._peers:
             self._alone.set()
 
-    def _hear(self, peer: Peer, message: Any, request: Optional[int]) -> None:
+    def hear(self, peer: Connection, message: Any, request: Optional[int]) -> None:
+        """Answer one message."""
         answer = self._answers.get(type(message))
         if answer is None or request is None:
             _log.warning("ignoring a %s that is no request", type(message).__name__)
@@ -195,58 +171,48 @@ class Agent:
         return dataclasses.replace(
             self._identity,
             sequence=self._sequence,
-            runtime=self._runtime,
+            runtime=self._host.runtime(),
             token=self._fence.token,
-            ranks=self._ranks.reports(),
-            models=tuple(self._model(path) for path in message.models),
+            ranks=self.ranks.reports(),
+            models=tuple(self._host.model(path) for path in message.models),
         )
-
-    def _model(self, path: str) -> ModelReport:
-        report = self._weights.report(path)
-        if self._runtime is None:  # whom to ask is not known yet
-            return dataclasses.replace(report, examining=report.present and not report.problem)
-        return self._examiner.complete(report) if "mlx-lm" in self._runtime else report
 
     def _start(self, message: StartRank) -> Any:
         try:
             directory.check_id(message.spec.id)
             if not message.spec.argv or message.spec.config.id != message.spec.id:
                 raise ValueError("{}: expected a program and a config of the same id".format(message.spec.id))
-            self._ranks.start(message.spec)
+            self.ranks.start(message.spec)
         except ValueError as error:
             return Refused("Invalid", str(error))
         return Done(self._sequence)
 
     def _stop(self, message: StopRank) -> Any:
-        self._ranks.stop(message.id, message.grace_seconds)
+        self.ranks.stop(message.id, message.grace_seconds)
         return Done(self._sequence)
 
     def _continue(self, message: ContinueRank) -> Any:
-        self._ranks.resume(message.id)
+        self.ranks.resume(message.id)
         return Done(self._sequence)
 
     def _forget(self, message: ForgetRank) -> Any:
-        rank = self._ranks.get(message.id)
+        rank = self.ranks.get(message.id)
         if rank is not None and rank.state.exit is None:
             return Refused("Alive", "{} has not exited: stop it first".format(message.id))
-        self._ranks.forget(message.id)
+        self.ranks.forget(message.id)
         return Done(self._sequence)
 
     def _read_log(self, message: ReadLog) -> Any:
-        rank = self._ranks.get(message.id)
+        rank = self.ranks.get(message.id)
         if rank is None:
             return Refused("NotFound", "there is no rank {} on this node".format(message.id))
-        return Log(*read_log(rank.directory.path, message.bytes_max, message.offset))
+        return Log(*self._host.read_log(message.id, message.bytes_max, message.offset))
 
     def _shutdown(self, message: Shutdown) -> Any:
-        self._loop.call_soon(self._ending.set)
+        self._loop.call_soon(self.ending.set)
         return Done(self._sequence)
 
     # --- pushes ---
-
-    def _know_runtime(self, versions: Mapping[str, str]) -> None:
-        self._runtime = versions
-        self._changed(True)
 
     def _changed(self, urgent: bool) -> None:
         self._sequence += 1
@@ -265,28 +231,8 @@ class Agent:
             else:
                 peer.send(Changed(self._sequence))
 
-    def _catch_up(self, peer: Peer) -> None:
+    def catch_up(self, peer: Connection) -> None:
+        """One that was slow has taken everything it was sent: tell it what it has missed."""
         if peer in self._behind:
             self._behind.discard(peer)
             peer.send(Changed(self._sequence))
-
-
-def _identity(settings: Settings) -> NodeReport:
-    """What does not change while an agent runs."""
-    system = os.uname()
-    return NodeReport(
-        sequence=0,
-        boot_id=machine.boot_id(),
-        agent_id=uuid.uuid4().hex,
-        system=system.sysname,
-        release=system.release,
-        machine=system.machine,
-        hostname=system.nodename,
-        memory_bytes=machine.memory_bytes(),
-        cpus=os.cpu_count() or 1,
-        host_id=machine.host_id(),
-        python=settings.python,
-        runtime=None,
-        run_directory=str(settings.run_directory),
-        token=0,
-    )

@@ -1,0 +1,227 @@
+"""The machine that the agent itself runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from reconciler.wire.codec import WireError
+from reconciler.wire.launch import LaunchSpec, RankId
+from reconciler.wire.node import AGENT_HEARS_OF_SHIM, ModelReport, NodeReport, ShimState
+from reconciler.wire.paths import shim_socket
+
+from . import directory, machine, process
+from .directory import RankDirectory
+from .files import read_json, tail, write_json
+from .peer import Peer
+from .rank_log import read_log
+from .software import Software
+
+_FENCE_BYTES_MAX = 4096
+_CONNECT_SECONDS = 5.0
+_BACKLOG = 8
+_WORDS_BYTES = 400
+_log = logging.getLogger("agent")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Absolute paths, and the command that is a shim (its own arguments are appended)."""
+
+    node: str
+    directory: Path
+    models: Path
+    run_directory: Path
+    python: str
+    shim_command: Sequence[str]
+
+
+class LocalHost:
+    """A ``Host``; the agent's place on it is given by ``settings``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._ranks = settings.directory / "ranks"
+        self._fence = settings.directory / "fence.json"
+        self._software: Optional[Software] = None
+        self._shims: List[subprocess.Popen[bytes]] = []
+        self._connecting: List[asyncio.Future[None]] = []
+
+    # --- the machine and its runtime ---
+
+    def identity(self) -> NodeReport:
+        system = os.uname()
+        return NodeReport(
+            sequence=0,
+            boot_id=machine.boot_id(),
+            agent_id=uuid.uuid4().hex,
+            system=system.sysname,
+            release=system.release,
+            machine=system.machine,
+            hostname=system.nodename,
+            memory_bytes=machine.memory_bytes(),
+            cpus=os.cpu_count() or 1,
+            host_id=machine.host_id(),
+            python=self._settings.python,
+            runtime=None,
+            run_directory=str(self._settings.run_directory),
+            token=0,
+        )
+
+    def boot_id(self) -> str:
+        return machine.boot_id()
+
+    def clock(self) -> float:
+        return time.time()
+
+    def begin(self, on_change: Callable[[], None]) -> None:
+        settings = self._settings
+        self._software = Software(settings.python, settings.directory, settings.models, on_change)
+        self._software.ask()
+
+    def end(self) -> None:
+        if self._software is not None:
+            self._software.close()
+
+    def runtime(self) -> Optional[Mapping[str, str]]:
+        return self._software.runtime if self._software is not None else None
+
+    def model(self, path: str) -> ModelReport:
+        assert self._software is not None
+        return self._software.model(path)
+
+    # --- what is on disk ---
+
+    def token(self) -> int:
+        if not self._fence.exists():
+            return 0
+        content = read_json(self._fence, _FENCE_BYTES_MAX)
+        token = content.get("token") if isinstance(content, dict) else None
+        if not isinstance(token, int):
+            raise ValueError("{}: expected an object with the number 'token'".format(self._fence))
+        return token
+
+    def keep_token(self, token: int) -> None:
+        write_json(self._fence, {"version": 1, "token": token})
+
+    def ranks(self) -> List[RankId]:
+        self._ranks.mkdir(0o700, exist_ok=True)
+        return directory.scan(self._ranks)
+
+    def create(self, spec: LaunchSpec) -> None:
+        self._shim_socket(spec.id)
+        directory.create(self._ranks, spec)
+
+    def remove(self, id: RankId, socket: str) -> None:
+        directory.remove(self._ranks, id)
+        leftovers = [self._shim_socket(id)]
+        if Path(socket).parent == self._settings.run_directory:
+            leftovers.append(Path(socket))
+        for path in leftovers:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+    def spec(self, id: RankId) -> Optional[LaunchSpec]:
+        try:
+            return self._at(id).spec()
+        except (OSError, ValueError, WireError) as error:
+            _log.error("%s: spec.json cannot be read: %s", self._at(id).path, error)
+            return None
+
+    def state(self, id: RankId) -> Optional[ShimState]:
+        return self._at(id).state()
+
+    def write_state(self, id: RankId, state: ShimState) -> None:
+        self._at(id).write_state(state)
+
+    def process(self, id: RankId) -> Optional[Tuple[int, str]]:
+        return self._at(id).process()
+
+    def words(self, id: RankId) -> str:
+        words = tail(self._at(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
+        return words[-1].strip() if words else "it left no word"
+
+    def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
+        return read_log(self._at(id).path, bytes_max, offset)
+
+    def _at(self, id: RankId) -> RankDirectory:
+        return RankDirectory(self._ranks / str(id))
+
+    def _shim_socket(self, id: RankId) -> Path:
+        return Path(shim_socket(str(self._settings.run_directory), id))
+
+    # --- processes ---
+
+    def start_shim(self, id: RankId) -> None:
+        at, path = self._at(id), self._shim_socket(id)
+        with socket.socket(socket.AF_UNIX) as listener:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            listener.bind(str(path))
+            path.chmod(0o600)
+            listener.listen(_BACKLOG)
+            command = [
+                *self._settings.shim_command,
+                "--rank-directory",
+                str(at.path),
+                "--listener",
+                str(listener.fileno()),
+            ]
+            with at.file("shim.log").open("ab") as errors:
+                shim = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=(listener.fileno(),),
+                    start_new_session=True,
+                )
+        self._shims.append(shim)
+
+    def reap(self) -> None:
+        self._shims = [shim for shim in self._shims if shim.poll() is None]
+
+    def connect(self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]) -> Peer:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(_CONNECT_SECONDS)
+        try:
+            connection.connect(str(self._shim_socket(id)))
+        except OSError:
+            connection.close()
+            raise
+        connection.setblocking(False)
+        peer = Peer(
+            "agent",
+            AGENT_HEARS_OF_SHIM,
+            lambda peer, message, request: on_message(message),
+            lambda peer: None,
+            lambda peer: on_close(),
+        )
+        self._connecting = [task for task in self._connecting if not task.done()]
+        self._connecting.append(asyncio.ensure_future(_take_up(peer, connection)))
+        return peer
+
+    def birth(self, pid: int) -> Optional[str]:
+        return process.birth(pid, machine.boot_id())
+
+    async def states(self, pids: Iterable[int]) -> Dict[int, str]:
+        return await asyncio.get_event_loop().run_in_executor(None, process.states, tuple(pids))
+
+    def signal_process(self, pid: int, number: int) -> None:
+        process.signal_process(pid, number)
+
+    def signal_group(self, pid: int, number: int) -> None:
+        process.signal_group(pid, number)
+
+
+async def _take_up(peer: Peer, connection: socket.socket) -> None:
+    await asyncio.get_event_loop().create_unix_connection(lambda: peer, sock=connection)
