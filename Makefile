@@ -14,6 +14,7 @@ TINY_VENV := .venv-tiny
 RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
+WHOLE_CLUSTERS := tests/e2e tests/documents
 
 .PHONY: help quickstart test check fuzz bench mutants schemas tiny clean
 
@@ -23,9 +24,13 @@ help: ## show what there is
 quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
 	@$(BIN)/reconciler up -f manifests --models examples/models --any-port $(if $(ONCE),--once)
 
-test: $(VENV)/dev ## every check and every test
+test: $(VENV)/dev ## every check and every test, in two lanes: whole clusters wait more than they compute
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest
+	@lane=$$(mktemp); trap 'rm -f "$$lane"' EXIT; \
+	$(BIN)/python -m pytest $(WHOLE_CLUSTERS) >"$$lane" 2>&1 & whole=$$!; \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(WHOLE_CLUSTERS)); parts=$$?; \
+	echo "and beside them, $(WHOLE_CLUSTERS):"; wait $$whole; status=$$?; \
+	cat "$$lane"; exit $$((parts | status))
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/ruff check .

@@ -114,6 +114,14 @@ def ask(cluster: Cluster) -> str:
     return done.choices[0].message.content or ""
 
 
+def _answers(cluster: Cluster) -> bool:
+    """Whether the endpoint serves: a gateway that has just begun does not listen yet."""
+    try:
+        return bool(ask(cluster))
+    except openai.APIConnectionError:
+        return False
+
+
 @pytest.mark.parametrize("what", ["controller", "gateway", "agents", "everything"])
 def test_processes_that_are_killed_come_back_and_no_rank_notices(tiny: Cluster, what: str) -> None:
     before = rank_pids(tiny)
@@ -126,15 +134,13 @@ def test_processes_that_are_killed_come_back_and_no_rank_notices(tiny: Cluster, 
     assert len(victims) == {"controller": 1, "gateway": 1, "agents": 2, "everything": 4}[what]
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    killed = time.monotonic()
 
     def whole_again() -> bool:
         back = not set(victims) & tiny.processes().keys()
         running = len(tiny.controller()) == 1 and len(tiny.gateway()) == 1 and len(tiny.agents()) == 2
-        return back and running and tiny.settled() and bool(ask(tiny))
+        return back and running and tiny.settled() and _answers(tiny)
 
     tiny.wait(f"{what} to be back", whole_again, 20.0)
-    assert time.monotonic() - killed < 20
     assert rank_pids(tiny) == before
 
 
