@@ -1,4 +1,7 @@
-"""The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank."""
+"""The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank.
+
+Each imports only what it needs: clients wait for the start of a shim.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,14 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional
 
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import Stamped
 from reconciler.wire.paths import agent_socket
 
-from . import shim
-from .local_host import LocalHost, Settings
-from .server import Agent
+if TYPE_CHECKING:
+    from .local_host import Settings
 
 EXIT_USAGE = 64
 EXIT_SECOND = 75
@@ -34,6 +36,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
     asked = _parser().parse_args(arguments)
     os.umask(0o077)
     if asked.command == "shim":
+        from . import shim
+
         listener = socket.socket(fileno=asked.listener)
         listener.set_inheritable(False)
         shim.run(Path(asked.rank_directory), listener)
@@ -60,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(asked: argparse.Namespace) -> int:
+    from .local_host import Settings
+
     settings = Settings(
         node=asked.node,
         directory=_absolute(asked.directory),
@@ -94,6 +100,9 @@ def _serve(asked: argparse.Namespace) -> int:
 
 
 def _run(settings: Settings, path: Path, lock: int, on_ready: Callable[[], None]) -> int:
+    from .local_host import LocalHost
+    from .server import Agent
+
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

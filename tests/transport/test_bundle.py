@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import subprocess
 import sys
@@ -45,6 +46,20 @@ def test_the_file_is_written_once_and_its_name_says_what_is_in_it(tmp_path: Path
     assert write_bundle(tmp_path / "agents") == path
     assert path.stat().st_mtime_ns == written
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_it_runs_compiled_where_the_python_is_the_same_and_from_source_elsewhere(tmp_path: Path) -> None:
+    def origin(bundle: Path) -> str:
+        program = f"import sys; sys.path.insert(0, {str(bundle)!r}); import reconciler.agent as a; print(a.__file__)"
+        command = [sys.executable, "-I", "-S", "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return Path(done.stdout.strip()).name
+
+    path = write_bundle(tmp_path)
+    assert origin(path) == "__init__.pyc"
+    other = tmp_path / "other.pyz"
+    other.write_bytes(path.read_bytes().replace(importlib.util.MAGIC_NUMBER, b"\x00\x00\r\n"))
+    assert origin(other) == "__init__.py"
 
 
 async def test_files_of_other_versions_go_unless_an_agent_runs_from_them() -> None:
