@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,20 +26,24 @@ from reconciler.controller.intent import Intent
 from reconciler.controller.loop import Loop
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import Parts
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
+from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, observe_gateway
+from reconciler.inventory.collector import as_reported
 from reconciler.source import hooks
 from reconciler.source.git import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
-from reconciler.state import NodeName, Outcome
+from reconciler.state import GatewayObservation, MachineFacts, NodeName, Outcome
 from reconciler.store import Store, swap
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import log_to
+from reconciler.wire.node import NodeReport
 from reconciler.wire.paths import agent_socket
 
 log = logging.getLogger("reconciler")
@@ -165,7 +169,7 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
             store.keep_agent(name)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(store.close)
-        loop, parts = _build(home, source, store)
+        loop, parts = compose(_surroundings(home, source), store)
         parts.footing = (footing, Footing.at(str(home.store)))
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
@@ -178,7 +182,23 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
         await loop.run()
 
 
-def _build(home: Home, source: Source, store: Store) -> tuple[Loop, Parts]:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Everything outside of a controller that it acts on or asks, besides its store."""
+
+    source: Source
+    routes: RoutesFile
+    dial: Callable[[NodeName], Awaitable[AgentLink]]
+    probe: Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
+    start_agent: Callable[[NodeName], Awaitable[None]]
+    ask: Callable[[str], Awaitable[float]]
+    """Has a rank give one completion, by its socket; the seconds that it took."""
+    gateway: Callable[[], GatewayObservation | None]
+    clock: Callable[[], float]
+    entropy: Callable[[], str]
+
+
+def _surroundings(home: Home, source: Source) -> Surroundings:
     bundle = write_bundle(home.root / "agents")
 
     def local(name: NodeName) -> LocalNode:
@@ -198,24 +218,39 @@ def _build(home: Home, source: Source, store: Store) -> tuple[Loop, Parts]:
     async def start_agent(name: NodeName) -> None:
         await local(name).start_agent()
 
-    collector = Collector(dial, time.time, lambda: loop.trigger())
-    tools = Tools(store, collector, start_agent, time.time, store.next_token())
+    return Surroundings(
+        source=source,
+        routes=RoutesFile(home.routes),
+        dial=dial,
+        probe=as_reported,
+        start_agent=start_agent,
+        ask=ask_once,
+        gateway=lambda: observe_gateway(home.gateway),
+        clock=time.time,
+        entropy=lambda: secrets.token_hex(32),
+    )
+
+
+def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
+    """A controller that has not begun to run yet."""
+    collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe)
+    tools = Tools(store, collector, around.start_agent, around.clock, store.next_token(), around.ask)
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)
 
-    publisher = Publisher(store, home.routes)
+    publisher = Publisher(store, around.routes)
 
     parts = Parts(
-        intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
+        intent=Intent(around.source, store, around.clock, lambda event: publisher.tell((event,))),
         collector=collector,
         executor=Executor(tools, finished),
         tools=tools,
         store=store,
         publisher=publisher,
-        gateway=lambda: observe_gateway(home.gateway),
-        clock=time.time,
-        entropy=lambda: secrets.token_hex(32),
+        gateway=around.gateway,
+        clock=around.clock,
+        entropy=around.entropy,
     )
     loop = Loop(parts)
     return loop, parts

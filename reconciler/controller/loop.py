@@ -36,6 +36,9 @@ class Loop:
         self._complaint = ""
         """What was said last of a round that failed: it is not said again every two seconds."""
         self.plan = Plan()
+        self.resync_seconds = RESYNC_SECONDS
+        """A pass is made so often even when nothing has happened."""
+        self.home_poll_seconds = HOME_POLL_SECONDS
 
     def trigger(self) -> None:
         """Look again soon."""
@@ -97,7 +100,7 @@ class Loop:
         while True:
             with contextlib.suppress(TimeoutError):
                 again = self._parts.intent.desired.rejection is not None
-                await asyncio.wait_for(self._read.wait(), RESYNC_SECONDS if again else None)
+                await asyncio.wait_for(self._read.wait(), self.resync_seconds if again else None)
             self._read.clear()
             hook_at, self._hook_at = self._hook_at, None
             if not await self._guarded(self._parts.intent.refresh(hook_at)):
@@ -126,7 +129,9 @@ class Loop:
         now = self._parts.clock()
         ahead = [w.until - now for w in self.plan.waiting if w.until is not None and w.until > now]
         try:
-            await asyncio.wait_for(self._wake.wait(), max(min([RESYNC_SECONDS, *ahead]), COALESCE_SECONDS))
+            await asyncio.wait_for(
+                self._wake.wait(), max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)
+            )
         except TimeoutError:
             return
         await asyncio.sleep(COALESCE_SECONDS)
@@ -142,7 +147,7 @@ class Loop:
         look: Callable[[], object] = self._parts.gateway
         before = look()
         while True:
-            await asyncio.sleep(HOME_POLL_SECONDS)
+            await asyncio.sleep(self.home_poll_seconds)
             now = look()
             if now != before or any(each.lost for each in self._parts.footing):
                 before = now

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from reconciler import status
 from reconciler.errors import Unwritable
@@ -17,8 +15,9 @@ from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.report import Event
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.generation import Route, Routes
+
+from .routes_file import RoutesFile
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +29,10 @@ UNTOLD_MAX = 1000
 class Publisher:
     """Writes only what has changed."""
 
-    def __init__(self, store: Store, routes_path: Path) -> None:
+    def __init__(self, store: Store, file: RoutesFile) -> None:
         self._store = store
-        self._path = routes_path
-        self._routes = _routes_on_disk(routes_path)
+        self._file = file
+        self._routes = file.read()
         self._waking: asyncio.Task[None] | None = None
         self._told = store.told()
         self.statuses = store.statuses()
@@ -114,24 +113,8 @@ class Publisher:
             return
         routes = replace(wanted, sequence=sequence + 1)
         try:
-            replace_file(self._path, json.dumps(to_wire(routes), indent=1))
+            self._file.replace(routes)
         except OSError as error:
-            self.problem = f"{self._path}: cannot be written now: {error.strerror}"
+            self.problem = f"{self._file.path}: cannot be written now: {error.strerror}"
             return
         self._routes, self.problem = routes, ""
-
-
-def _routes_on_disk(path: Path) -> Routes | None:
-    """What the last controller wrote: the gateway must see ours as newer, and only if it differs."""
-    try:
-        return from_wire(Routes, json.loads(path.read_text()))
-    except (OSError, ValueError, WireError):
-        return None
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a file so that readers see either the old or the new content."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.write_text(text)
-    draft.chmod(0o600)
-    draft.replace(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -41,7 +40,7 @@ class Executor:
         """Start all steps of a plan. The planner has made sure that they do not get in each other's way."""
         for step in steps:
             task = asyncio.create_task(carry_out(step, self._tools), name=step.key)
-            self._tasks[task] = (step, time.monotonic())
+            self._tasks[task] = (step, asyncio.get_running_loop().time())
             self._subjects[step.subject] += 1
             task.add_done_callback(self._end)
 
@@ -64,7 +63,7 @@ class Executor:
         else:
             self.failures.pop(step.key, None)
         detail = "" if problem else task.result()
-        self._finished(Outcome(step, time.monotonic() - started, problem, detail))
+        self._finished(Outcome(step, asyncio.get_running_loop().time() - started, problem, detail))
 
     @staticmethod
     def _problem(step: Step, error: BaseException | None) -> str:

@@ -73,6 +73,8 @@ class Tools:
     start_agent: Callable[[NodeName], Awaitable[None]]
     clock: Callable[[], float]
     token: int
+    ask: Callable[[str], Awaitable[float]] = ask_once
+    """Has the rank that answers at a socket give one completion; the seconds that it took."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -90,7 +92,7 @@ async def carry_out(step: Step, tools: Tools) -> str:
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():
             await _change_rank(step, tools)
         case ProveGroup():
-            seconds = await ask_once(step.socket)
+            seconds = await tools.ask(step.socket)
             tools.groups.prove(step.replica, step.epoch, tools.clock())
             return f"answered in {seconds:.1f} s"
         case StartAgent():

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.state import Contact, NodeName, NodeObservation
+from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe
 
@@ -28,7 +28,19 @@ REACH_POLL_SECONDS = 0.05
 CHANGES_SECONDS = 0.02
 """Pushes this close together are answered by one report."""
 
+PROBE_SECONDS_MAX = 60.0
+"""All probes of a machine together; what takes longer is not known."""
+PROBES_SECONDS = 60.0
+"""What probes tell of a machine changes rarely, and some of them are costly."""
+
 Dial = Callable[[NodeName], Awaitable[AgentLink]]
+Probe = Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
+"""What is to be known of the machine beside its agent's report. May raise ``Refused`` and ``Unreachable``."""
+
+
+async def as_reported(link: AgentLink, report: NodeReport) -> MachineFacts:
+    """What can be said of a machine by its agent's report alone."""
+    return MachineFacts(boot_id=report.boot_id, system=report.system)
 
 
 async def _relay(link: AgentLink, look: asyncio.Event) -> None:
@@ -47,12 +59,21 @@ class _Watch:
 
 
 class Collector:
-    """Watches the nodes it is told to watch. ``changed`` is called whenever a report is new."""
+    """Watches the nodes it is told to watch. ``changed`` is called whenever a report or a fact is new."""
 
-    def __init__(self, dial: Dial, clock: Callable[[], float], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        dial: Dial,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+        probe: Probe = as_reported,
+    ) -> None:
         self._dial = dial
+        self._probe = probe
         self._clock = clock
         self._changed = changed
+        self.resync_seconds = RESYNC_SECONDS
+        self.probes_seconds = PROBES_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
         self._numbers = itertools.count(1)
         self._models: tuple[str, ...] = ()
@@ -155,6 +176,7 @@ class Collector:
         """Ask for reports until the connection ends, which is ``Unreachable``."""
         number = next(self._numbers)
         listener = asyncio.create_task(_relay(link, watch.look), name=f"changes on {watch.seen.name}")
+        prober: asyncio.Task[None] | None = None
         try:
             while True:
                 watch.look.clear()
@@ -162,10 +184,30 @@ class Collector:
                 assert isinstance(report, NodeReport)
                 watch.link = link
                 self._reached(watch, report, number)
-                await self._pause(watch, RESYNC_SECONDS)
+                if prober is None:
+                    prober = asyncio.create_task(
+                        self._examine(watch, link, report), name=f"probes of {watch.seen.name}"
+                    )
+                await self._pause(watch, self.resync_seconds)
                 await asyncio.sleep(CHANGES_SECONDS)
         finally:
             listener.cancel()
+            if prober is not None:
+                prober.cancel()
+
+    async def _examine(self, watch: _Watch, link: AgentLink, report: NodeReport) -> None:
+        """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
+        while True:
+            try:
+                async with asyncio.timeout(PROBE_SECONDS_MAX):
+                    facts = await self._probe(link, report)
+            except (Refused, Unreachable, TimeoutError) as error:
+                log.warning("%s: its probes failed: %s", watch.seen.name, error)
+                facts = MachineFacts()
+            if facts != watch.seen.facts:
+                watch.seen = replace(watch.seen, facts=facts)
+                self._changed()
+            await asyncio.sleep(self.probes_seconds)
 
     @staticmethod
     async def _pause(watch: _Watch, seconds: float) -> None:
@@ -178,7 +220,9 @@ class Collector:
     def _reached(self, watch: _Watch, report: NodeReport, number: int) -> None:
         before = watch.seen
         since = before.since if before.contact is Contact.REACHED else self._clock()
-        watch.seen = NodeObservation(before.name, Contact.REACHED, since, number, report)
+        same_boot = before.report is not None and before.report.boot_id == report.boot_id
+        facts = before.facts if same_boot else MachineFacts()
+        watch.seen = NodeObservation(before.name, Contact.REACHED, since, number, report, facts=facts)
         if watch.seen != before:
             self._changed()
 

@@ -19,6 +19,7 @@ from reconciler.controller import Parts
 from reconciler.controller.intent import Intent
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import reconcile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.planning.group import fingerprint
@@ -126,7 +127,7 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     collector = Collector(dial, time.time, lambda: None)
     tools = Tools(store, collector, start_agent, time.time, store.next_token())
     source = DirectorySource(folder / "manifests")
-    publisher = Publisher(store, folder / "routes.json")
+    publisher = Publisher(store, RoutesFile(folder / "routes.json"))
     return Parts(
         intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
         collector=collector,

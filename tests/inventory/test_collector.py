@@ -10,8 +10,9 @@ import pytest
 
 from reconciler.errors import Unreachable
 from reconciler.inventory import Collector
-from reconciler.state import Contact, NodeName, NodeObservation
+from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
+from reconciler.wire.node import NodeReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench
 
 NODE = NodeName("bench")
@@ -135,3 +136,39 @@ async def test_a_watcher_that_fails_is_told_of_and_replaced() -> None:
 async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
     watched.collector.watch(frozenset(), ())
     assert watched.collector.nodes() == {}
+
+
+async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_they_fail() -> None:
+    bench = Bench.make()
+    answers: list[MachineFacts | Exception] = [MachineFacts(rdma_enabled=True), Unreachable("cut off")]
+    asked = asyncio.Event()
+
+    async def dial(name: NodeName) -> AgentLink:
+        return await bench.node().dial()
+
+    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+        if len(answers) == 1:
+            await asked.wait()
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    news = asyncio.Event()
+    collector = Collector(dial, time.time, news.set, probe)
+    collector.probes_seconds = 0.01
+
+    async def until(facts: MachineFacts) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while collector.nodes()[NODE].facts != facts:
+                news.clear()
+                await news.wait()
+
+    await bench.agent()
+    collector.watch(frozenset({NODE}), ())
+    await until(MachineFacts(rdma_enabled=True))
+    assert collector.nodes()[NODE].contact is Contact.REACHED
+    asked.set()
+    await until(MachineFacts())
+    await collector.close()
+    await bench.close()
