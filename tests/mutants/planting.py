@@ -123,5 +123,5 @@ def tested(copy: Path, tests: tuple[str, ...], seconds: float) -> tuple[int, str
 
 
 def _first_failure(said: str) -> str:
-    found = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", said, re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
     return found.group(1) if found else "a test without a name"

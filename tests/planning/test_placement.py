@@ -237,3 +237,11 @@ def test_a_runtime_without_mlx_lm_is_told() -> None:
     reason, text = refusal(world)
     assert reason is RefusedBecause.NO_RUNTIME
     assert text == "node-a has no mlx-lm in its Python /usr/bin/python3; install reconciler[runtime] there"
+
+
+def test_what_a_machine_keeps_for_itself_is_not_given_to_ranks() -> None:
+    world = World([node("node-a", memory={"reserve": "65000MiB"}), model(), deployment(nodes=1)])
+    decided = world.settle()
+    assert [r.reason for r in decided.refused] == [RefusedBecause.NO_MEMORY]
+    world.manifests[0] = node("node-a", memory={"reserve": "1GiB"})
+    assert world.settle() == Plan()

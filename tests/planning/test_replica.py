@@ -388,6 +388,24 @@ def test_a_group_that_never_answers_is_formed_again() -> None:
     assert "no completion in 3 attempts: context_length_exceeded" in step.detail
 
 
+def test_a_group_that_did_not_answer_once_is_asked_again() -> None:
+    world = two_nodes()
+    world.settle()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world.failures["prove/tiny/0/1"] = StepFailure(2, world.now, "rank 0 broke off")
+    assert [type(step) for step in world.plan().steps] == [ProveGroup]
+
+
+def test_groups_that_are_formed_in_one_pass_have_ports_of_their_own() -> None:
+    world = two_nodes(replicas=3)
+    while not (formed := [s for s in world.plan().steps if isinstance(s, AllocateEpoch)]):
+        for step in world.plan().steps:
+            world.obey(step)
+    ports = [port for step in formed for port in range(step.group.port, step.group.port + 3)]
+    assert len(formed) == 3
+    assert len(set(ports)) == len(ports)
+
+
 def test_a_corrected_manifest_does_not_wait_for_the_back_off_of_the_wrong_one() -> None:
     world = two_nodes()
     world.settle()

@@ -1,0 +1,30 @@
+"""Clocks differ between machines, and are set: no decision hangs on what one of them says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler.state import AllocateEpoch, NodeName, StartAgent, StepFailure, WaitingFor
+from reconciler.wire.launch import Exit, RankId
+from tests.worlds import two_nodes
+
+
+def test_a_step_that_failed_before_the_clock_was_set_back_is_tried_again() -> None:
+    world = two_nodes()
+    step = StartAgent(NodeName("node-a"))
+    world.failures[step.key] = StepFailure(3, world.now + 7200, "no route to host")
+    assert step in world.plan().steps
+
+
+def test_a_node_whose_clock_is_ahead_gets_no_shorter_back_off() -> None:
+    world = two_nodes()
+    world.settle()
+    record = world.groups[world.replica()]
+    world.groups[world.replica()] = replace(record, failures=9, created_at=world.now)
+    rank = RankId("tiny", 0, 1, 0)
+    world.end_rank(rank, signal=9)
+    place, report = world.ranks[rank]
+    world.ranks[rank] = (place, replace(report, exit=Exit(None, 9, world.now + 86_400)))
+    decided = world.plan()
+    assert [step for step in decided.steps if isinstance(step, AllocateEpoch)] == []
+    assert WaitingFor.BACK_OFF in [w.reason for w in decided.waiting]
