@@ -19,6 +19,7 @@ from mlx_lm.sample_utils import greedy_sampler
 from reconciler.wire.launch import ExitCode
 
 from .ending import RankEnd
+from .mlx_errors import meaning
 
 FOREIGN_ERRORS = (
     ValueError,
@@ -45,9 +46,13 @@ PREFILL_TOKENS = 512
 PREFILL_SEQUENCES = 8
 HELD_TOKENS_MAX = 8
 """Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
-PEER_LOST_TEXT = "connection to a peer was lost"
 TEMPLATE_ADVICE = "ask /v1/completions, or correct chat_template.jinja in the model's folder"
-MEMORY_TEXTS = ("unable to allocate", "out of memory", "outofmemory", "insufficient memory", "[malloc")
+SAID_FIRST = {
+    ExitCode.PEER_LOST: "another rank is gone",
+    ExitCode.MEMORY: "this node has too little memory",
+    ExitCode.GPU: "the GPU gave up",
+}
+"""What people are told before MLX's own words; of everything else that this rank's network failed."""
 
 Sampler = Callable[[Any], Any]
 """Log-probabilities, a row per sequence, to one token per row."""
@@ -62,12 +67,10 @@ def versions() -> tuple[str, str]:
 
 def ending_of(error: RuntimeError) -> RankEnd | None:
     """What an error of MLX means for the rank; None for one that nobody expected."""
-    text = str(error)
-    if PEER_LOST_TEXT in text:
-        return RankEnd(ExitCode.PEER_LOST, f"another rank is gone: {text}")
-    if any(part in text.lower() for part in MEMORY_TEXTS):
-        return RankEnd(ExitCode.MEMORY, f"this node has too little memory: {text}")
-    return None
+    code = meaning(str(error))
+    if code is None:
+        return None
+    return RankEnd(code, f"{SAID_FIRST.get(code, 'the network of this rank failed')}: {error}")
 
 
 # --- weights ---------------------------------------------------------------------------------------

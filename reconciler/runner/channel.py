@@ -28,6 +28,8 @@ JOIN_BYTES_MAX = 16 * 1024
 STRANGER_SECONDS = 10.0
 STRANGERS_MAX = 64
 RETRY_SECONDS = 0.2
+NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+"""No address of the machine was reached; a refused connection has reached one, and a time-out names nobody."""
 DEAD_AFTER_SECONDS = 20
 """A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
 
@@ -35,7 +37,8 @@ DEAD_AFTER_SECONDS = 20
 def lead(config: RankConfig, mine: Join) -> dict[int, socket.socket]:
     """Wait for all other ranks and welcome them; returns their connections by rank.
 
-    Raises ``RankEnd``: ``PORT_IN_USE``, or ``RENDEZVOUS`` when they do not come in time or do not fit.
+    Raises ``RankEnd``: ``PORT_IN_USE``, ``RENDEZVOUS`` when they do not come in time, ``UNEQUAL`` when they do
+    not fit.
     """
     with _listen(config.control) as listener:
         joined = _Reception(config, mine, listener).wait()
@@ -45,21 +48,27 @@ def lead(config: RankConfig, mine: Join) -> dict[int, socket.socket]:
         with contextlib.suppress(OSError):  # a peer that has gone in the meantime is the watch's to notice
             connection.sendall(welcome)
     if problem:
-        raise RankEnd(ExitCode.RENDEZVOUS, problem)
+        raise RankEnd(ExitCode.UNEQUAL, problem)
     return {rank: connection for rank, (_, connection) in joined.items()}
 
 
 def follow(config: RankConfig, mine: Join) -> socket.socket:
-    """Join rank 0; returns the connection once all ranks are there. Raises ``RankEnd(RENDEZVOUS)``."""
+    """Join rank 0; returns the connection once all ranks are there.
+
+    Raises ``RankEnd``: ``RENDEZVOUS`` when it is not there in time, ``NO_ROUTE`` when it cannot be, ``UNEQUAL``
+    when this rank does not fit.
+    """
     deadline = time.monotonic() + config.rendezvous_seconds
-    failure = "no attempt"
+    failure, code = "no attempt", ExitCode.RENDEZVOUS
     while time.monotonic() < deadline:
         try:
             connection = _connect(config.control, deadline)
         except OSError as error:
             failure = str(error)
+            code = ExitCode.NO_ROUTE if error.errno in NO_ROUTE else ExitCode.RENDEZVOUS
             time.sleep(RETRY_SECONDS)
             continue
+        code = ExitCode.RENDEZVOUS
         try:
             connection.sendall(encode(to_wire(mine)))
             answer = receive(connection)
@@ -71,7 +80,7 @@ def follow(config: RankConfig, mine: Join) -> socket.socket:
         connection.close()
         time.sleep(RETRY_SECONDS)
     raise RankEnd(
-        ExitCode.RENDEZVOUS,
+        code,
         f"rank 0 did not welcome this rank at {config.control} within {config.rendezvous_seconds:g} s: {failure}",
     )
 
@@ -90,7 +99,7 @@ def _welcomed(connection: socket.socket, answer: object) -> socket.socket:
     if not isinstance(answer, Joined):
         raise WireError(f"expected Joined, got {type(answer).__name__}")
     if answer.problem:
-        raise RankEnd(ExitCode.RENDEZVOUS, answer.problem)
+        raise RankEnd(ExitCode.UNEQUAL, answer.problem)
     connection.settimeout(None)
     return connection
 

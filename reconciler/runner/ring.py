@@ -23,6 +23,7 @@ import mlx.core as mx
 from reconciler.wire.launch import ExitCode, RankConfig
 
 from .ending import RankEnd
+from .mlx_errors import meaning
 
 WAIT_MICROSECONDS = 1000
 """How long a socket of the group sleeps in the kernel before MLX's thread looks again."""
@@ -34,7 +35,8 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
 
     ``init`` holds the interpreter's lock while it waits for its neighbours, without a bound of its own.
     So signals end that wait: the kernel's own when ``peers`` or ``shim`` end, an alarm after
-    ``rendezvous_seconds``. Raises ``RankEnd`` with ``PORT_IN_USE`` or ``RENDEZVOUS``.
+    ``rendezvous_seconds``. Raises ``RankEnd`` with what MLX's error means, ``RENDEZVOUS`` where nothing is
+    known of it, or ``WRONG_GROUP``.
     """
     before = _sockets()
     try:
@@ -48,7 +50,7 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
         raise _failure(str(error), config) from None
     if group.size() != config.size:
         raise RankEnd(
-            ExitCode.RENDEZVOUS, f"MLX formed a group of {group.size()} ranks, expected {config.size}"
+            ExitCode.WRONG_GROUP, f"MLX formed a group of {group.size()} ranks, expected {config.size}"
         )
     if sys.platform == "linux":
         for descriptor in _sockets() - before:
@@ -60,9 +62,8 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
     if f"(error: {errno.EINTR})" in text:
         wait = f"{config.rendezvous_seconds:g} s"
         return RankEnd(ExitCode.RENDEZVOUS, f"the other ranks did not connect MLX's ring within {wait}")
-    taken = "bind socket" in text and f"(error: {errno.EADDRINUSE})" in text
-    code = ExitCode.PORT_IN_USE if taken else ExitCode.RENDEZVOUS
-    return RankEnd(code, f"MLX could not form the ring on {config.addresses[config.id.rank]}: {text}")
+    code = meaning(text)
+    return RankEnd(ExitCode.RENDEZVOUS if code is None else code, f"MLX could not form the ring on {config.addresses[config.id.rank]}: {text}")
 
 
 def _let_it_sleep(descriptor: int) -> None:

@@ -106,7 +106,7 @@ class ExitCode:
     CONFIG = 64
     """The configuration cannot be read or contradicts itself."""
     RENDEZVOUS = 65
-    """The other ranks did not come in time, or the group has the wrong size."""
+    """The other ranks did not come in time."""
     PORT_IN_USE = 66
     PEER_LOST = 67
     """Another rank of the group is gone."""
@@ -117,6 +117,20 @@ class ExitCode:
     """The ranks no longer agree on what they compute."""
     ORPHANED = 71
     """The shim is gone: nobody would notice the end of this rank."""
+    VERBS = 72
+    """A queue pair of RDMA could not be made or connected; its errno is in the detail."""
+    KERNEL_OBJECTS = 73
+    """The machine has no protection domains or queue pairs left (errno 96 or 16)."""
+    GPU = 74
+    """A command buffer failed on the GPU, for another reason than memory."""
+    WRONG_GROUP = 75
+    """The collective backend formed a group of another size, or is another one, than was asked for."""
+    NO_ROUTE = 76
+    """The other ranks' address cannot be reached from here at all: no route, or not allowed to this process."""
+    UNEQUAL = 77
+    """The ranks do not have equal versions of the runtime, or equal weights."""
+    NO_BACKEND = 78
+    """The runtime here lacks the collective backend that was asked for."""
 
 
 _EXIT_REASONS: Mapping[int, str] = {
@@ -130,6 +144,13 @@ _EXIT_REASONS: Mapping[int, str] = {
     ExitCode.MEMORY: "OutOfMemory",
     ExitCode.DIVERGED: "Diverged",
     ExitCode.ORPHANED: "Orphaned",
+    ExitCode.VERBS: "QueuePairsFailed",
+    ExitCode.KERNEL_OBJECTS: "KernelObjectsExhausted",
+    ExitCode.GPU: "GpuFault",
+    ExitCode.WRONG_GROUP: "WrongGroup",
+    ExitCode.NO_ROUTE: "NoRoute",
+    ExitCode.UNEQUAL: "UnequalRanks",
+    ExitCode.NO_BACKEND: "BackendMissing",
 }
 
 

@@ -210,7 +210,7 @@ def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> No
                 answer = receive(peer)
             assert answer is not None
             assert "mlx-lm version" in answer["problem"]
-            assert rank.exit_code() == ExitCode.RENDEZVOUS
+            assert rank.exit_code() == ExitCode.UNEQUAL
             assert "mlx-lm version" in rank.last.detail
         finally:
             rank.end()

@@ -1,0 +1,90 @@
+"""The typed observations that a group, or a single machine, is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.state import Cause, MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts
+from reconciler.wire.launch import ExitCode
+
+IDLE_DECAY_SECONDS = 1200.0
+"""After some 23 minutes without traffic connections of RDMA have been seen to fail at the next use."""
+_CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
+"""Ends that another rank's end brings about, and how much less they tell than an end of a rank's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Why a group is as good as dead, as far as its ranks show it."""
+
+    cause: Cause
+    text: str
+    at: float
+    """When, as far as is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What there is to see. A machine without a group has neither ranks nor a symptom."""
+
+    nodes: tuple[NodeObservation, ...]
+    """In the order of ranks."""
+    symptom: Symptom | None = None
+    first: ObservedRank | None = None
+    """The rank that ended and whose end tells most: the earliest that is no consequence of another's."""
+    verbs: bool = False
+    """Whether RDMA is used, or would be."""
+    cables: bool = False
+    """Whether the Thunderbolt cables between the nodes are used, or would be."""
+    proven: bool = False
+    idle_seconds: float = 0.0
+    """For how long nobody had asked for anything before it happened."""
+    boots: Mapping[NodeName, str] = field(default_factory=dict)
+    """The boot id of each node when the group was formed, where it was known."""
+    unstarted: frozenset[NodeName] = frozenset()
+    """Nodes whose agent could not be started."""
+
+    def machines(self) -> Iterator[tuple[NodeName, MachineFacts]]:
+        """The facts of each machine."""
+        for node in self.nodes:
+            yield node.name, node.facts
+
+    def links(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
+        """Each pair of nodes, once."""
+        for at, node in enumerate(self.nodes):
+            for other in self.nodes[at + 1 :]:
+                yield node, other
+
+    @property
+    def code(self) -> int | None:
+        """The exit status that tells most; None where no rank ended, or by a signal."""
+        ended = self.first.report.exit if self.first else None
+        return ended.code if ended else None
+
+    @property
+    def rebooted(self) -> tuple[NodeName, ...]:
+        """Nodes that have booted since the group was formed."""
+        return tuple(
+            node.name
+            for node in self.nodes
+            if node.report is not None and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id
+        )
+
+
+def most_telling(ended: Iterator[ObservedRank]) -> ObservedRank | None:
+    """Of the ranks of one attempt that ended the one to blame: a burst of errors is read from the first that is
+    not one of TCP, for those only say that another rank was gone."""
+    return min(ended, key=_blame, default=None)
+
+
+def _blame(rank: ObservedRank) -> tuple[int, float, int]:
+    ended = rank.report.exit
+    if ended is None:
+        return (0, 0.0, rank.report.id.rank)
+    return (_CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0, ended.at, rank.report.id.rank)
+
+
+def towards(node: NodeObservation, other: NodeName) -> PortFacts | None:
+    """The port of a node whose cable leads to another node; None where none is known."""
+    return next((port for port in node.facts.ports if port.peer and port.peer[0] == other), None)

@@ -1,0 +1,46 @@
+"""What MLX's own words mean for a rank: its errors have no types, so they are told apart by their texts.
+
+They are those of MLX 0.32: ``jaccl/{tcp,rdma,mesh}.cpp``, ``ring.cpp``, ``distributed.cpp`` and Metal's.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from reconciler.wire.launch import ExitCode
+
+_NO_ROUTE = f"(65|{errno.EHOSTUNREACH}|{errno.ENETUNREACH})"
+"""``EHOSTUNREACH`` of macOS, where JACCL runs, and of this system."""
+_IN_USE = f"(48|{errno.EADDRINUSE})"
+
+_MEANINGS: tuple[tuple[int, str], ...] = (
+    (ExitCode.PEER_LOST, r"connection to a peer was lost|\[jaccl\] (send|recv) failed with errno="),
+    (ExitCode.MEMORY, r"unable to allocate|out of memory|outofmemory|insufficient memory|\[malloc"),
+    (ExitCode.GPU, r"command buffer execution failed|kiogpucommandbuffercallbackerror"),
+    (
+        ExitCode.KERNEL_OBJECTS,
+        r"couldn't allocate protection domain|couldn't create completion queue|register memory region failed"
+        r"|creating the queue pair failed with .*\((16|96)\)"
+        r"|changing queue pair to \w+ failed with errno (16|96)\b",
+    ),
+    (
+        ExitCode.VERBS,
+        r"changing queue pair to|creating the queue pair failed|couldn't create queue pair|no ipv4-mapped gid"
+        r"|could not (find|open) device|(send|recv) failed with error code",
+    ),
+    (ExitCode.NO_BACKEND, r"cannot initialize jaccl|couldn't initialize any backend|valid values for backend"),
+    (ExitCode.NO_ROUTE, rf"couldn't connect.*\(error: {_NO_ROUTE}\)"),
+    (ExitCode.PORT_IN_USE, rf"couldn't bind socket.*\(error: {_IN_USE}\)"),
+    (
+        ExitCode.RENDEZVOUS,
+        r"couldn't (connect|bind socket|listen|create socket|enable reuse\w+)|accept failed|can't parse address",
+    ),
+)
+"""The first that is found in the text, in small letters, tells what happened."""
+
+
+def meaning(text: str) -> int | None:
+    """The exit status that an error of MLX asks for; None for one that nobody expected."""
+    small = text.lower()
+    return next((code for code, pattern in _MEANINGS if re.search(pattern, small)), None)

@@ -1,0 +1,50 @@
+"""MLX's own words, verbatim, and what a rank makes of them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from reconciler.runner.mlx_errors import meaning
+from reconciler.wire.launch import ExitCode
+
+METAL = "[METAL] Command buffer execution failed: Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)."  # noqa: E501
+NO_MEMORY = "[METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)."  # noqa: E501
+NO_GID = (
+    "[jaccl] No IPv4-mapped GID for this device. Thunderbolt RDMA ports only publish one once the interface has"
+    " an IPv4 address; assign a link-local address to it"
+)
+
+WORDS = {
+    METAL: ExitCode.GPU,
+    NO_MEMORY: ExitCode.MEMORY,
+    "[metal::malloc] Unable to allocate 68719476736 bytes.": ExitCode.MEMORY,
+    "[jaccl] Couldn't allocate protection domain": ExitCode.KERNEL_OBJECTS,
+    "[jaccl] Creating the queue pair failed with 'Resource busy (16)'.": ExitCode.KERNEL_OBJECTS,
+    "[jaccl] Changing queue pair to RTR failed with errno 96": ExitCode.KERNEL_OBJECTS,
+    "[jaccl] Changing queue pair to RTR failed with errno 16": ExitCode.KERNEL_OBJECTS,
+    "[jaccl] Changing queue pair to RTR failed with errno 60": ExitCode.VERBS,
+    "[jaccl] Changing queue pair to RTR failed with errno 22": ExitCode.VERBS,
+    "[jaccl] Creating the queue pair failed with 'Operation not supported (102)'.": ExitCode.VERBS,
+    "[jaccl] Could not find device rdma_en3 (0 available)": ExitCode.VERBS,
+    "[jaccl] Recv failed with error code -12": ExitCode.VERBS,
+    NO_GID: ExitCode.VERBS,
+    "[jaccl] Recv failed with errno=60": ExitCode.PEER_LOST,
+    "[ring] The connection to a peer was lost": ExitCode.PEER_LOST,
+    "[jaccl] Couldn't connect (error: 65)": ExitCode.NO_ROUTE,
+    f"[ring] Couldn't connect (error: {errno.EHOSTUNREACH})": ExitCode.NO_ROUTE,
+    "[jaccl] Couldn't connect (error: 60)": ExitCode.RENDEZVOUS,
+    "[jaccl] Couldn't connect (error: 61)": ExitCode.RENDEZVOUS,
+    "[jaccl] Couldn't bind socket (error: 49)": ExitCode.RENDEZVOUS,
+    f"[ring] Couldn't bind socket (error: {errno.EADDRINUSE})": ExitCode.PORT_IN_USE,
+    "[jaccl] Accept failed (error: 4)": ExitCode.RENDEZVOUS,
+    "Cannot initialize jaccl distributed backend.": ExitCode.NO_BACKEND,
+    "[distributed] Couldn't initialize any backend": ExitCode.NO_BACKEND,
+    "[matmul] Last dimension of first input must match": None,
+}
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_an_error_of_mlx_ends_the_rank_with_the_status_of_its_class(text: str) -> None:
+    assert meaning(text) == WORDS[text]
