@@ -9,6 +9,7 @@ from __future__ import annotations
 from reconciler.state import Contact, GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
+from . import circumstances
 from .view import View
 
 
@@ -44,16 +45,19 @@ def adopted(view: View) -> GroupRecord | str:
     first = alive[0].report
     wanted = view.deployment is not None and view.model is not None
     same = wanted and view.fingerprint == first.group
+    members = tuple(rank.node for rank in alive)
     return GroupRecord(
         replica=view.replica,
         epoch=epoch,
-        members=tuple(rank.node for rank in alive),
+        members=members,
         port=first.port,
         secret="",
         fingerprint=first.group,
         created_at=view.world.now,
         rank_bytes=max(rank.report.memory_bytes for rank in alive),
         model=view.model.metadata.name if view.model is not None and same else "",
+        boots=tuple(view.world.boot(name) for name in members),
+        facts=circumstances.written(view.circumstances(members)),
     )
 
 

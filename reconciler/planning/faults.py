@@ -1,19 +1,21 @@
-"""What a group died of, and whether another attempt can help."""
+"""What a group died of: its symptom, the class that explains it, and what is to be done now."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
-from reconciler.state import Cause, FaultClass
-from reconciler.wire.launch import ExitCode
+from reconciler.state import Attempt, Cause, FaultClass, NodeName, Trouble
 
 from . import stalls
+from .healing.scene import Scene, Symptom, most_telling
+from .healing.table import Remedy, Row, diagnose
 from .view import View
 
 PROOFS_MAX = 3
 """A group that is ready and cannot answer so often is as good as dead."""
-LASTING_REFUSALS = (ExitCode.CONFIG, ExitCode.WEIGHTS)
-"""Exits that another attempt with the same files cannot change: tried again only slowly."""
+TRIES_SECONDS = 3600.0
+"""A remedy that was tried longer ago may help again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +33,98 @@ class Fault:
     """Whether forming again is charged to the budget of restarts."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
+    remedy: Remedy = Remedy.FORM
+    """What is to be done now: the row's first remedy, or the next where that did not help."""
+    nodes: tuple[NodeName, ...] = ()
+    """The machines that are to blame, where it is known which."""
+    seen: str = ""
+    """What explains it; ``text`` also has how it showed."""
 
 
 def fault(view: View) -> Fault | None:
     """Why the replica's group is as good as dead; None for one that is not."""
-    ended = view.ended
+    symptom = _symptom(view)
+    if symptom is None:
+        return None
+    found = diagnose(scene(view, symptom))
+    assert found is not None, f"no class explains {symptom}"
+    row, sighting = found
+    now = stage(row, tries(view, row.fault))
+    text = symptom.text if sighting.text == symptom.text else f"{sighting.text}; {symptom.text}"
+    ended = most_telling(rank for rank in view.current.values() if not rank.alive)
+    return Fault(
+        symptom.cause,
+        text,
+        symptom.at,
+        row.fault,
+        lasting=(ended.last_words if ended else text) if now is Remedy.REFUSE else "",
+        counted=row.counted,
+        person=row.steps(sighting, view.replica.deployment) if _needs_person(row, now) else "",
+        remedy=now,
+        nodes=sighting.nodes,
+        seen=sighting.text,
+    )
+
+
+def stage(row: Row, tried: int) -> Remedy:
+    """The remedy of a row, or what comes after it has been tried often enough."""
+    return row.then if row.then is not None and 0 < row.after <= tried else row.remedy
+
+
+def _needs_person(row: Row, now: Remedy) -> bool:
+    """Whether what is being done leaves something to a person: what a Form may well heal does not."""
+    return now is not row.remedy or now not in (Remedy.FORM, Remedy.WAIT)
+
+
+def tries(view: View, fault: FaultClass) -> int:
+    """How often in a row, until now, the group was formed for this class and this wish."""
+    latest = reversed(view.world.memory.attempts.get(view.replica, ()))
+    since = view.world.now - TRIES_SECONDS
+
+    def same(attempt: Attempt) -> bool:
+        return attempt.fault is fault and attempt.at > since and attempt.wish == view.wish
+
+    return sum(1 for _ in takewhile(same, latest))
+
+
+def scene(view: View, symptom: Symptom) -> Scene:
+    """What is seen of a group that is as good as dead."""
+    record, world = view.record, view.world
+    assert record is not None
+    first = most_telling(rank for rank in view.current.values() if not rank.alive)
+    return Scene(
+        nodes=tuple(world.node(name) for name in record.members),
+        symptom=symptom,
+        first=first,
+        verbs=record.transport.startswith("jaccl"),
+        cables=record.transport in ("jaccl", "jaccl-ring", "ring"),
+        proven=record.proven_at is not None,
+        boots=dict(zip(record.members, record.boots, strict=False)),
+        unstarted=frozenset(n for n in record.members if f"start-agent/{n}" in world.memory.failures),
+    )
+
+
+def _symptom(view: View) -> Symptom | None:
+    record, now = view.record, view.world.now
+    if record is None:
+        return None
+    ended = most_telling(rank for rank in view.current.values() if not rank.alive)
     if ended is not None:
-        report = ended.report.exit
-        lasting = ended.last_words if report and report.code in LASTING_REFUSALS else ""
-        at = report.at if report else view.world.now
-        return Fault(Cause.RANK_EXITED, ended.ending, at, FaultClass.RANK_CRASH, lasting)
-    record = view.record
+        return Symptom(Cause.RANK_EXITED, ended.ending, ended.report.exit.at if ended.report.exit else now)
+    missing = [rank for rank in range(len(record.members)) if rank not in view.current]
+    if missing and (record.proven_at is not None or not record.secret):
+        text = f"rank {missing[0]} of epoch {record.epoch} is gone without a trace"
+        return Symptom(Cause.RANK_MISSING, text, now)
     stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
-        return Fault(stall.cause, stall.text, view.world.now - stall.seconds, FaultClass.SILENT_HANG)
-    proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}") if record else None
-    if record is None or proof is None or proof.attempts < PROOFS_MAX or record.proven_at is not None:
+        return Symptom(stall.cause, stall.text, now - stall.seconds)
+    proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}")
+    if proof is None or proof.attempts < PROOFS_MAX or record.proven_at is not None:
         return None
     text = f"epoch {record.epoch} gave no completion in {proof.attempts} attempts: {proof.text}"
-    return Fault(Cause.PROOF_FAILED, text, view.world.now, FaultClass.SERVICE_WEDGED)
+    return Symptom(Cause.PROOF_FAILED, text, now)
+
+
+def trouble(view: View, fault: Fault, doing: str) -> Trouble:
+    """What is wrong with a replica now, and what is done about it."""
+    return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, fault.text, doing, fault.person)

@@ -13,6 +13,7 @@ from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
     Cause,
+    FaultClass,
     GroupRecord,
     NodeName,
     ObservedRank,
@@ -21,17 +22,16 @@ from reconciler.state import (
     RefusedBecause,
     ReleaseReplica,
     StartRank,
-    Trouble,
     Waiting,
     WaitingFor,
 )
-from reconciler.state.identity import ObjectKey
 from reconciler.wire.launch import Phase
 
-from . import adoption, faults, group, stalls
+from . import adoption, circumstances, faults, group, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
+from .healing.table import Remedy
 from .placement import Request, place, suits
 from .references import unknown_model
 from .stopping import stop
@@ -116,29 +116,35 @@ def _dead(view: View) -> Decision | None:
     fault = faults.fault(view)
     if view.record is None or fault is None:
         return None
-    decision = _again(view, view.record, fault) + Decision(troubles=(_trouble(view, fault),))
+    trouble = faults.trouble(view, fault, fault.remedy.value)
+    decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:
         return decision
     return stop(view, view.alive, GRACE_SECONDS, f"its group is dead: {fault.text}") + decision
 
 
-def _trouble(view: View, fault: Fault) -> Trouble:
-    subject = f"replica/{view.replica}"
-    return Trouble(view.replica.key, subject, fault.fault, fault.text, "form the group again", fault.person)
+def _heal(view: View, record: GroupRecord, fault: Fault) -> Decision:
+    """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
+    if view.model is None or record.fingerprint != view.fingerprint:
+        return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}", 0)
+    if fault.remedy is not Remedy.REFUSE:
+        return _again(view, record, fault)
+    changed = circumstances.changes(record.facts, view.circumstances(record.members))
+    if fault.fault is FaultClass.REBOOT:
+        changed = [change for change in changed if " boot: " not in change]  # that is the fault itself
+    if changed:
+        return _form(view, Cause.FACTS_CHANGED, f"{', '.join(changed)}; {fault.text}", 0, fault)
+    text = f"{fault.lasting}; to do: {fault.person}"
+    return Decision(refused=(Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, text, view.replica),))
 
 
 def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
-    """The next attempt, now or when the back-off is over. A wish that has changed does not wait."""
-    if view.model is None or record.fingerprint != view.fingerprint:
-        return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}", 0)
+    """The next attempt, now or when the back-off is over."""
     failures = _failures(record, min(fault.at, view.world.now))
-    delay = BACK_OFF_SECONDS_MAX if fault.lasting else back_off_seconds(failures)
-    until = record.created_at + delay
+    until = record.created_at + back_off_seconds(failures)
     if not record.created_at <= view.world.now < until:  # also when the clock was set back meanwhile
         return _form(view, fault.cause, fault.text, failures + 1, fault)
-    waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
-    refusal = Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, fault.lasting, view.replica)
-    return Decision(waiting=(waiting,), refused=(refusal,) if fault.lasting else ())
+    return Decision(waiting=(view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until),))
 
 
 def _failures(record: GroupRecord, died_at: float) -> int:
@@ -220,6 +226,8 @@ def _form(view: View, cause: Cause, detail: str, failures: int, fault: Fault | N
         model=view.model.metadata.name,
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,
+        boots=tuple(view.world.boot(name) for name in placed.members),
+        facts=circumstances.written(view.circumstances(placed.members)),
     )
     step = AllocateEpoch(
         view.replica,
@@ -228,17 +236,9 @@ def _form(view: View, cause: Cause, detail: str, failures: int, fault: Fault | N
         detail,
         fault=fault.fault if fault else None,
         counted=fault is not None and fault.counted,
-        wish=_wish(view),
+        wish=view.wish,
     )
     return Decision(steps=(step,))
-
-
-def _wish(view: View) -> str:
-    """Which deployment and which model this is done for: the generations of both."""
-    assert view.deployment is not None
-    generations = view.world.desired.generations
-    keys = (view.replica.key, ObjectKey("Model", view.deployment.spec.model))
-    return "/".join(str(generations.get(key, 1)) for key in keys)
 
 
 def _ports(view: View) -> Iterator[range]:
@@ -271,14 +271,11 @@ def _running(view: View) -> Decision | None:
 
 
 def _incomplete(view: View) -> Decision | None:
-    """Start, all together, the ranks that were never started; a proven group that misses one is dead."""
+    """Start, all together, the ranks that were never started."""
     assert view.record is not None
     missing = [rank for rank in range(len(view.record.members)) if rank not in view.current]
     if not missing:
         return None
-    if view.record.proven_at is not None or not view.record.secret:
-        text = f"rank {missing[0]} of epoch {view.record.epoch} is gone without a trace"
-        return _form(view, Cause.RANK_MISSING, text, view.record.failures + 1)
     if view.model is None or view.record.fingerprint != view.fingerprint:
         return NOTHING  # a group that is going to be replaced is not completed: its parts would not match
     starts = [_start(view, view.record, rank) for rank in missing]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.resources import Health, Model, ModelDeployment
-from reconciler.state import GroupRecord, ObservedRank, ReplicaId, Waiting, WaitingFor
-from reconciler.wire.launch import ExitCode
+from reconciler.state import GroupRecord, NodeName, ObservedRank, ReplicaId, Waiting, WaitingFor
+from reconciler.state.identity import ObjectKey
 
-from . import group
+from . import circumstances, group
 from .ledger import Ledger
 from .world import World
 
@@ -49,16 +49,16 @@ class View:
         return self.deployment.spec.health if self.deployment else Health()
 
     @property
-    def ended(self) -> ObservedRank | None:
-        """The rank whose end tells most of why the group is dead: not one that merely lost its peers."""
-        gone = [rank for rank in self.current.values() if not rank.alive]
-        return min(gone, key=_blame, default=None)
+    def wish(self) -> str:
+        """Which deployment and which model something is done for: the generations of both."""
+        model = self.deployment.spec.model if self.deployment else ""
+        generations = self.world.desired.generations
+        return "/".join(str(generations.get(key, 1)) for key in (self.replica.key, ObjectKey("Model", model)))
+
+    def circumstances(self, members: tuple[NodeName, ...]) -> dict[str, str]:
+        """The facts that a group on these nodes would be formed under."""
+        path = self.model.spec.source.path if self.model else ""
+        return circumstances.known(self.world, members, path, self.wish)
 
     def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
         return Waiting(self.replica.key, reason, f"{self.replica}: {text}", until, self.replica)
-
-
-def _blame(rank: ObservedRank) -> tuple[bool, float, int]:
-    ended = rank.report.exit
-    consequence = ended is not None and ended.code in (ExitCode.PEER_LOST, ExitCode.OK)
-    return (consequence, ended.at if ended else 0.0, rank.report.id.rank)

@@ -45,6 +45,11 @@ class World:
         node = self.node(name)
         return node.contact is Contact.REACHED and node.report is not None
 
+    def boot(self, name: NodeName) -> str:
+        """Which boot of the machine was seen last; empty where none was."""
+        node = self.node(name)
+        return node.report.boot_id if node.report else node.facts.boot_id
+
     def fresh(self, name: NodeName) -> bool:
         """Whether the node was seen after this controller's last change to it.
 

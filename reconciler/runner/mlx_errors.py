@@ -29,7 +29,10 @@ _MEANINGS: tuple[tuple[int, str], ...] = (
         r"changing queue pair to|creating the queue pair failed|couldn't create queue pair|no ipv4-mapped gid"
         r"|could not (find|open) device|(send|recv) failed with error code",
     ),
-    (ExitCode.NO_BACKEND, r"cannot initialize jaccl|couldn't initialize any backend|valid values for backend"),
+    (
+        ExitCode.NO_BACKEND,
+        r"cannot initialize jaccl|couldn't initialize any backend|valid values for backend",
+    ),
     (ExitCode.NO_ROUTE, rf"couldn't connect.*\(error: {_NO_ROUTE}\)"),
     (ExitCode.PORT_IN_USE, rf"couldn't bind socket.*\(error: {_IN_USE}\)"),
     (

@@ -63,7 +63,10 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
         wait = f"{config.rendezvous_seconds:g} s"
         return RankEnd(ExitCode.RENDEZVOUS, f"the other ranks did not connect MLX's ring within {wait}")
     code = meaning(text)
-    return RankEnd(ExitCode.RENDEZVOUS if code is None else code, f"MLX could not form the ring on {config.addresses[config.id.rank]}: {text}")
+    return RankEnd(
+        ExitCode.RENDEZVOUS if code is None else code,
+        f"MLX could not form the ring on {config.addresses[config.id.rank]}: {text}",
+    )
 
 
 def _let_it_sleep(descriptor: int) -> None:

@@ -44,6 +44,10 @@ class GroupRecord:
     """The rung of ``spec.transport`` that it was formed on; empty for one from before there were any."""
     transport_why: str = ""
     """Why the rungs above it were skipped, for people; empty on the first."""
+    boots: tuple[str, ...] = ()
+    """Boot ids of its nodes when it was formed, in the order of ranks; empty for one that was adopted."""
+    facts: str = ""
+    """The facts that it was formed under, as ``planning.circumstances`` writes them."""
 
     def rank_id(self, rank: int) -> RankId:
         """The id of one of its ranks."""

@@ -24,6 +24,7 @@ class Cause(Enum):
     STALLED = "Stalled"
     OVERDUE = "DeadlineExceeded"
     STORE_LOST = "StoreLost"
+    FACTS_CHANGED = "FactsChanged"
 
 
 class _OfReplica:

@@ -50,6 +50,8 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE groups ADD COLUMN transport TEXT NOT NULL DEFAULT '';
     ALTER TABLE groups ADD COLUMN transport_why TEXT NOT NULL DEFAULT '';
+    ALTER TABLE groups ADD COLUMN boots TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE groups ADD COLUMN facts TEXT NOT NULL DEFAULT '';
     CREATE TABLE attempts (
         deployment TEXT NOT NULL, replica INTEGER NOT NULL, epoch INTEGER NOT NULL, at REAL NOT NULL,
         cause TEXT NOT NULL, fault TEXT, counted INTEGER NOT NULL, text TEXT NOT NULL, wish TEXT NOT NULL,

@@ -166,11 +166,13 @@ class Store:
         self._db.execute(
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
             " fingerprint, created_at, rank_bytes, proven_at, failures, model, strategy,"
-            " strategy_why, transport, transport_why) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " strategy_why, transport, transport_why, boots, facts)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.failures, group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
+                json.dumps(group.boots), group.facts,
             ),
         )  # fmt: skip
         self._set_counter("next_port", group.port + len(group.members) + 1)
@@ -194,7 +196,8 @@ class Store:
         """Every group in the store."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
-            " rank_bytes, proven_at, failures, model, strategy, strategy_why, transport, transport_why FROM groups"
+            " rank_bytes, proven_at, failures, model, strategy, strategy_why, transport, transport_why,"
+            " boots, facts FROM groups"
         )
         records = [
             GroupRecord(
@@ -213,6 +216,8 @@ class Store:
                 strategy_why=row[13],
                 transport=row[14],
                 transport_why=row[15],
+                boots=tuple(json.loads(row[16])),
+                facts=row[17],
             )
             for row in rows
         ]

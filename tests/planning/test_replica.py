@@ -142,7 +142,7 @@ def test_the_rest_of_a_dead_group_is_stopped_also_while_the_next_attempt_waits()
     assert world.alive() == []
 
 
-def test_weights_that_a_rank_refuses_are_not_tried_again_at_once() -> None:
+def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:
     world = two_nodes()
     world.settle()
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.WEIGHTS)
@@ -150,10 +150,24 @@ def test_weights_that_a_rank_refuses_are_not_tried_again_at_once() -> None:
     plan = world.settle()
     assert plan.steps == ()
     assert [r.reason for r in plan.refused] == [RefusedBecause.RANK_REFUSES]
-    assert [w.until for w in plan.waiting] == [world.now + 300]
+    world.now += 100_000
+    assert world.settle().refused == plan.refused
     world.manifests[-1] = deployment(serving={"context": 1024})  # a new wish is tried at once
     assert world.settle() == Plan()
     assert world.alive() != []
+
+
+def test_what_a_rank_refused_is_tried_again_at_once_when_its_weights_are_others() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.WEIGHTS)
+    assert world.settle().refused
+    size, config = world.weights["tiny"]
+    world.weights["tiny"] = (size + 1, config)
+    assert world.settle() == Plan()
+    (again,) = [step for step in world.history if isinstance(step, AllocateEpoch)][1:]
+    assert again.cause is Cause.FACTS_CHANGED
+    assert "node-a weights: " in again.detail
 
 
 def test_loading_is_not_failing() -> None:

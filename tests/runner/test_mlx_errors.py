@@ -9,8 +9,8 @@ import pytest
 from reconciler.runner.mlx_errors import meaning
 from reconciler.wire.launch import ExitCode
 
-METAL = "[METAL] Command buffer execution failed: Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)."  # noqa: E501
-NO_MEMORY = "[METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)."  # noqa: E501
+METAL = "[METAL] Command buffer execution failed: Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)."
+NO_MEMORY = "[METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)."
 NO_GID = (
     "[jaccl] No IPv4-mapped GID for this device. Thunderbolt RDMA ports only publish one once the interface has"
     " an IPv4 address; assign a link-local address to it"

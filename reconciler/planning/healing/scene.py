@@ -68,7 +68,8 @@ class Scene:
         return tuple(
             node.name
             for node in self.nodes
-            if node.report is not None and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id
+            if node.report is not None
+            and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id
         )
 
 
@@ -82,7 +83,11 @@ def _blame(rank: ObservedRank) -> tuple[int, float, int]:
     ended = rank.report.exit
     if ended is None:
         return (0, 0.0, rank.report.id.rank)
-    return (_CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0, ended.at, rank.report.id.rank)
+    return (
+        _CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0,
+        ended.at,
+        rank.report.id.rank,
+    )
 
 
 def towards(node: NodeObservation, other: NodeName) -> PortFacts | None:

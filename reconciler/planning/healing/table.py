@@ -68,7 +68,7 @@ ADDRESS = (
 )
 RESTART = "on {node}: sudo shutdown -r now; with FileVault, unlock its disk at the screen afterwards"
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
-SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"  # noqa: E501
+SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
 
 TABLE: tuple[Row, ...] = (
     Row(
@@ -78,7 +78,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, sights.old_system, Remedy.LOWER_RUNG, counted=False,
-        person="bring every node to the same macOS, 26.2 or newer: on {node}: System Settings, General, Software Update",  # noqa: E501
+        person="bring every node to the same macOS, 26.2 or newer: on {node}: System Settings, General, Software Update",
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, sights.old_runtime, Remedy.LOWER_RUNG, counted=False,
