@@ -45,7 +45,11 @@ class Publisher:
         """Notified after every pass, and when there are new events."""
 
     def publish(self, snapshots: Snapshots) -> None:
-        """Derive and write everything that follows from these snapshots; what cannot be written is not lost."""
+        """Derive and write everything that follows from these snapshots; what cannot be written is not lost.
+
+        Routes come first: clients wait for them, and who reads ``Ready`` may rely on the route.
+        """
+        self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
         self._tell_of_disk(snapshots.memory.unwritable, snapshots.now)
         endings = status.endings(snapshots.observed, snapshots.now)
         self.tell(event for event in endings if event.key not in self._told)
@@ -55,7 +59,6 @@ class Publisher:
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
         self._save()
-        self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
 
     def _tell_of_disk(self, problem: str, now: float) -> None:
         """Once when nothing can be written any more, and once when it can again."""

@@ -17,8 +17,8 @@ class Timing:
     """Silence on a stream before a comment is written: it also finds out that the client has gone."""
     routes_idle: float = 1.0
     """Between looks at the routes file."""
-    routes_held: float = 0.075
-    """The same while a request is held."""
+    routes_held: float = 0.02
+    """The same while a request is held: somebody waits, and a look is one ``stat``."""
     hello: float = 5.0
     """For a rank to answer ``Hello``."""
     reconnect_first: float = 0.1
