@@ -179,6 +179,15 @@ def test_a_second_controller_is_refused_by_name(controller: Controller) -> None:
     assert f"in use by another controller (pid {controller.process.pid})" in second.stderr
 
 
+def test_a_controller_whose_home_is_taken_away_ends_by_itself(controller: Controller) -> None:
+    aside = controller.home.with_name("aside")
+    assert controller.process is not None
+    controller.home.rename(aside)
+    assert controller.process.wait(WAIT_SECONDS) == 1
+    aside.rename(controller.home)  # its agents are found there
+    assert "was taken away: this controller ends" in controller.log.read_text()
+
+
 def test_stop_ends_agents_and_controller_and_sigterm_the_controller_alone(controller: Controller) -> None:
     controller.wait(lambda: stalled(controller))
     assert controller.process is not None

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ from reconciler.state import (
 )
 from reconciler.store import Store
 from reconciler.transport.link import AgentLink
-from reconciler.wire.node import RankReport
+from reconciler.wire.node import NodeReport, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench, program
 
 NODE = NodeName("bench")
@@ -64,14 +65,19 @@ class Bed:
         assert self.executor.in_flight == frozenset()
         return done
 
-    async def rank(self, true: Callable[[RankReport], bool]) -> RankReport:
-        """The one rank of the node, once it is as expected."""
+    async def collected(self, true: Callable[[NodeReport], Any]) -> NodeReport:
+        """The newest report of the node, once it is as expected."""
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
                 report = self.collector.nodes()[NODE].report
-                if report is not None and report.ranks and true(report.ranks[0]):
-                    return report.ranks[0]
+                if report is not None and true(report):
+                    return report
                 await asyncio.sleep(0.05)
+
+    async def rank(self, true: Callable[[RankReport], bool]) -> RankReport:
+        """The one rank of the node, once it is as expected."""
+        found = await self.collected(lambda report: report.ranks and true(report.ranks[0]))
+        return found.ranks[0]
 
     def start_rank(self, body: str) -> StartRank:
         return StartRank(REPLICA, NODE, self.bench.spec(program(body)))
@@ -96,12 +102,17 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
         AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"),
         bed.start_rank("say('ready'); sleep()"),
     ]
-    for step in steps:
+    for step in steps[:2]:
         (outcome,) = await bed.do(step)
         assert outcome.problem == ""
+    unchanged = await bed.collected(lambda report: report.runtime is not None)
+    (outcome,) = await bed.do(steps[2])
+    assert outcome.problem == ""
     assert bed.store.groups() == {REPLICA: GROUP}
     write = bed.tools.writes[NODE]
     assert write.link == 1
+    shown = await bed.collected(lambda report: report.ranks)
+    assert shown.sequence >= write.sequence > unchanged.sequence
     (again,) = await bed.do(steps[2])  # as after a crash right behind the step
     assert again.done
     assert bed.tools.writes[NODE].sequence >= write.sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,9 @@ from reconciler.errors import Unreachable
 from reconciler.inventory import Collector
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
-from reconciler.wire.node import NodeReport
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.codec import Hello, to_wire
+from reconciler.wire.node import Changed, NodeReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench
 
 NODE = NodeName("bench")
@@ -39,6 +42,15 @@ class Watched:
                 self.news.clear()
                 await self.news.wait()
         return self.seen()
+
+
+def report(sequence: int) -> NodeReport:
+    """Of a node without ranks."""
+    return NodeReport(
+        sequence=sequence, boot_id="boot", agent_id="agent", system="Linux", release="6.1", machine="x86_64",
+        hostname="bench", memory_bytes=2**34, cpus=2, host_id="host", python="/usr/bin/python3", runtime={},
+        run_directory="/run/r", token=1,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -131,6 +143,41 @@ async def test_a_watcher_that_fails_is_told_of_and_replaced() -> None:
             news.clear()
             await news.wait()
     await collector.close()
+
+
+async def test_what_changes_while_a_report_is_on_its_way_is_looked_at_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent whose push overtakes the report that was asked for before it: the report may be of before."""
+    monkeypatch.setattr("reconciler.inventory.collector.RESYNC_SECONDS", 3600.0)
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        writer.write(frames.encode(to_wire(Hello("agent", SPOKEN))))
+        await frames.read(reader)
+        while (frame := await frames.read(reader)) is not None:
+            asked += 1
+            pushed = frames.encode(to_wire(Changed(2))) if asked == 1 else b""
+            writer.write(pushed + frames.encode({**to_wire(report(asked)), "reply": frame["call"]}))
+        writer.close()
+
+    async def dial(name: NodeName) -> AgentLink:
+        return await AgentLink(*await asyncio.open_unix_connection(tmp_path / "agent.sock")).open(
+            "controller"
+        )
+
+    server = await asyncio.start_unix_server(answer, tmp_path / "agent.sock")
+    news = asyncio.Event()
+    collector = Collector(dial, time.time, news.set)
+    collector.watch(frozenset({NODE}), ())
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (seen := collector.nodes()[NODE].report) is None or seen.sequence < 2:
+            news.clear()
+            await news.wait()
+    await collector.close()
+    server.close()
+    await server.wait_closed()
 
 
 async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:

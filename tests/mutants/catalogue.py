@@ -14,9 +14,36 @@ PROPERTIES = ("tests/planning", "tests/properties")
 EXECUTION = ("tests/execution",)
 STORE = ("tests/store",)
 INVENTORY = ("tests/inventory",)
-CONTROLLER = ("tests/controller/test_controller.py",)
-FENCING = ("tests/agent/test_deaths_of_agent_and_shim.py", "tests/agent/test_hangs.py")
-RANKS = ("tests/agent/test_life_of_a_rank.py", "tests/agent/test_deaths_of_agent_and_shim.py")
+CONTROLLER = tuple(
+    f"tests/controller/test_controller.py::test_{name}"
+    for name in (
+        "a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event",
+        "a_controller_whose_home_is_taken_away_ends_by_itself",
+        "a_node_that_is_removed_terminates_until_its_agent_has_ended",
+    )
+)
+LIFE = tuple(
+    f"tests/agent/test_life_of_a_rank.py::test_{name}"
+    for name in (
+        "starting_a_rank_twice_starts_one_process",
+        "only_a_rank_that_has_exited_can_be_forgotten",
+        "children_of_a_rank_do_not_outlive_it",
+        "asking_again_only_ever_brings_the_end_closer",
+    )
+)
+DEATHS = tuple(
+    f"tests/agent/test_deaths_of_agent_and_shim.py::test_{name}"
+    for name in (
+        "the_end_of_a_rank_is_known_although_no_agent_was_there",
+        "a_killed_shim_takes_its_rank_with_it_and_that_is_pushed",
+        "a_later_process_with_the_number_of_a_rank_is_left_alone",
+    )
+)
+FENCING = (
+    "tests/agent/test_deaths_of_agent_and_shim.py"
+    "::test_a_controller_that_was_replaced_can_change_nothing_even_after_a_restart",
+)
+"""Of what takes long only the tests that map to a bug."""
 ROUTES = ("tests/status",)
 HANGS = ("tests/agent/test_hangs.py",)
 
@@ -487,7 +514,7 @@ KEPT_BY_AGENTS = (
         "        if spec.id in self._ranks:\n            return False\n",
         "        self._ranks.pop(spec.id, None)\n",
         "a request that is repeated after a lost answer starts a second process of the same rank",
-        RANKS,
+        LIFE,
     ),
     Mutant(
         "another-process-is-killed",
@@ -495,7 +522,7 @@ KEPT_BY_AGENTS = (
         "elif self._host.birth(process[0]) == process[1]:",
         "elif self._host.birth(process[0]):",
         "a process that was given the number of a dead rank is killed",
-        RANKS,
+        DEATHS,
     ),
     Mutant(
         "a-rank-is-dead-when-its-shim-is",
@@ -503,7 +530,7 @@ KEPT_BY_AGENTS = (
         "            self._host.signal_group(process[0], signal.SIGKILL)\n",
         "",
         "the shim died, and its rank goes on: holding the memory, and writing to clients",
-        RANKS,
+        DEATHS,
     ),
     Mutant(
         "a-living-rank-is-forgotten",
@@ -511,7 +538,7 @@ KEPT_BY_AGENTS = (
         "if rank is not None and rank.state.exit is None:",
         "if False:",
         "a rank loses its directory while it runs: no controller ever hears of it again",
-        RANKS,
+        LIFE,
     ),
     Mutant(
         "an-answer-is-older-than-the-change",
@@ -519,7 +546,7 @@ KEPT_BY_AGENTS = (
         '            return Refused("Invalid", str(error))\n        return Done(self._sequence)',
         '            return Refused("Invalid", str(error))\n        return Done(self._sequence - 1)',
         "what was seen before a rank was started passes for news of after it: the rank is missed and started again",
-        FENCING,
+        EXECUTION,
     ),
     Mutant(
         "children-outlive-their-rank",
@@ -527,7 +554,7 @@ KEPT_BY_AGENTS = (
         "        assert self._child is not None\n        signal_group(pid, signal.SIGKILL)\n",
         "        assert self._child is not None\n",
         "what a rank has started keeps its memory and its port after its end",
-        RANKS,
+        LIFE,
     ),
     Mutant(
         "asking-again-gives-more-time",
@@ -535,7 +562,7 @@ KEPT_BY_AGENTS = (
         "        elif due >= self._kill.when():\n            return\n",
         "",
         "a rank that hangs is asked to end in every pass and so never killed",
-        RANKS,
+        LIFE,
     ),
     Mutant(
         "an-exit-is-not-on-disk",
@@ -543,7 +570,7 @@ KEPT_BY_AGENTS = (
         "            self._directory.write_state(state)\n        except",
         "            pass\n        except",
         "how a rank ended while no agent was there is never known",
-        RANKS,
+        DEATHS,
     ),
     Mutant(
         "sleep-is-silence",

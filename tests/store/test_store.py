@@ -298,3 +298,23 @@ def test_of_many_attempts_the_latest_are_kept(store: Store) -> None:
     kept = store.attempts.all()
     assert [a.epoch for a in kept[TINY]] == list(range(3, ATTEMPTS_KEPT + 3))
     assert kept[other.replica] == (ATTEMPT,)
+
+
+def test_what_was_written_is_on_disk_before_anything_is_done_about_it(store: Store) -> None:
+    (level,) = store._db.execute("PRAGMA synchronous").fetchone()
+    assert level == 2  # FULL: a commit returns when it is synced (sqlite.org/pragma.html)
+
+
+def test_a_store_outgrows_another_and_never_goes_back(store: Store, tmp_path: Path) -> None:
+    other = Store(tmp_path / "other.db")
+    second = replace(TINY, index=1)
+    for kept, epoch in ((store, 5), (other, 3)):
+        kept.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
+    for kept, epoch in ((store, 2), (other, 9)):
+        kept.allocate(replace(GROUP, replica=second, epoch=epoch), replace(ATTEMPT, epoch=epoch))
+    store.next_token()
+    token = other.next_token(above=70)
+    other.close()
+    store.outgrow(tmp_path / "other.db")
+    assert store.last_epochs() == {TINY: 5, second: 9}
+    assert store.next_token() > token

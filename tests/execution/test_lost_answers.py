@@ -1,0 +1,102 @@
+"""Requests whose answers are lost: they may be carried out yet, and nothing older is believed from there on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Unreachable
+from reconciler.execution import Tools, handlers
+from reconciler.execution.handlers import carry_out
+from reconciler.state import ContinueRank, DeploymentName, NodeName, ReplicaId, StartAgent, StopRank, Write
+from reconciler.store import Store
+from reconciler.transport.link import AgentLink
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.codec import Hello, to_wire
+from tests.agent.bench import RANK
+
+NODE = NodeName("bench")
+REPLICA = ReplicaId(DeploymentName("llama"), 0)
+LINK = 3
+
+
+class MuteAgent:
+    """An agent that greets, hears every request and answers none; and the one connection to it."""
+
+    def __init__(self, server: asyncio.Server, connection: AgentLink) -> None:
+        self.server = server
+        self.connection = connection
+
+    @classmethod
+    async def make(cls, socket: Path) -> MuteAgent:
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(frames.encode(to_wire(Hello("agent", SPOKEN))))
+            while await frames.read(reader) is not None:
+                continue
+            writer.close()
+
+        server = await asyncio.start_unix_server(greet, socket)
+        reader, writer = await asyncio.open_unix_connection(socket)
+        return cls(server, await AgentLink(reader, writer).open("controller"))
+
+    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+        return self.connection, LINK
+
+    def look(self, name: NodeName) -> None:
+        raise AssertionError("nothing was changed that could be looked at")
+
+    async def reach(self, name: NodeName) -> None:
+        raise Unreachable(f"the agent of {name} was started and does not answer")
+
+    async def lose(self, name: NodeName) -> None:
+        raise Unreachable(f"the agent of {name} was told to end and goes on")
+
+    async def close(self) -> None:
+        await self.connection.close()
+        self.server.close()
+        await self.server.wait_closed()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path / "store.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def tools(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tools]:
+    monkeypatch.setattr(handlers, "REQUEST_SECONDS_MAX", 0.05)
+    agent = await MuteAgent.make(tmp_path / "agent.sock")
+
+    async def start_agent(name: NodeName) -> None:
+        raise Unreachable(f"{name} went away while its agent was being started")
+
+    yield Tools(store, agent, start_agent, time.time, token=1)
+    await agent.close()
+
+
+async def test_after_a_lost_answer_only_a_later_connection_tells_what_became_of_it(tools: Tools) -> None:
+    with pytest.raises(Unreachable, match="no answer to stop_rank"):
+        await carry_out(StopRank(REPLICA, NODE, RANK, 1.0, "test"), tools)
+    assert tools.writes[NODE] == Write(LINK + 1, 0)
+    link, _ = tools.links.link(NODE)
+    assert link.closed.is_set()
+    assert tools.stops == {}
+
+
+async def test_a_rank_counts_as_continued_also_when_nobody_confirms_it(tools: Tools) -> None:
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            await carry_out(ContinueRank(REPLICA, NODE, RANK), tools)
+    assert len(tools.continued[RANK]) == 2
+
+
+async def test_an_agent_that_may_have_been_started_is_somebody_s_to_end(tools: Tools, store: Store) -> None:
+    with pytest.raises(Unreachable, match="went away while"):
+        await carry_out(StartAgent(NODE), tools)
+    assert store.agents() == {NODE}
