@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-REPLICA = ("tests/planning/test_replica.py",)
 PLANNING = ("tests/planning",)
 PROPERTIES = ("tests/planning", "tests/properties")
 EXECUTION = ("tests/execution",)
@@ -54,7 +53,7 @@ PLANNED = (
         ">= (write.link, write.sequence)",
         ">= (write.link, 0)",
         "a decision on what was seen before the last change undoes that change",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "older-connection-believed",
@@ -62,7 +61,7 @@ PLANNED = (
         "(node.link, node.report.sequence) >= (write.link, write.sequence)",
         "node.report.sequence >= write.sequence",
         "after a request whose answer was lost, what was seen over the old connection counts as newer than it",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "only-living-ranks-are-observed",
@@ -70,7 +69,7 @@ PLANNED = (
         "{rank.node for rank in view.alive} | set(view.record.members if view.record else ())",
         "{rank.node for rank in view.alive}",
         "a group is judged although the node of its dead rank has not been seen since it was changed",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "a-step-in-flight-is-repeated",
@@ -78,21 +77,21 @@ PLANNED = (
         'if f"replica/{view.replica}" not in view.world.memory.in_flight:',
         "if True:",
         "while an epoch is being written another is planned; starts and stops overtake each other",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "one-rank-is-restarted",
-        "reconciler/planning/replica.py",
-        "if view.record.proven_at is not None or not view.record.secret:",
-        "if not view.record.secret:",
+        "reconciler/planning/faults.py",
+        "if missing and (record.proven_at is not None or not record.secret):",
+        "if missing and not record.secret:",
         "one rank rejoins a group that has served, whose other ranks are in the middle of a collective",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "an-adopted-group-is-completed",
-        "reconciler/planning/replica.py",
-        "if view.record.proven_at is not None or not view.record.secret:",
-        "if view.record.proven_at is not None:",
+        "reconciler/planning/faults.py",
+        "if missing and (record.proven_at is not None or not record.secret):",
+        "if missing and record.proven_at is not None:",
         "a rank is started with an empty secret into a group that was adopted after the loss of the store",
         PROPERTIES,
     ),
@@ -126,7 +125,7 @@ PLANNED = (
         "    if not old:\n        return None\n",
         "    return None\n",
         "ranks of the new epoch start while those of the old one hold the memory",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "the-node-s-clock-is-trusted",
@@ -134,7 +133,7 @@ PLANNED = (
         "_failures(record, min(fault.at, view.world.now))",
         "_failures(record, fault.at)",
         "a node whose clock is ahead makes every crash look like one after a long healthy life: no back-off",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "a-clock-set-back-keeps-waiting",
@@ -142,7 +141,7 @@ PLANNED = (
         "if not record.created_at <= view.world.now < until:",
         "if not view.world.now < until:",
         "after the clock was set back by a day, a dead group waits a day for its next attempt",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "a-retry-waits-for-a-clock-set-back",
@@ -158,23 +157,23 @@ PLANNED = (
         "return 0.0 if failures == 0 else",
         "return 0.0 if failures >= 0 else",
         "a group that dies at once is restarted thirty times in ninety seconds",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "a-refusal-is-retried-at-once",
         "reconciler/planning/replica.py",
-        "BACK_OFF_SECONDS_MAX if fault.lasting else back_off_seconds(failures)",
-        "back_off_seconds(failures)",
+        "if fault.remedy is not Remedy.REFUSE:",
+        "if True:",
         "weights that cannot be read are loaded again and again",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "the-consequence-is-blamed",
-        "reconciler/planning/view.py",
-        "return (consequence, ended.at if ended else 0.0, rank.report.id.rank)",
-        "return (False, ended.at if ended else 0.0, rank.report.id.rank)",
+        "reconciler/planning/healing/scene.py",
+        "_CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0,",
+        "0,",
         "the incident names the rank that lost its peer instead of the one that crashed",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "a-failed-step-is-repeated-at-once",
@@ -198,7 +197,7 @@ PLANNED = (
         "    return min(silence, _since_continued(view, ranks))",
         "    return silence",
         "a rank that was stopped for an hour and is continued is killed before it can do a step",
-        ("tests/planning/test_stalls.py",),
+        PLANNING,
     ),
     Mutant(
         "continuations-have-no-end",
@@ -214,7 +213,7 @@ PLANNED = (
         "return stall_after * (1 + step_tokens / PREFILL_TOKENS)",
         "return stall_after",
         "a group that reads a long prompt is killed in the middle of it",
-        ("tests/planning/test_stalls.py",),
+        PLANNING,
     ),
     Mutant(
         "loading-is-failing",
@@ -222,7 +221,7 @@ PLANNED = (
         "LOADING_SECONDS + share_bytes / LOADING_BYTES_PER_SECOND",
         "LOADING_SECONDS",
         "weights of hundreds of gigabytes are read lazily, and the group is given up after a minute each time",
-        ("tests/planning/test_stalls.py",),
+        PLANNING,
     ),
     Mutant(
         "a-stop-is-asked-in-every-pass",
@@ -230,7 +229,7 @@ PLANNED = (
         "return before is None or due(before.void_at, now) or",
         "return True or",
         "a group that finishes what it has is asked to end many times a second",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "proofs-have-no-end",
@@ -238,7 +237,7 @@ PLANNED = (
         "proof.attempts < PROOFS_MAX or ",
         "",
         "a group that is ready and could not answer once is killed and loaded again",
-        REPLICA,
+        PLANNING,
     ),
     Mutant(
         "a-group-forms-before-all-answered",
@@ -318,7 +317,7 @@ PLANNED = (
         "    if decision.waiting:  # whether there is another place is not known yet",
         "    if False:",
         "a drain ends the only group of a replica although another node is about to answer",
-        ("tests/planning/test_drain.py",),
+        PLANNING,
     ),
     Mutant(
         "an-object-leaves-before-its-ranks",
@@ -334,6 +333,101 @@ PLANNED = (
         'if key.name in world.memory.agents or f"node/{key.name}" in world.memory.in_flight:',
         "if False:",
         "a node is gone from the inventory while an agent runs there that nobody will end",
+        PLANNING,
+    ),
+)
+
+HEALED = (
+    Mutant(
+        "no-word-is-bad-news",
+        "reconciler/planning/healing/sights.py",
+        "if facts.verbs_answer is False:",
+        "if not facts.verbs_answer:",
+        "a probe that has not answered yet makes a machine be restarted",
+        PLANNING,
+    ),
+    Mutant(
+        "later-symptoms-explain-earlier",
+        "reconciler/planning/healing/table.py",
+        "    for row in TABLE:\n        sighting = row.seen(scene)",
+        "    for row in reversed(TABLE):\n        sighting = row.seen(scene)",
+        "a rank that crashes because its cable is out is restarted five times instead of going to the next transport",
+        PLANNING,
+    ),
+    Mutant(
+        "out-of-memory-is-retried-unchanged",
+        "reconciler/planning/healing/table.py",
+        "FaultClass.GPU_FAULT, sights.out_of_memory, Remedy.REFUSE,",
+        "FaultClass.GPU_FAULT, sights.out_of_memory, Remedy.FORM,",
+        "a model that cannot fit is loaded until the machine panics",
+        PLANNING,
+    ),
+    Mutant(
+        "a-planned-restart-is-charged",
+        "reconciler/planning/healing/table.py",
+        "Row(FaultClass.REBOOT, sights.rebooted, Remedy.FORM, counted=False),",
+        "Row(FaultClass.REBOOT, sights.rebooted, Remedy.FORM),",
+        "maintenance of a few machines uses up the budget of restarts, and the deployment stalls",
+        PLANNING,
+    ),
+    Mutant(
+        "a-cable-pulled-is-charged",
+        "reconciler/planning/healing/table.py",
+        "FaultClass.LINK_DOWN, sights.link_down, Remedy.LOWER_RUNG, 1, Remedy.FORM_WITHOUT, counted=False,",
+        "FaultClass.LINK_DOWN, sights.link_down, Remedy.LOWER_RUNG, 1, Remedy.FORM_WITHOUT,",
+        "a cable that a person pulls and puts back uses up the budget of restarts",
+        PLANNING,
+    ),
+    Mutant(
+        "the-same-remedy-for-ever",
+        "reconciler/planning/faults.py",
+        "return row.then if row.then is not None and 0 < row.after <= tried else row.remedy",
+        "return row.remedy",
+        "a group whose queue pairs cannot be set up never falls back to another transport",
+        PLANNING,
+    ),
+    Mutant(
+        "other-faults-count-as-tries",
+        "reconciler/planning/faults.py",
+        "return attempt.fault is fault and attempt.at > since and attempt.wish == view.wish",
+        "return attempt.at > since and attempt.wish == view.wish",
+        "after a few cables that were pulled the first crash already costs the fast transport",
+        PLANNING,
+    ),
+    Mutant(
+        "tries-of-another-wish-count",
+        "reconciler/planning/faults.py",
+        "return attempt.fault is fault and attempt.at > since and attempt.wish == view.wish",
+        "return attempt.fault is fault and attempt.at > since",
+        "a corrected manifest inherits the failures of the wrong one",
+        PLANNING,
+    ),
+    Mutant(
+        "an-unknown-fact-has-changed",
+        "reconciler/planning/circumstances.py",
+        '        f"{what}: {old[what]} → {now[what]}"\n'
+        "        for what in sorted(old.keys() & now.keys())\n"
+        "        if old[what] != now[what]\n",
+        '        f"{what}: {old.get(what)} → {now.get(what)}"\n'
+        "        for what in sorted(old.keys() | now.keys())\n"
+        "        if old.get(what) != now.get(what)\n",
+        "a group that was refused for good is formed again whenever a probe does not answer",
+        PLANNING,
+    ),
+    Mutant(
+        "its-own-restart-is-a-new-fact",
+        "reconciler/planning/replica.py",
+        "    if fault.fault is FaultClass.REBOOT:\n",
+        "    if False:\n",
+        "a model that brings its machine down is tried again because the machine has restarted",
+        PLANNING,
+    ),
+    Mutant(
+        "restarts-of-machines-go-unseen",
+        "reconciler/planning/healing/scene.py",
+        "and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id",
+        "and False",
+        "a machine that panicked is blamed on its rank, and what was known of it before is believed on",
         PLANNING,
     ),
 )
@@ -681,4 +775,6 @@ PUBLISHED = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = PLANNED + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED
+MUTANTS: tuple[Mutant, ...] = (
+    PLANNED + HEALED + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED
+)
