@@ -15,6 +15,7 @@ from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
+    Attempt,
     Contact,
     ContinueRank,
     DeploymentName,
@@ -101,6 +102,7 @@ class World:
     ranks: dict[RankId, tuple[NodeName, RankReport]] = field(default_factory=dict)
     groups: dict[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
+    attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     next_port: int = PORT_FIRST
     sequence: int = 1
     writes: dict[NodeName, Write] = field(default_factory=dict)
@@ -178,6 +180,7 @@ class World:
             stops=dict(self.stops),
             continued=dict(self.continued),
             leaving=dict(self.leaving),
+            attempts=dict(self.attempts),
         )
 
     def remove(self, gone: Manifest) -> None:
@@ -218,6 +221,8 @@ class World:
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
                 self.groups[step.replica] = step.group
                 self.last_epochs[step.replica] = step.group.epoch
+                if isinstance(step, AllocateEpoch):
+                    self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)
                 self.next_port = step.group.port + len(step.group.members) + 1
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)

@@ -39,6 +39,7 @@ COMMANDS = {
     "describe": "describe",
     "wait": "wait",
     "events": "events",
+    "incidents": "incidents",
     "logs": "logs",
     "backup": "backup",
     "restore": "backup",

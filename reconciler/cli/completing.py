@@ -44,6 +44,17 @@ def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     return _items(name for name in found if name.startswith(incomplete))
 
 
+def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Numbers of incidents; or kinds and names."""
+    if _typed(ctx, param):
+        return []
+    if incomplete and not incomplete.isdigit():
+        return objects(ctx, param, incomplete)
+    with contextlib.suppress(ReconcilerError, OSError):
+        return _items(number for number in _incidents(_settings(ctx)) if number.startswith(incomplete))
+    return []
+
+
 def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of nodes."""
     typed = _typed(ctx, param)
@@ -116,6 +127,16 @@ def _of_controller(settings: Settings, kind: str) -> list[str]:
     with Client(settings.socket, ANSWER_SECONDS) as client:
         items: list[dict[str, Any]] = client.ask(Get(kind))["items"]
     return [item["metadata"]["name"] for item in items]
+
+
+def _incidents(settings: Settings) -> list[str]:
+    from reconciler.wire.admin import ListIncidents
+
+    from .client import Client
+
+    with Client(settings.socket, ANSWER_SECONDS) as client:
+        items: list[dict[str, Any]] = client.ask(ListIncidents())["items"]
+    return [str(item["id"]) for item in items]
 
 
 def _of_repository(settings: Settings, kind: str) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from reconciler.wire.admin import ListEvents, ShowPlan
+from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlan
 
-from . import completing
+from . import completing, incidents
 from .app import Settings, fail
 from .approve import note_kept_out
 from .client import Client
@@ -22,6 +22,7 @@ from .tables import age, table, terminal_width
 
 INDENT = 2
 EVENTS_SHOWN = 20
+INCIDENTS_SHOWN = 5
 
 
 @click.command()
@@ -34,7 +35,8 @@ def describe(
 ) -> None:
     """Show objects with all that is known of them.
 
-    That is their spec, conditions, groups, part of the plan, and latest events.
+    That is their spec, conditions, groups, part of the plan, latest incidents and events. An incident is
+    told as a story.
 
     \b
     Examples:
@@ -42,6 +44,11 @@ def describe(
       reconciler describe node/node-a model/tiny
       reconciler describe nodes -l pool=studios
     """
+    number = None if what[0].isdigit() else incidents.identified(what)
+    if number is not None:
+        with Client(settings.socket) as client:
+            incidents.tell(client.ask(ListIncidents(id=number))["items"], number, output)
+        return
     chosen = objects_named(what)
     if any(choice.kind == RANK for choice in chosen):
         raise click.UsageError(
@@ -66,12 +73,13 @@ def describe(
 
 
 def _whole(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
-    """An object with its part of the plan, and its latest events."""
+    """An object with its part of the plan, its latest incidents and events."""
     kind, name = key_of(item)
     key = f"{kind.lower()}/{name}"
     concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
-    return {**item, "plan": concerned, "events": events}
+    told = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
+    return {**item, "plan": concerned, "incidents": told, "events": events}
 
 
 def _page(item: Item) -> str:
@@ -97,6 +105,9 @@ def _page(item: Item) -> str:
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
     entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
     lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
+    if item["incidents"]:
+        lines += ["Incidents:"]
+        lines += [f"  {line}" for line in incidents.section(item["incidents"], terminal_width() - INDENT)]
     events = event_table(item["events"], terminal_width() - INDENT) if item["events"] else NONE
     lines += ["Events:", _indented(events)]
     return "\n".join(lines)

@@ -20,6 +20,7 @@ EXITS = {
     "plan": "0; with `--exit-code` 2 for steps; 1 for an error; 2 for wrong usage",
     "get": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "events": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
+    "incidents": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "logs": f"{USUAL_EXITS}; 130 where Ctrl-C ends what follows",
     "wait": "0 once everything is as it should be; 1 for an error or when the time is over; 2 for wrong usage",
     "up": f"{USUAL_EXITS}; 130 where Ctrl-C comes before anything was started",

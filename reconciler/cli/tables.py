@@ -119,3 +119,15 @@ def age(moment: str | None, now: datetime | None = None) -> str:
     if seconds < 7200:
         return f"{seconds // 60}m"
     return f"{seconds // 3600}h" if seconds < 172_800 else f"{seconds // 86_400}d"
+
+
+def lasting(seconds: float) -> str:
+    """How long something took: `0.4s`, `12s`, `4m12s`, `3h5m`, `2d4h`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    parts = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+    size, unit, rest, small = next(part for part in parts if whole >= part[0])
+    return f"{whole // size}{unit}{whole % size // rest}{small}"

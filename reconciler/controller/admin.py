@@ -12,7 +12,7 @@ from typing import Any
 from reconciler import __version__
 from reconciler.errors import Invalid, Refused
 from reconciler.state import NodeName
-from reconciler.store import EventFilter
+from reconciler.store import EventFilter, IncidentFilter
 from reconciler.transport.rpc import RpcServer
 from reconciler.wire import node
 from reconciler.wire.admin import (
@@ -22,6 +22,7 @@ from reconciler.wire.admin import (
     Foresee,
     Get,
     ListEvents,
+    ListIncidents,
     Look,
     ReadRankLog,
     ShowPlan,
@@ -72,6 +73,8 @@ class Admin:
                 return Answer(self._plan(message))
             case ListEvents():
                 return Answer(await self._events(message))
+            case ListIncidents():
+                return Answer(await self._incidents(message))
             case ReadRankLog():
                 return Answer(await self._log(message))
             case ShowStatus():
@@ -129,6 +132,18 @@ class Admin:
             if last or found:
                 break
         return answers.events(found, message.after)
+
+    async def _incidents(self, message: ListIncidents) -> dict[str, Any]:
+        wanted = IncidentFilter(
+            message.id, message.kind, message.name, message.open, message.since, message.limit
+        )
+        async for last in self._looks(message.wait_seconds if message.seen else 0.0):
+            version = self.versions.of_incidents(self.parts.publisher.chronicle.changes)
+            if last or version != message.seen:
+                break
+        now = self.parts.clock()
+        found = [answers.incident(each, now) for each in self.parts.store.incidents.find(wanted)]
+        return {"version": version, "items": found}
 
     async def _looks(self, seconds: float) -> AsyncIterator[bool]:
         """Whenever there may be something new, until the time is over: then once more, as the last one."""

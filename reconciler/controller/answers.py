@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from reconciler.incidents import replica_of, summary
 from reconciler.resources import KINDS, Manifest
 from reconciler.state import Desired, ObjectKey, Plan, Refusal, Step, Waiting
+from reconciler.state.incident import Entry, Incident
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
 
@@ -154,3 +156,37 @@ def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
         for number, event in found
     ]
     return {"items": items, "last": max([last, *(number for number, _ in found)])}
+
+
+def incident(found: Incident, now: float) -> dict[str, Any]:
+    """An incident with its whole story."""
+    return {
+        "id": found.id,
+        "object": str(found.object),
+        "subject": found.subject,
+        "class": found.fault.value,
+        "title": found.fault.title,
+        "open": found.open,
+        "openedAt": iso(found.opened_at),
+        "closedAt": iso(found.closed_at),
+        "seconds": round(found.lasted(now), 3),
+        "unservedSeconds": round(found.unserved(now), 3) if replica_of(found.subject) else None,
+        "reopened": found.reopened,
+        "summary": summary(found),
+        "doing": found.doing,
+        "person": found.person,
+        "entries": [_entry(entry, found.opened_at) for entry in found.entries],
+        "entriesLeftOut": found.left_out,
+    }
+
+
+def _entry(entry: Entry, opened_at: float) -> dict[str, Any]:
+    return {
+        "time": iso(entry.at),
+        "after": round(max(0.0, entry.at - opened_at), 3),
+        "kind": entry.kind.value,
+        "text": entry.text,
+        "class": entry.fault.value if entry.fault else None,
+        "seconds": None if entry.seconds is None else round(entry.seconds, 3),
+        "times": entry.times,
+    }

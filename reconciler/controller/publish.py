@@ -17,6 +17,7 @@ from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.generation import Route, Routes
 
+from .chronicle import Chronicle
 from .routes_file import RoutesFile
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Publisher:
         """Why the routes could not be written; empty when they were."""
         self.news = asyncio.Condition()
         """Notified after every pass, and when there are new events."""
+        self.chronicle = Chronicle(store, self.wake)
 
     def publish(self, snapshots: Snapshots) -> None:
         """Derive and write everything that follows from these snapshots; what cannot be written is not lost.
@@ -85,6 +87,7 @@ class Publisher:
 
     def outcome(self, outcome: Outcome, now: float) -> None:
         """Tell what became of a step."""
+        self.chronicle.outcome(outcome, now)
         event = status.told(outcome, now)
         if event is not None:
             self.tell((event,))

@@ -53,6 +53,7 @@ def reconcile(parts: Parts) -> Plan:
     parts.executor.launch(parts.last.plan.steps)
     if _ready_to_publish(parts):
         parts.publisher.publish(parts.last)
+    parts.publisher.chronicle.follow(parts.last)
     parts.publisher.wake()
     return parts.last.plan
 

@@ -11,7 +11,7 @@ _VOLATILE = ("steps",)
 
 
 class Versions:
-    """A version for the objects and one for the ranks. ``origin`` differs from one controller to the next."""
+    """A version for the objects, one for the ranks, one for the incidents. ``origin`` differs from one controller to the next."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -27,6 +27,10 @@ class Versions:
         """Another one whenever anything but a counter is not what it was."""
         plain = [{key: value for key, value in item.items() if key not in _VOLATILE} for item in items]
         return self._version("ranks", plain)
+
+    def of_incidents(self, changes: int) -> str:
+        """Another one whenever an incident was written."""
+        return self._version("incidents", changes)
 
     def _version(self, what: str, state: Any) -> str:
         number, before = self._last.get(what, (0, None))

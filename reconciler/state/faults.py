@@ -31,6 +31,12 @@ class FaultClass(Enum):
     WRONG_GROUP = "C16"
     SERVICE_WEDGED = "C17"
 
+    @property
+    def title(self) -> str:
+        """In words, such as ``rank crash``."""
+        words = self.name.replace("_", " ").lower()
+        return words.replace("rdma", "RDMA").replace("gpu", "GPU")
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

@@ -1,6 +1,7 @@
-"""What must survive a restart of the controller: epochs, groups, generations, statuses, events."""
+"""What must survive a restart of the controller: epochs, groups, generations, statuses, events, incidents."""
 
 from .copying import admit, carry_over, copy
+from .incidents import IncidentFilter
 from .sqlite import EventFilter, Store
 
-__all__ = ["EventFilter", "Store", "admit", "carry_over", "copy"]
+__all__ = ["EventFilter", "IncidentFilter", "Store", "admit", "carry_over", "copy"]

@@ -25,7 +25,7 @@ def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
         return Unwritable(f"{path}: cannot be written now: {error}")
     return Invalid(
         f"{path}: cannot be used as the store: {error}; put a backup in its place with: reconciler restore FILE,"
-        f" or delete {path.name}*, which is safe: groups that run are adopted, epochs go on growing, only events,"
+        f" or delete {path.name}*, which is safe: groups that run are adopted, epochs go on growing, only events, incidents,"
         " approvals and generations are lost"
     )
 

@@ -54,6 +54,7 @@ def admit(path: Path) -> None:
         try:
             store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.told()
             store.objects.in_force(), store.objects.leaving(), store.objects.approved()
+            store.incidents.unsettled()
         finally:
             store.close()
     except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:

@@ -66,8 +66,8 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE TABLE reboots (node TEXT NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL) STRICT;
     CREATE TABLE incidents (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, name TEXT NOT NULL, subject TEXT NOT NULL,
-        fault TEXT NOT NULL, opened_at REAL NOT NULL, closed_at REAL, body TEXT NOT NULL
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, opened_at REAL NOT NULL, closed_at REAL,
+        settled INTEGER NOT NULL, body TEXT NOT NULL
     ) STRICT;
     """,
 )

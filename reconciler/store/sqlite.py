@@ -18,10 +18,12 @@ from typing import Any
 from reconciler.errors import Conflict, ReconcilerError
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
+from reconciler.state.incident import Incident
 from reconciler.state.report import Condition, Event, ObjectStatus
 
 from .attempts import Attempts
 from .connection import Connection, meaning
+from .incidents import Incidents
 from .objects import Objects
 from .schema import check, migrate
 
@@ -63,6 +65,7 @@ class Store:
             check(self._db)
             self.objects = Objects(self._db)
             self.attempts = Attempts(self._db)
+            self.incidents = Incidents(self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
@@ -271,29 +274,33 @@ class Store:
             return 0
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            before = self._db.total_changes
-            self._db.executemany(
-                "INSERT OR IGNORE INTO events (at, kind, name, warning, reason, message, key, revision, hook_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        e.at,
-                        *e.object,
-                        e.warning,
-                        e.reason,
-                        e.message[:MESSAGE_CHARACTERS_MAX],
-                        e.key or None,
-                        e.revision,
-                        e.hook_at,
-                    )
-                    for e in events
-                ],
-            )
-            added = self._db.total_changes - before
-            if added:
-                self._db.execute(
-                    "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_KEPT,)
+            return self._append(events)
+
+    def put_incidents(self, incidents: Iterable[Incident], events: Iterable[Event], now: float) -> None:
+        """Write incidents and what is told of them, all or nothing: so that each is told once."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self.incidents.put(incidents, now)
+            self._append(events)
+
+    def _append(self, events: Iterable[Event]) -> int:
+        before = self._db.total_changes
+        self._db.executemany(
+            "INSERT OR IGNORE INTO events (at, kind, name, warning, reason, message, key, revision, hook_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    e.at, *e.object, e.warning, e.reason, e.message[:MESSAGE_CHARACTERS_MAX], e.key or None,
+                    e.revision, e.hook_at,
                 )
+                for e in events
+            ],
+        )  # fmt: skip
+        added = self._db.total_changes - before
+        if added:
+            self._db.execute(
+                "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_KEPT,)
+            )
         return added
 
     def told(self) -> set[str]:

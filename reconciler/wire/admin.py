@@ -68,6 +68,27 @@ class ListEvents:
     """Only events that are not older, in seconds since the Unix epoch."""
 
 
+@message("incidents")
+@dataclasses.dataclass(frozen=True)
+class ListIncidents:
+    """Incidents, oldest first, the newest ``limit`` of them, as ``{"items": [...], "version"}``.
+
+    ``version`` is another one whenever one of them has changed: while it is ``seen``, the answer is held back
+    for ``wait_seconds``.
+    """
+
+    id: Optional[int] = None
+    kind: Optional[str] = None
+    name: Optional[str] = None
+    open: bool = False
+    """Only those that are not over."""
+    since: Optional[float] = None
+    """Only those that were open then or later, in seconds since the Unix epoch."""
+    limit: int = 100
+    seen: str = ""
+    wait_seconds: float = 0.0
+
+
 @message("rank_log")
 @dataclasses.dataclass(frozen=True)
 class ReadRankLog:
@@ -117,7 +138,7 @@ class Approve:
 
 
 CONTROLLER_HEARS_OF_CLI = vocabulary(
-    Hello, Get, ShowPlan, Foresee, ListEvents, ReadRankLog, ShowStatus, Approve, Look, Stop
+    Hello, Get, ShowPlan, Foresee, ListEvents, ListIncidents, ReadRankLog, ShowStatus, Approve, Look, Stop
 )
 
 

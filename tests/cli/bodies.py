@@ -154,6 +154,7 @@ def at_rest() -> dict[str, Any]:
         "get": objects,
         "plan": {"steps": [], "waiting": [], "refused": []},
         "events": {"items": [event(*entry) for entry in EVENTS], "last": 3},
+        "incidents": {"version": "1", "items": []},
         "rank_log": rank_log,
         "status": {
             "version": "0.1.0",

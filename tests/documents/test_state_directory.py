@@ -8,7 +8,9 @@ from reconciler.agent.entry import LOG_BYTES_MAX as AGENT_LOG_BYTES_MAX
 from reconciler.agent.rank_log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT
 from reconciler.agent.shim import TEMPORARY_BYTES_MAX
 from reconciler.cli.supervise import LOG_BYTES_MAX
+from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHARACTERS_MAX
 from reconciler.planning.nodes import EPOCHS_KEPT
+from reconciler.store.incidents import INCIDENTS_KEPT, KEPT_SECONDS
 from reconciler.store.objects import APPROVALS_KEPT
 from reconciler.store.sqlite import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
 
@@ -31,6 +33,11 @@ def row(path: str) -> str:
 def test_the_bounds_in_the_table_are_those_of_the_product() -> None:
     assert f"{EVENTS_KEPT:,}".replace(",", " ") + " events" in row("store.db")
     assert f"{MESSAGE_CHARACTERS_MAX:,}".replace(",", " ") + " characters" in row("store.db")
+    assert f"{INCIDENTS_KEPT} incidents that are over, for {KEPT_SECONDS / 86_400:.0f} days" in row(
+        "store.db"
+    )
+    entries = f"{FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT} entries"
+    assert f"{entries} of at most {TEXT_CHARACTERS_MAX:,}".replace(",", " ") in row("store.db")
     assert f"{APPROVALS_KEPT} approvals" in row("store.db")
     assert f"{LOG_BYTES_MAX // MIB} MiB" in row("logs/controller.log")
     assert f"{AGENT_LOG_BYTES_MAX // MIB} MiB" in row("nodes/*/agent.log")

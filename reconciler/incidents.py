@@ -1,0 +1,332 @@
+"""The incident log: from troubles, and from what became of steps, to stories.
+
+Pure, and level-triggered: what is told follows from the incidents before, one pass's snapshots and the outcomes
+since the last. A controller that crashed in between goes on with the same incidents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from reconciler.state import (
+    AllocateEpoch,
+    Contact,
+    DeploymentName,
+    FaultClass,
+    ForgetRank,
+    GroupRecord,
+    NodeName,
+    Outcome,
+    ReplicaId,
+    Trouble,
+)
+from reconciler.state.incident import Entry, Incident, Occasion, Telling
+from reconciler.state.report import Event
+from reconciler.status import Snapshots, serving
+
+REOPENED_WITHIN_SECONDS = 120.0
+"""What comes back so soon is the same incident: one that flaps is told once."""
+FIRST_ENTRIES_KEPT = 20
+LAST_ENTRIES_KEPT = 40
+"""Of a longer story how it began, and how it went on."""
+TEXT_CHARACTERS_MAX = 1000
+REPEATS_WITHIN = 4
+"""An entry that is among so many latest ones already is counted, not told again."""
+
+Done = tuple[float, Outcome]
+"""What became of a step, and when."""
+
+
+def follow(
+    known: Mapping[int, Incident], last_id: int, snapshots: Snapshots, outcomes: Iterable[Done]
+) -> dict[int, Incident]:
+    """The incidents that are not settled, and those that a pass has just settled or opened, by id.
+
+    ``known``: those that were not settled before. ``last_id``: the highest id that was ever given.
+    """
+    found = dict(sorted(known.items()))
+    outcomes = tuple(outcomes)
+    if not snapshots.desired.revision or snapshots.desired.stopping:
+        return found  # what is wanted is not known, or nothing is: neither tells that something is over
+    troubles: dict[int, Trouble] = {}
+    for trouble in snapshots.plan.troubles:
+        number = _of(trouble, snapshots.plan.troubles, found, troubles)
+        if number is None:
+            number = last_id = last_id + 1
+            found[number] = Incident(number, trouble.object, trouble.subject, trouble.fault, snapshots.now)
+        troubles[number] = trouble
+    return {
+        number: _passed(incident, troubles.get(number), snapshots, outcomes)
+        for number, incident in found.items()
+    }
+
+
+def _of(
+    trouble: Trouble,
+    all_: Iterable[Trouble],
+    found: Mapping[int, Incident],
+    taken: Mapping[int, Trouble],
+) -> int | None:
+    """The incident that a trouble belongs to; None where it begins a new one.
+
+    What follows on another trouble of the same subject, before all was well, is the same story under a name that
+    may be more precise; what is there beside it is a story of its own.
+    """
+    beside = {other.fault for other in all_ if other.subject == trouble.subject}
+    own = [i for i in found.values() if i.subject == trouble.subject and i.id not in taken]
+    for incident in sorted(own, key=lambda i: i.present is not trouble.fault):
+        if trouble.fault in (incident.present, incident.fault):
+            return incident.id
+    for incident in own:
+        if incident.present not in beside and incident.fault not in beside:
+            return incident.id
+    return None
+
+
+def replica_of(subject: str) -> ReplicaId | None:
+    """The replica that a subject is, if it is one: ``replica/tiny/0``."""
+    kind, _, name = subject.partition("/")
+    deployment, _, index = name.rpartition("/")
+    return ReplicaId(DeploymentName(deployment), int(index)) if kind == "replica" else None
+
+
+# --- one incident in one pass ------------------------------------------------------------------------
+
+
+def _passed(
+    incident: Incident, trouble: Trouble | None, snapshots: Snapshots, outcomes: tuple[Done, ...]
+) -> Incident:
+    now = snapshots.now
+    if trouble is not None:
+        incident = _seen(_begun(incident, snapshots), trouble, now)
+    elif incident.present is not None:
+        incident = replace(incident, present=None)
+    if not incident.open:
+        quiet = now - (incident.closed_at or 0.0) >= REOPENED_WITHIN_SECONDS
+        return replace(incident, settled=True) if quiet else incident
+    tried = sorted([*_formed(incident, snapshots), *_tried(incident, outcomes)], key=lambda entry: entry.at)
+    incident = _served(_told(incident, tried), snapshots)
+    end = _end(incident, snapshots) if trouble is None else None
+    return incident if end is None else _over(incident, end)
+
+
+def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
+    """A story that begins, or begins again: what was formed before is none of its remedies."""
+    if incident.open and incident.entries:
+        return incident
+    replica = replica_of(incident.subject)
+    epoch = snapshots.memory.last_epochs.get(replica, 0) if replica else 0
+    again = incident.reopened + (not incident.open)
+    return replace(incident, closed_at=None, reopened=again, epoch_before=epoch, epoch=epoch)
+
+
+def _seen(incident: Incident, trouble: Trouble, now: float) -> Incident:
+    """What is wrong, as far as it is news; and what a person has to do, once for each class."""
+    entries = []
+    back = incident.present is None
+    latest = incident.last(Telling.SEEN)
+    if (
+        back
+        or latest is None
+        or incident.present != trouble.fault
+        or _shape(latest.text) != _shape(trouble.seen)
+    ):
+        entries.append(Entry(now, Telling.SEEN, trouble.seen, trouble.fault))
+    asks = bool(trouble.person) and trouble.fault not in incident.asked
+    if asks:
+        entries.append(Entry(now, Telling.PERSON, trouble.person))
+    doing = trouble.doing if _shape(trouble.doing) != _shape(incident.doing) else incident.doing
+    incident = replace(
+        incident,
+        fault=min(incident.fault, trouble.fault, key=list(FaultClass).index),
+        present=trouble.fault,
+        doing=doing,
+        person=trouble.person if _shape(trouble.person) != _shape(incident.person) else incident.person,
+        asked=(*incident.asked, trouble.fault) if asks else incident.asked,
+    )
+    return _told(incident, entries)
+
+
+_MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")
+
+
+def _shape(text: str) -> str:
+    """A text without what only grows while it stays true: ``no step for 61 s``."""
+    return _MEASURED.sub("#", text)
+
+
+def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
+    """The groups that were formed since, by the store: what it has is told also after a crash."""
+    replica = replica_of(incident.subject)
+    if replica is None:
+        return
+    record = snapshots.memory.groups.get(replica)
+    attempts = [a for a in snapshots.memory.attempts.get(replica, ()) if a.epoch > incident.epoch]
+    seen = [entry.text for entry in incident.entries if entry.kind is Telling.SEEN]
+    for attempt in attempts:
+        text = f"form epoch {attempt.epoch}"
+        if record is not None and record.epoch == attempt.epoch:
+            text += (
+                f" on {', '.join(record.members)}{f' over {record.transport}' if record.transport else ''}"
+            )
+        why = attempt.cause if attempt.text in seen else f"{attempt.cause}: {attempt.text}"
+        yield Entry(attempt.at, Telling.TRIED, f"{text} ({why})")
+
+
+def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
+    """What became of the steps about its subject. A forming is told by the store."""
+    for at, outcome in outcomes:
+        step = outcome.step
+        replica = getattr(step, "replica", None)
+        concerned = incident.subject in (step.subject, f"replica/{replica}")
+        if (
+            not concerned
+            or isinstance(step, ForgetRank)
+            or (isinstance(step, AllocateEpoch) and outcome.done)
+        ):
+            continue
+        began = max(incident.opened_at, at - outcome.seconds)
+        text = f"{step}: failed: {outcome.problem}" if outcome.problem else str(step)
+        text += f": {outcome.detail}" if outcome.detail else ""
+        yield Entry(began, Telling.TRIED, text, seconds=outcome.seconds)
+
+
+def _told(incident: Incident, entries: Iterable[Entry]) -> Incident:
+    """With more entries: what repeats is counted, and of many the middle is left out."""
+    told = list(incident.entries)
+    left_out = incident.left_out
+    for entry in entries:
+        entry = replace(entry, text=entry.text[:TEXT_CHARACTERS_MAX])
+        again = next(
+            (n for n in range(len(told) - 1, max(-1, len(told) - 1 - REPEATS_WITHIN), -1)
+             if (told[n].kind, told[n].text) == (entry.kind, entry.text)),
+            None,
+        )  # fmt: skip
+        if again is not None:
+            told[again] = replace(told[again], times=told[again].times + 1, seconds=entry.seconds)
+            continue
+        told.append(entry)
+        if len(told) > FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT:
+            del told[FIRST_ENTRIES_KEPT]
+            left_out += 1
+    return replace(incident, entries=tuple(told), left_out=left_out)
+
+
+# --- its end -----------------------------------------------------------------------------------------
+
+
+def _served(incident: Incident, snapshots: Snapshots) -> Incident:
+    """Count for how long the replica does not serve; note which of its epochs have been told."""
+    replica = replica_of(incident.subject)
+    if replica is None:
+        return incident
+    attempts = snapshots.memory.attempts.get(replica, ())
+    incident = replace(incident, epoch=max([incident.epoch, *(attempt.epoch for attempt in attempts)]))
+    record = snapshots.memory.groups.get(replica)
+    serves = record is not None and serving(record, snapshots.observed) is not None
+    since = incident.unserved_since
+    if not serves:
+        return incident if since is not None else replace(incident, unserved_since=snapshots.now)
+    if since is None or record is None:
+        return incident
+    until = _served_at(record, since, snapshots.now)
+    return replace(
+        incident, unserved_since=None, unserved_seconds=incident.unserved_seconds + max(0.0, until - since)
+    )
+
+
+def _served_at(record: GroupRecord, since: float, now: float) -> float:
+    """When a group that serves now began to: its proof, if that is newer than the trouble."""
+    proven = record.proven_at
+    return proven if proven is not None and since <= proven <= now else now
+
+
+def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
+    """How the incident ended, where its object is well again; None where it is not."""
+    now = snapshots.now
+    replica = replica_of(incident.subject)
+    if replica is not None:
+        if replica not in snapshots.desired.replicas():
+            return Entry(now, Telling.OUTCOME, f"nobody wants {replica} any more")
+        record = snapshots.memory.groups.get(replica)
+        if record is None or serving(record, snapshots.observed) is None:
+            return None
+        if record.epoch <= incident.epoch_before:
+            return Entry(now, Telling.OUTCOME, f"{replica} serves on as epoch {record.epoch}")
+        at = _served_at(record, incident.opened_at, now)
+        up = max(0.0, at - record.created_at)
+        return Entry(at, Telling.OUTCOME, f"{replica} serves again as epoch {record.epoch}", seconds=up)
+    if incident.subject.startswith("node/"):
+        name = NodeName(incident.subject.removeprefix("node/"))
+        if name not in snapshots.desired.nodes:
+            return Entry(now, Telling.OUTCOME, f"{name} is no longer a node of this cluster")
+        node = snapshots.observed.nodes.get(name)
+        if node is None or node.contact is not Contact.REACHED:
+            return None
+        return Entry(now, Telling.OUTCOME, f"{name} can be used again")
+    return Entry(now, Telling.OUTCOME, "it is no longer so")
+
+
+def _over(incident: Incident, end: Entry) -> Incident:
+    told = _told(incident, [end])
+    return replace(told, closed_at=max(end.at, incident.opened_at), doing="", person="")
+
+
+# --- what is told of it to those who did not ask -----------------------------------------------------
+
+
+def occasions(before: Incident | None, after: Incident) -> tuple[Occasion, ...]:
+    """What one pass has brought that is to be told."""
+    found = []
+    if before is None:
+        found.append(Occasion.OPENED)
+    if len(after.asked) > (len(before.asked) if before else 0):
+        found.append(Occasion.PERSON_NEEDED)
+    if after.settled and not (before and before.settled):
+        found.append(Occasion.CLOSED)
+    return tuple(found)
+
+
+def event(incident: Incident, occasion: Occasion, now: float) -> Event:
+    """An occasion as an event, whose key has it told once."""
+    number = (
+        f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
+    )
+    reason = {
+        Occasion.OPENED: "IncidentOpened",
+        Occasion.PERSON_NEEDED: "PersonNeeded",
+        Occasion.CLOSED: "IncidentClosed",
+    }[occasion]
+    bad = occasion is not Occasion.CLOSED
+    text = told(incident, occasion, now)
+    return Event(now, incident.object, bad, reason, text, f"incident/{incident.id}/{number}")
+
+
+def told(incident: Incident, occasion: Occasion, now: float) -> str:
+    """An occasion in a sentence, with where to read more."""
+    more = f"reconciler incidents {incident.id}"
+    name = f"{incident.fault.title} ({incident.fault.value})"
+    match occasion:
+        case Occasion.OPENED:
+            return f"{name}: {_first_sign(incident)}; its story: {more}"
+        case Occasion.PERSON_NEEDED:
+            return f"{name} needs a person: {incident.person}; its story: {more}"
+        case Occasion.CLOSED:
+            end = incident.last(Telling.OUTCOME)
+            return f"{name} is over after {incident.lasted(now):.1f} s: {end.text if end else ''}; its story: {more}"
+
+
+def summary(incident: Incident) -> str:
+    """What happened, on one line."""
+    if incident.open and incident.person:
+        return f"PERSON NEEDED: {incident.person} ({_first_sign(incident)})"
+    end = None if incident.open else incident.last(Telling.OUTCOME)
+    rest = end.text if end else incident.doing
+    return f"{_first_sign(incident)}; {rest}" if rest else _first_sign(incident)
+
+
+def _first_sign(incident: Incident) -> str:
+    first = incident.first(Telling.SEEN)
+    return first.text if first else incident.fault.title

@@ -1,0 +1,384 @@
+"""Incidents follow from the troubles of each pass and from what became of steps, and from nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from reconciler import incidents
+from reconciler.incidents import (
+    FIRST_ENTRIES_KEPT,
+    LAST_ENTRIES_KEPT,
+    REOPENED_WITHIN_SECONDS,
+    Done,
+)
+from reconciler.state import Contact, FaultClass, NodeName, Outcome, Plan, Trouble
+from reconciler.state.identity import ObjectKey
+from reconciler.state.incident import Incident, Occasion, Telling
+from reconciler.status import Snapshots
+from reconciler.wire.launch import RankId
+from tests.worlds import World, two_nodes
+
+NODE = ObjectKey("Node", "node-a")
+STUDIO = "node/node-a"
+
+
+@dataclass
+class Log:
+    """The log of one world, written pass by pass as the controller does it."""
+
+    world: World = field(default_factory=two_nodes)
+    known: dict[int, Incident] = field(default_factory=dict)
+    settled: dict[int, Incident] = field(default_factory=dict)
+    last_id: int = 0
+    occasions: list[tuple[int, Occasion]] = field(default_factory=list)
+    outcomes: list[Done] = field(default_factory=list)
+
+    def look(self, *troubles: Trouble, after: float = 0.0) -> None:
+        """A pass whose plan has exactly these troubles."""
+        self.world.now += after
+        self._follow(Plan(troubles=troubles))
+
+    def go(self, seconds: float = 0.5) -> Plan:
+        """A pass of the product's own planning; its steps are obeyed, and take half a second each."""
+        decided = self.world.plan()
+        self._follow(decided)
+        for step in decided.steps:
+            self.world.obey(step)
+            self.world.now += seconds
+            self.outcomes.append((self.world.now, Outcome(step, seconds)))
+        return decided
+
+    def heal(self) -> None:
+        """Passes until there is nothing left to do."""
+        while self.go().steps:
+            pass
+
+    def _follow(self, decided: Plan) -> None:
+        world = self.world
+        snapshots = Snapshots(world.desired(), world.observed(), world.memory(), decided, world.now)
+        found = incidents.follow(self.known, self.last_id, snapshots, self.outcomes)
+        for number, incident in found.items():
+            self.occasions += [
+                (number, each) for each in incidents.occasions(self.known.get(number), incident)
+            ]
+        self.last_id = max([self.last_id, *found])
+        self.known = {number: each for number, each in found.items() if not each.settled}
+        self.settled |= {number: each for number, each in found.items() if each.settled}
+        self.outcomes = []
+
+    def the(self) -> Incident:
+        (incident,) = {**self.settled, **self.known}.values()
+        return incident
+
+    def told(self, kind: Telling) -> list[str]:
+        return [entry.text for entry in self.the().entries if entry.kind is kind]
+
+
+def trouble(fault: FaultClass, person: str = "", subject: str = STUDIO, seen: str = "") -> Trouble:
+    return Trouble(NODE, subject, fault, seen or f"{fault.title} was seen", "try something", person)
+
+
+def running() -> Log:
+    log = Log()
+    log.heal()
+    log.world.now += 1000
+    return log
+
+
+C2, C3, C8, C9, C11 = (
+    FaultClass.RDMA_DISABLED,
+    FaultClass.LINK_DOWN,
+    FaultClass.RANK_CRASH,
+    FaultClass.SILENT_HANG,
+    FaultClass.WIRED_MEMORY,
+)
+
+
+def test_a_group_that_came_up_without_a_fault_is_no_incident() -> None:
+    log = running()
+    assert log.known == {}
+
+
+def test_a_crash_is_told_from_its_first_sign_to_the_first_completion() -> None:
+    log = running()
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    began = log.world.now
+    log.go()
+    opened = log.the()
+    assert (opened.fault, opened.open, opened.subject) == (C8, True, "replica/tiny/0")
+    assert opened.object == ObjectKey("ModelDeployment", "tiny")
+    log.heal()
+    found = log.the()
+    assert not found.open
+    assert log.told(Telling.SEEN) == ["rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"]
+    assert log.told(Telling.TRIED) == [
+        "form epoch 2 on node-a, node-b (RankExited)",
+        "stop rank 0 of tiny/0 on node-a, epoch 1 (epoch 2 replaces it)",
+        "start rank 0 of tiny/0 on node-a, epoch 2",
+        "start rank 1 of tiny/0 on node-b, epoch 2",
+        "ask tiny/0, epoch 2, for a first completion",
+    ]
+    assert log.told(Telling.OUTCOME) == ["tiny/0 serves again as epoch 2"]
+    group = log.world.groups[log.world.replica()]
+    assert group.proven_at is not None
+    assert found.closed_at == group.proven_at
+    assert found.lasted(0.0) == found.unserved(0.0) == group.proven_at - began
+    assert [entry.at for entry in found.entries] == sorted(entry.at for entry in found.entries)
+    assert all(entry.seconds == 0.5 for entry in found.entries[2:-1]), "how long each step took"
+    assert log.the().entries[-1].seconds == group.proven_at - group.created_at
+
+
+def test_it_is_settled_when_it_has_been_quiet_for_long_enough() -> None:
+    log = running()
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    log.heal()
+    closed_at = log.the().closed_at
+    assert closed_at is not None
+    log.world.now = closed_at + REOPENED_WITHIN_SECONDS - 1
+    log.go()
+    assert not log.the().settled
+    log.world.now += 1
+    log.go()
+    assert log.the().settled
+    assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.CLOSED)]
+    log.go()
+    assert log.known == {}
+
+
+def test_one_that_flaps_is_reopened_and_told_once() -> None:
+    log = running()
+    for epoch in range(1, 6):
+        log.world.end_rank(RankId("tiny", 0, epoch, 1), signal=9)
+        for _ in range(300):
+            log.world.now += 1
+            log.go()
+            if log.world.groups[log.world.replica()].epoch > epoch and not log.the().open:
+                break
+    found = log.the()
+    assert (found.id, found.reopened) == (1, 4)
+    assert len([text for text in log.told(Telling.TRIED) if text.startswith("form epoch")]) == 5
+    assert log.occasions == [(1, Occasion.OPENED)]
+
+
+def test_what_comes_after_quiet_is_another_incident() -> None:
+    log = running()
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    log.heal()
+    log.world.now += REOPENED_WITHIN_SECONDS + 700
+    log.go()
+    log.world.end_rank(RankId("tiny", 0, 2, 1), signal=9)
+    log.heal()
+    assert (list(log.settled), list(log.known)) == ([1], [2])
+    assert next(e.text for e in log.known[2].entries if e.kind is Telling.TRIED).startswith("form epoch 3")
+
+
+def test_it_stays_open_while_its_replica_does_not_serve_whatever_the_plan_says() -> None:
+    log = running()
+    log.world.mute.add(log.world.replica())
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    for _ in range(20):
+        log.world.now += 1
+        log.go()
+    assert log.the().open
+    assert log.the().unserved(log.world.now) > 5
+    assert any("first completion" in text for text in log.told(Telling.TRIED))
+
+
+def test_a_group_that_went_on_by_itself_serves_on() -> None:
+    log = running()
+    hang = replace(trouble(C9, subject="replica/tiny/0"), object=ObjectKey("ModelDeployment", "tiny"))
+    log.look(hang)
+    log.look(after=3)
+    assert log.told(Telling.OUTCOME) == ["tiny/0 serves on as epoch 1"]
+    assert (log.the().lasted(0.0), log.the().unserved(0.0)) == (3.0, 0.0)
+
+
+@pytest.mark.parametrize("change", ["removed", "scaled"])
+def test_it_ends_when_nobody_wants_the_replica_any_more(change: str) -> None:
+    log = running()
+    log.look(replace(trouble(C8, subject="replica/tiny/0"), object=ObjectKey("ModelDeployment", "tiny")))
+    wish = log.world.manifests.pop()
+    if change == "scaled":
+        log.world.manifests.append(
+            wish.model_copy(update={"spec": wish.spec.model_copy(update={"replicas": 0})})
+        )
+    log.look()
+    assert log.told(Telling.OUTCOME) == ["nobody wants tiny/0 any more"]
+
+
+def test_the_end_of_everything_and_manifests_not_read_yet_end_no_incident() -> None:
+    log = running()
+    log.look(trouble(C2))
+    before = log.the()
+    log.world.stopping = True
+    log.look(after=5)
+    assert log.the() == before
+    world = log.world
+    unread = Snapshots(
+        replace(world.desired(), revision=""), world.observed(), world.memory(), Plan(), world.now
+    )
+    assert incidents.follow(log.known, 1, unread, []) == log.known
+
+
+# --- classes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seen", "classes"),
+    [
+        ([[C9], [C3]], [C3]),
+        ([[C3], [C9]], [C3]),
+        ([[C9], [], [C3]], [C3]),
+        ([[C2, C11]], [C2, C11]),
+        ([[C2], [C2, C11]], [C2, C11]),
+        ([[C2, C11], [C11, C2], [C2]], [C2, C11]),
+        ([[C9], [C3], [C9], [C3]], [C3]),
+        ([[C2, C9], [C2, C3]], [C2, C3]),
+    ],
+)
+def test_what_follows_is_the_same_story_and_what_is_beside_it_is_another(
+    seen: list[list[FaultClass]], classes: list[FaultClass]
+) -> None:
+    log = running()
+    log.world.down.add("node-a")  # so that nothing is over
+    for faults in seen:
+        log.look(*map(trouble, faults), after=1)
+    assert [incident.fault for incident in log.known.values()] == classes
+
+
+def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
+    log = running()
+    log.look(trouble(C9))
+    log.look(trouble(C3), after=1)
+    entries = [entry.fault for entry in log.the().entries if entry.kind is Telling.SEEN]
+    assert entries == [C9, C3]
+
+
+def test_subjects_have_stories_of_their_own() -> None:
+    log = running()
+    log.look(trouble(C3), trouble(C3, subject="link/a-b"), trouble(C3, subject="node/node-b"))
+    assert [incident.subject for incident in log.known.values()] == [STUDIO, "link/a-b", "node/node-b"]
+
+
+# --- nodes -------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_well_when_it_is_reached_and_nothing_is_wrong_with_it() -> None:
+    log = running()
+    log.world.down.add("node-a")
+    assert log.world.observed().nodes[NodeName("node-a")].contact is not Contact.REACHED
+    log.look(trouble(FaultClass.HOST_UNREACHABLE))
+    log.look(after=5)
+    assert log.the().open, "the trouble is gone, the node is not back"
+    log.world.down.clear()
+    log.look(after=5)
+    assert log.told(Telling.OUTCOME) == ["node-a can be used again"]
+    assert log.the().lasted(0.0) == 10.0
+
+
+def test_a_node_that_is_taken_out_of_the_cluster_has_no_open_incident() -> None:
+    log = running()
+    log.look(trouble(C2))
+    log.world.manifests = [m for m in log.world.manifests if m.metadata.name != "node-a"]
+    log.look()
+    assert log.told(Telling.OUTCOME) == ["node-a is no longer a node of this cluster"]
+
+
+# --- persons -----------------------------------------------------------------------------------------
+
+
+def test_a_person_is_asked_once_for_each_class_however_long_it_lasts_and_often_it_flaps() -> None:
+    log = running()
+    for _ in range(5):
+        log.look(trouble(C2, person="start node-a in Recovery mode"), after=1)
+        log.look(trouble(C2, person="start node-a in Recovery mode"), after=1)
+        log.look(after=1)
+    assert log.told(Telling.PERSON) == ["start node-a in Recovery mode"]
+    assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
+
+
+def test_a_person_that_is_needed_later_is_asked_then_and_told_as_long_as_it_is_so() -> None:
+    log = running()
+    log.look(trouble(C9))
+    assert log.the().person == ""
+    log.look(trouble(C3, person="put the cable of port 3 back"), after=1)
+    assert log.the().person == "put the cable of port 3 back"
+    assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
+    assert incidents.summary(log.the()).startswith("PERSON NEEDED: put the cable")
+    log.look(after=1)
+    assert (log.the().person, log.the().open) == ("", False)
+
+
+def test_occasions_are_events_whose_keys_tell_them_once() -> None:
+    log = running()
+    log.look(trouble(C2, person="press the power button"))
+    keys = [incidents.event(log.the(), occasion, 5.0).key for _, occasion in log.occasions]
+    assert keys == ["incident/1/opened", "incident/1/personNeeded/1"]
+    event = incidents.event(log.the(), Occasion.PERSON_NEEDED, 5.0)
+    assert (event.reason, event.warning, event.object) == ("PersonNeeded", True, NODE)
+    assert event.message == (
+        "RDMA disabled (C2) needs a person: press the power button; its story: reconciler incidents 1"
+    )
+
+
+# --- bounds ------------------------------------------------------------------------------------------
+
+
+def test_what_only_grows_while_it_stays_true_is_no_news() -> None:
+    log = running()
+    for seconds in range(60, 65):
+        log.look(trouble(C9, seen=f"no step for {seconds} s while 3 requests wait"), after=1)
+    assert log.told(Telling.SEEN) == ["no step for 60 s while 3 requests wait"]
+    before = log.the()
+    log.look(trouble(C9, seen="no step for 66 s while 3 requests wait"), after=1)
+    assert log.the() == before, "nothing to write"
+    log.look(trouble(C9, seen="no step for 66 s while 4 requests wait"), after=1)
+    assert len(log.told(Telling.SEEN)) == 2
+
+
+def test_what_repeats_is_counted() -> None:
+    log = running()
+    for _ in range(7):
+        log.look(trouble(C9))
+        log.look(after=1)
+    (entry,) = [entry for entry in log.the().entries if entry.kind is Telling.SEEN]
+    assert entry.times == 7
+
+
+def test_of_a_long_story_the_middle_is_left_out() -> None:
+    log = running()
+    for number in range(500):
+        log.look(trouble(C9, seen=f"step {number} hangs"), after=1)
+    found = log.the()
+    assert len(found.entries) == FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT
+    assert found.left_out == 500 - len(found.entries)
+    assert (found.entries[0].text, found.entries[-1].text) == ("step 0 hangs", "step 499 hangs")
+
+
+def test_a_failed_step_is_told_with_its_problem() -> None:
+    log = running()
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    decided = log.go()
+    log.outcomes = [(log.world.now, Outcome(decided.steps[0], 0.2, "the disk is full"))]
+    log.go()
+    assert any(text.endswith("failed: the disk is full") for text in log.told(Telling.TRIED))
+
+
+# --- crashes of the controller ------------------------------------------------------------------------
+
+
+def test_a_controller_that_ended_in_between_costs_no_more_than_the_outcomes_it_had_not_written() -> None:
+    log = running()
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    while True:
+        steps = log.go().steps
+        log.outcomes = []
+        log.world.restart_controller()
+        if not steps:
+            break
+    found = log.the()
+    assert (found.id, found.open, log.occasions) == (1, False, [(1, Occasion.OPENED)])
+    assert log.told(Telling.TRIED) == ["form epoch 2 on node-a, node-b (RankExited)"]
+    assert log.told(Telling.OUTCOME) == ["tiny/0 serves again as epoch 2"]
