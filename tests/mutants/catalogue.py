@@ -335,6 +335,54 @@ PLANNED = (
         "a node is gone from the inventory while an agent runs there that nobody will end",
         PLANNING,
     ),
+    Mutant(
+        "a-stopped-rank-is-killed",
+        "reconciler/planning/replica.py",
+        "    stalls.resume,\n",
+        "",
+        "a rank that somebody stopped by mistake costs a restart of the whole group",
+        PLANNING,
+    ),
+    Mutant(
+        "an-emptied-folder-is-obeyed",
+        "reconciler/planning/safety.py",
+        "(incoming and not much):",
+        "(not much or not incoming):",
+        "a branch pushed from the wrong place stops everything that people use",
+        ("tests/planning/test_safety.py", "tests/controller/test_intent.py"),
+    ),
+    Mutant(
+        "most-of-a-cluster-may-be-pruned",
+        "reconciler/planning/safety.py",
+        "PERCENT_MAX * len(in_force)",
+        "100 * len(in_force)",
+        "a merge that went wrong removes half of a cluster, and nobody is asked",
+        PLANNING,
+    ),
+    Mutant(
+        "a-new-alias-restarts-a-group",
+        "reconciler/planning/group.py",
+        '"maxBatch": spec.serving.max_batch,',
+        '"maxBatch": spec.serving.max_batch,\n        "aliases": spec.serving.aliases,',
+        "a change of a name drains a group and loads its weights again",
+        PLANNING,
+    ),
+    Mutant(
+        "a-secret-can-be-guessed",
+        "reconciler/planning/group.py",
+        'f"{entropy}/{replica}/{epoch}"',
+        'f"{replica}/{epoch}"',
+        "whoever knows the name of a deployment can join the ranks of its group",
+        PLANNING,
+    ),
+    Mutant(
+        "a-secret-is-shown",
+        "reconciler/state/memory.py",
+        "    secret: str = field(repr=False)\n",
+        "    secret: str\n",
+        "the secret of a group is written into logs",
+        PLANNING,
+    ),
 )
 
 HEALED = (
@@ -507,6 +555,14 @@ EXECUTED = (
         "a group whose first completion fails gets the requests of clients",
         EXECUTION,
     ),
+    Mutant(
+        "an-unexpected-error-is-success",
+        "reconciler/execution/executor.py",
+        'return f"internal error: {error!r}"',
+        'return ""',
+        "a step that broke off in the middle passes for done, and is told as such",
+        EXECUTION,
+    ),
 )
 
 STORED = (
@@ -581,6 +637,46 @@ STORED = (
         '" ORDER BY epoch DESC LIMIT 1 OFFSET ?)",',
         '" ORDER BY epoch DESC LIMIT 1 OFFSET 1000 * ?)",',
         "the store of a group that dies for weeks grows without end",
+        STORE,
+    ),
+    Mutant(
+        "a-fact-is-told-again",
+        "reconciler/store/sqlite.py",
+        '"INSERT OR IGNORE INTO events (',
+        '"INSERT OR REPLACE INTO events (',
+        "every restart of the controller tells of all ended ranks anew",
+        STORE,
+    ),
+    Mutant(
+        "events-have-no-end",
+        "reconciler/store/sqlite.py",
+        '"DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?"',
+        '"DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - 1000 * ?"',
+        "the store grows until the disk is full",
+        STORE,
+    ),
+    Mutant(
+        "a-newer-store-is-opened",
+        "reconciler/store/schema.py",
+        "if version > len(MIGRATIONS):",
+        "if False:",
+        "after a downgrade the older program writes what the newer one no longer understands",
+        STORE,
+    ),
+    Mutant(
+        "a-migration-keeps-no-copy",
+        "reconciler/store/schema.py",
+        "if 0 < version < len(MIGRATIONS):",
+        "if False:",
+        "there is no way back from an upgrade",
+        STORE,
+    ),
+    Mutant(
+        "a-damaged-store-is-used",
+        "reconciler/store/schema.py",
+        'if finding != "ok":',
+        "if False:",
+        "a damaged store fails in the middle of a pass, after some of its steps",
         STORE,
     ),
 )
@@ -746,6 +842,14 @@ CONTROLLED = (
         "a controller whose home was taken away goes on beside the next one",
         CONTROLLER,
     ),
+    Mutant(
+        "a-back-off-is-slept-through",
+        "reconciler/controller/loop.py",
+        "max(min([RESYNC_SECONDS, *ahead]), COALESCE_SECONDS)",
+        "RESYNC_SECONDS",
+        "what is due in a second is done after ten",
+        CONTROLLER,
+    ),
 )
 
 PUBLISHED = (
@@ -772,6 +876,22 @@ PUBLISHED = (
         "if rank.report.id in places",
         "a rank of the same number on another node, from before a restore, passes for one of the group",
         (*PLANNING, *ROUTES),
+    ),
+    Mutant(
+        "a-condition-is-told-in-every-pass",
+        "reconciler/status.py",
+        'if new is None or (new.status, new.message if kind == "Stalled" else "") == was:',
+        "if new is None:",
+        "what a person must fix is reported many times a minute",
+        ROUTES,
+    ),
+    Mutant(
+        "routes-outlive-their-ranks",
+        "reconciler/status.py",
+        "    if desired.stopping:\n        return ()\n",
+        "",
+        "while everything is being stopped clients are sent to ranks that end",
+        ROUTES,
     ),
 )
 
