@@ -11,6 +11,7 @@ from .mutant import Mutant
 PLANNING = ("tests/planning",)
 PROPERTIES = ("tests/planning", "tests/properties")
 EXECUTION = ("tests/execution",)
+INCIDENTS = ("tests/incidents", "tests/store/test_incidents.py", "tests/controller/test_chronicle.py")
 STORE = ("tests/store",)
 INVENTORY = ("tests/inventory",)
 CONTROLLER = tuple(
@@ -845,10 +846,61 @@ CONTROLLED = (
     Mutant(
         "a-back-off-is-slept-through",
         "reconciler/controller/loop.py",
-        "max(min([RESYNC_SECONDS, *ahead]), COALESCE_SECONDS)",
-        "RESYNC_SECONDS",
+        "max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)",
+        "self.resync_seconds",
         "what is due in a second is done after ten",
         CONTROLLER,
+    ),
+)
+
+TOLD = (
+    Mutant(
+        "an-incident-ends-before-it-serves",
+        "reconciler/incidents.py",
+        "        if record is None or serving(record, snapshots.observed) is None:\n            return None\n",
+        "        if record is None:\n            return None\n",
+        "an outage is told as over while the group is still loading",
+        INCIDENTS,
+    ),
+    Mutant(
+        "what-flaps-is-new-each-time",
+        "reconciler/incidents.py",
+        "quiet = now - (incident.closed_at or 0.0) >= REOPENED_WITHIN_SECONDS",
+        "quiet = True",
+        "a cable with a loose contact sends a message every few seconds",
+        INCIDENTS,
+    ),
+    Mutant(
+        "a-person-is-asked-in-every-pass",
+        "reconciler/incidents.py",
+        "asks = bool(trouble.person) and trouble.fault not in incident.asked",
+        "asks = bool(trouble.person)",
+        "what only a person can mend is reported again and again until nobody reads it",
+        INCIDENTS,
+    ),
+    Mutant(
+        "an-unread-source-ends-incidents",
+        "reconciler/incidents.py",
+        "if not snapshots.desired.revision or snapshots.desired.stopping:",
+        "if snapshots.desired.stopping:",
+        "each restart of the controller tells that nobody wants what is broken, and opens it anew",
+        INCIDENTS,
+    ),
+    Mutant(
+        "incidents-share-a-number",
+        "reconciler/store/incidents.py",
+        "last = max([self.last_id(), *(incident.id for incident in incidents)])",
+        "last = max([0, *(incident.id for incident in incidents)])",
+        "two incidents have one number, and the story of one overwrites that of the other",
+        INCIDENTS,
+    ),
+    Mutant(
+        "an-unwritten-incident-is-lost",
+        "reconciler/controller/chronicle.py",
+        "            return  # the store keeps what it was, and so does this: the next pass finds the same changes\n",
+        "            pass\n",
+        "what went wrong while the disk was full is never told",
+        INCIDENTS,
     ),
 )
 
@@ -896,5 +948,5 @@ PUBLISHED = (
 )
 
 MUTANTS: tuple[Mutant, ...] = (
-    PLANNED + HEALED + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED
+    PLANNED + HEALED + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED + TOLD
 )
