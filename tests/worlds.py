@@ -109,11 +109,13 @@ class World:
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
+    attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
     agents: set[NodeName] = field(default_factory=set)
     leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
+    generations: dict[ObjectKey, int] = field(default_factory=dict)
     stores: int = 0
     """How many were lost: a new one has other ports."""
     kept: World | None = None
@@ -130,7 +132,7 @@ class World:
     """Nodes of which there is no news, as they were last seen."""
 
     def desired(self) -> Desired:
-        desired = Desired.of("r1", self.manifests)
+        desired = replace(Desired.of("r1", self.manifests), generations=dict(self.generations))
         return desired.stopped() if self.stopping else desired
 
     def observed(self) -> Observed:
@@ -220,6 +222,8 @@ class World:
                 known = max([self.last_epochs.get(step.replica, 0), *seen])
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
                 self.groups[step.replica] = step.group
+                if isinstance(step, AllocateEpoch):
+                    self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)[-50:]
                 self.last_epochs[step.replica] = step.group.epoch
                 if isinstance(step, AllocateEpoch):
                     self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)
@@ -335,6 +339,7 @@ class World:
     def lose_store(self, kept: World | None = None) -> None:
         """The store is gone, or one of an earlier moment is in its place; what the nodes know stays."""
         self.groups = dict(kept.groups) if kept else {}
+        self.attempts = dict(kept.attempts) if kept else {}
         self.last_epochs = dict(kept.last_epochs) if kept else {}
         self.stores += 1
         self.next_port = kept.next_port if kept else PORT_FIRST + 500 * self.stores % 4000

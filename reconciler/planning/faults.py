@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from reconciler.state import Attempt, Cause, FaultClass, NodeName, Trouble
+from reconciler.state import Attempt, Cause, FaultClass, NodeName, ObservedRank, Trouble
 
 from . import stalls
 from .healing.scene import Scene, Symptom, most_telling
@@ -110,7 +110,7 @@ def _symptom(view: View) -> Symptom | None:
         return None
     ended = most_telling(rank for rank in view.current.values() if not rank.alive)
     if ended is not None:
-        return Symptom(Cause.RANK_EXITED, ended.ending, ended.report.exit.at if ended.report.exit else now)
+        return Symptom(Cause.RANK_EXITED, ended.ending, record.created_at + _lived(ended))
     missing = [rank for rank in range(len(record.members)) if rank not in view.current]
     if missing and (record.proven_at is not None or not record.secret):
         text = f"rank {missing[0]} of epoch {record.epoch} is gone without a trace"
@@ -123,6 +123,12 @@ def _symptom(view: View) -> Symptom | None:
         return None
     text = f"epoch {record.epoch} gave no completion in {proof.attempts} attempts: {proof.text}"
     return Symptom(Cause.PROOF_FAILED, text, now)
+
+
+def _lived(rank: ObservedRank) -> float:
+    """For how long, in seconds: both ends by its own node's clock, which may be another than the controller's."""
+    report = rank.report
+    return max(0.0, report.exit.at - report.started_at) if report.exit else 0.0
 
 
 def trouble(view: View, fault: Fault, doing: str) -> Trouble:

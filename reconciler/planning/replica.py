@@ -21,13 +21,14 @@ from reconciler.state import (
     Refusal,
     RefusedBecause,
     ReleaseReplica,
+    Standing,
     StartRank,
     Waiting,
     WaitingFor,
 )
 from reconciler.wire.launch import Phase
 
-from . import adoption, circumstances, faults, group, stalls
+from . import adoption, budget, circumstances, faults, group, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
@@ -36,10 +37,6 @@ from .placement import Request, place, suits
 from .references import unknown_model
 from .stopping import stop
 from .view import View
-
-BACK_OFF_SECONDS_MAX = 300.0
-HEALTHY_SECONDS = 600.0
-"""A group that lived so long after its proof has earned an immediate restart."""
 
 
 def decide(view: View) -> Decision:
@@ -88,7 +85,7 @@ def _unrecorded(view: View) -> Decision | None:
     found = adoption.adopted(view)
     if isinstance(found, GroupRecord):
         return Decision(steps=(AdoptGroup(view.replica, found),))
-    decision = _form(view, Cause.STORE_LOST, found, 0)
+    decision = _form(view, Cause.STORE_LOST, found)
     if decision.steps or decision.waiting or not view.alive:
         return decision
     return stop(view, view.alive, GRACE_SECONDS, f"the store does not know it: {found}") + decision
@@ -101,7 +98,7 @@ def _drained(view: View) -> Decision | None:
     if not leaving:
         return None
     why = f"{', '.join(leaving)} is being drained"
-    decision = _form(view, Cause.NODE_DRAINED, why, 0)
+    decision = _form(view, Cause.NODE_DRAINED, why)
     if decision.steps:
         return decision
     if decision.waiting:  # whether there is another place is not known yet
@@ -126,43 +123,40 @@ def _dead(view: View) -> Decision | None:
 def _heal(view: View, record: GroupRecord, fault: Fault) -> Decision:
     """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
     if view.model is None or record.fingerprint != view.fingerprint:
-        return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}", 0)
+        return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
-        return _again(view, record, fault)
+        return _again(view, fault, fault.cause, fault.text)
     changed = circumstances.changes(record.facts, view.circumstances(record.members))
     if fault.fault is FaultClass.REBOOT:
         changed = [change for change in changed if " boot: " not in change]  # that is the fault itself
     if changed:
-        return _form(view, Cause.FACTS_CHANGED, f"{', '.join(changed)}; {fault.text}", 0, fault)
-    text = f"{fault.lasting}; to do: {fault.person}"
-    return Decision(refused=(Refusal(view.replica.key, RefusedBecause.RANK_REFUSES, text, view.replica),))
+        return _again(view, fault, Cause.FACTS_CHANGED, f"{', '.join(changed)}; {fault.text}")
+    return _refusal(view, RefusedBecause.RANK_REFUSES, f"{fault.lasting}; to do: {fault.person}")
 
 
-def _again(view: View, record: GroupRecord, fault: Fault) -> Decision:
-    """The next attempt, now or when the back-off is over."""
-    failures = _failures(record, min(fault.at, view.world.now))
-    until = record.created_at + back_off_seconds(failures)
-    if not record.created_at <= view.world.now < until:  # also when the clock was set back meanwhile
-        return _form(view, fault.cause, fault.text, failures + 1, fault)
-    return Decision(waiting=(view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until),))
+def _again(view: View, fault: Fault, cause: Cause, detail: str) -> Decision:
+    """The next attempt, as soon as the budget of restarts allows it."""
+    match budget.verdict(view, fault):
+        case budget.Go(standing):
+            return _form(view, cause, detail, fault, standing)
+        case budget.Later(until):
+            return Decision(
+                waiting=(view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until),)
+            )
+        case budget.Exhausted(until, text):
+            waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
+            return Decision(waiting=(waiting,)) + _refusal(view, RefusedBecause.RESTARTS_SPENT, text)
 
 
-def _failures(record: GroupRecord, died_at: float) -> int:
-    """Failures in a row that count: a long healthy life wipes them out."""
-    lived = record.proven_at is not None and died_at - record.proven_at >= HEALTHY_SECONDS
-    return 0 if lived else record.failures
-
-
-def back_off_seconds(failures: int) -> float:
-    """None before the first repetition, then 1 s doubling to five minutes."""
-    return 0.0 if failures == 0 else min(BACK_OFF_SECONDS_MAX, 2.0 ** (failures - 1))
+def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
+    return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica),))
 
 
 def _unformed(view: View) -> Decision | None:
     """A replica without a group gets one; a group for another wish is replaced."""
     record = view.record
     if record is None:
-        return _form(view, Cause.NEW_REPLICA, "it has no group yet", 0)
+        return _form(view, Cause.NEW_REPLICA, "it has no group yet")
     if view.model is None:
         return _replace(view, "its model is gone")
     assert view.deployment is not None
@@ -185,16 +179,18 @@ def _unformed(view: View) -> Decision | None:
 
 def _replace(view: View, why: str) -> Decision | None:
     """A new group where one can be formed; where not, say so, and let the old one go on."""
-    decision = _form(view, Cause.SPEC_CHANGED, why, 0)
+    decision = _form(view, Cause.SPEC_CHANGED, why)
     if decision.steps:
         return decision
     return decision + (_running(view) or NOTHING)
 
 
-def _form(view: View, cause: Cause, detail: str, failures: int, fault: Fault | None = None) -> Decision:
+def _form(
+    view: View, cause: Cause, detail: str, fault: Fault | None = None, standing: Standing | None = None
+) -> Decision:
     """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
 
-    ``fault`` is what it is to remedy, where something was wrong.
+    ``fault`` is what it is to remedy, where something was wrong; ``standing`` is the budget's then.
     """
     assert view.deployment is not None
     if view.model is None:
@@ -222,7 +218,6 @@ def _form(view: View, cause: Cause, detail: str, failures: int, fault: Fault | N
         fingerprint=view.fingerprint,
         created_at=view.world.now,
         rank_bytes=placed.rank_bytes,
-        failures=failures,
         model=view.model.metadata.name,
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,
@@ -237,6 +232,7 @@ def _form(view: View, cause: Cause, detail: str, failures: int, fault: Fault | N
         fault=fault.fault if fault else None,
         counted=fault is not None and fault.counted,
         wish=view.wish,
+        standing=standing or budget.planned(view, faults.fault(view)),
     )
     return Decision(steps=(step,))
 
@@ -266,7 +262,8 @@ def _running(view: View) -> Decision | None:
     for rule in (_leftovers, _incomplete, _not_ready, _not_proven, stalls.notice):
         decision = rule(view)
         if decision is not None:
-            return decision
+            again = budget.retrying(view)
+            return decision + (_refusal(view, RefusedBecause.RESTARTS_SPENT, again) if again else NOTHING)
     return None
 
 

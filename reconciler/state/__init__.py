@@ -2,7 +2,7 @@
 
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts
-from .faults import Attempt, FaultClass, RungFailure, Trouble
+from .faults import Attempt, FaultClass, RungFailure, Standing, Trouble
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
@@ -61,6 +61,7 @@ __all__ = [
     "RemoveObject",
     "ReplicaId",
     "RungFailure",
+    "Standing",
     "StartAgent",
     "StartRank",
     "Step",

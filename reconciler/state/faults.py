@@ -38,6 +38,16 @@ class FaultClass(Enum):
         return words.replace("rdma", "RDMA").replace("gpu", "GPU")
 
 
+class Standing(Enum):
+    """How a replica's budget of restarts stood when a group was formed."""
+
+    NORMAL = "Normal"
+    FRESH = "Fresh"
+    """The group before had lived long and well: what was before it is forgiven."""
+    SLOW = "Slow"
+    """The budget was used up: one of the attempts that are made now and then all the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One forming of a group, and what it was to remedy."""
@@ -55,6 +65,7 @@ class Attempt:
     """What led to it, for people."""
     wish: str
     """Generations of deployment and model at that time: another wish begins with a fresh budget."""
+    standing: Standing = Standing.NORMAL
 
 
 @dataclass(frozen=True, slots=True)

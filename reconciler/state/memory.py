@@ -32,8 +32,6 @@ class GroupRecord:
     """Memory that each of its ranks is charged for, for as long as it may live."""
     proven_at: float | None = None
     """When it first gave a real completion; None until then."""
-    failures: int = 0
-    """Groups of this replica in a row that ended without a long healthy life."""
     model: str = ""
     """The Model whose weights its ranks hold."""
     strategy: str = ""

@@ -7,7 +7,7 @@ from enum import Enum
 
 from reconciler.wire.launch import LaunchSpec, RankId
 
-from .faults import Attempt, FaultClass, Trouble
+from .faults import Attempt, FaultClass, Standing, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 
@@ -75,14 +75,22 @@ class AllocateEpoch(_OfReplica):
     counted: bool = False
     """Whether it is charged to the budget of restarts."""
     wish: str = ""
-    """Generations of deployment and model: ``Attempt.wish``."""
+    """What it is done for: ``Attempt.wish``."""
+    standing: Standing = Standing.NORMAL
+    """Of the budget of restarts."""
 
     @property
     def attempt(self) -> Attempt:
         """What the store keeps of it."""
-        group = self.group
         return Attempt(
-            group.epoch, group.created_at, self.cause.value, self.fault, self.counted, self.detail, self.wish
+            epoch=self.group.epoch,
+            at=self.group.created_at,
+            cause=self.cause.value,
+            fault=self.fault,
+            counted=self.counted,
+            text=self.detail,
+            wish=self.wish,
+            standing=self.standing,
         )
 
     @property
@@ -325,6 +333,7 @@ class RefusedBecause(Enum):
     NOT_DIVISIBLE = "NotDivisible"
     NO_MEMORY = "NotEnoughMemory"
     RANK_REFUSES = "RankRefuses"
+    RESTARTS_SPENT = "RestartBudgetExceeded"
     CANNOT_LISTEN = "CannotListen"
     HELD = "RevisionHeld"
     REJECTED = "RevisionRejected"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId
+from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Standing
 
 ATTEMPTS_KEPT = 50
-"""For each replica: several times what any budget counts."""
+"""For each replica. A budget looks at the last six that count and at the last that began anew; a person who
+drains nodes, or a cable that comes and goes, adds some that do not count in between."""
 
 
 class Attempts:
@@ -20,11 +21,11 @@ class Attempts:
         """Add a forming; the oldest of many are dropped."""
         name = (replica.deployment, replica.index)
         self._db.execute(
-            "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, counted, text, wish)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, counted, text, wish,"
+            " standing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *name, attempt.epoch, attempt.at, attempt.cause, attempt.fault.value if attempt.fault else None,
-                attempt.counted, attempt.text, attempt.wish,
+                attempt.counted, attempt.text, attempt.wish, attempt.standing.value,
             ),
         )  # fmt: skip
         self._db.execute(
@@ -37,13 +38,20 @@ class Attempts:
     def all(self) -> dict[ReplicaId, tuple[Attempt, ...]]:
         """The formings of each replica, oldest first."""
         rows = self._db.execute(
-            "SELECT deployment, replica, epoch, at, cause, fault, counted, text, wish FROM attempts"
+            "SELECT deployment, replica, epoch, at, cause, fault, counted, text, wish, standing FROM attempts"
             " ORDER BY deployment, replica, epoch"
         )
         found: dict[ReplicaId, list[Attempt]] = {}
         for row in rows:
             attempt = Attempt(
-                row[2], row[3], row[4], FaultClass(row[5]) if row[5] else None, bool(row[6]), row[7], row[8]
+                epoch=row[2],
+                at=row[3],
+                cause=row[4],
+                fault=FaultClass(row[5]) if row[5] else None,
+                counted=bool(row[6]),
+                text=row[7],
+                wish=row[8],
+                standing=Standing(row[9]),
             )
             found.setdefault(ReplicaId(DeploymentName(row[0]), row[1]), []).append(attempt)
         return {replica: tuple(attempts) for replica, attempts in found.items()}

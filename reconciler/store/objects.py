@@ -118,6 +118,8 @@ class Objects:
             )
             if gone.rowcount:
                 self._db.execute("DELETE FROM statuses WHERE kind = ? AND name = ?", key)
+                if key.kind == "ModelDeployment":  # another of its name begins with a fresh budget
+                    self._db.execute("DELETE FROM attempts WHERE deployment = ?", (key.name,))
 
     # --- approvals -----------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE groups ADD COLUMN strategy_why TEXT NOT NULL DEFAULT '';
     """,
     """
+    ALTER TABLE groups DROP COLUMN failures;
     ALTER TABLE groups ADD COLUMN transport TEXT NOT NULL DEFAULT '';
     ALTER TABLE groups ADD COLUMN transport_why TEXT NOT NULL DEFAULT '';
     ALTER TABLE groups ADD COLUMN boots TEXT NOT NULL DEFAULT '[]';
@@ -55,6 +56,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE attempts (
         deployment TEXT NOT NULL, replica INTEGER NOT NULL, epoch INTEGER NOT NULL, at REAL NOT NULL,
         cause TEXT NOT NULL, fault TEXT, counted INTEGER NOT NULL, text TEXT NOT NULL, wish TEXT NOT NULL,
+        standing TEXT NOT NULL,
         PRIMARY KEY (deployment, replica, epoch)
     ) STRICT;
     CREATE TABLE rungs (

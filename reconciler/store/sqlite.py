@@ -168,13 +168,13 @@ class Store:
         )
         self._db.execute(
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
-            " fingerprint, created_at, rank_bytes, proven_at, failures, model, strategy,"
+            " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
             " strategy_why, transport, transport_why, boots, facts)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
-                group.failures, group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
+                group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
                 json.dumps(group.boots), group.facts,
             ),
         )  # fmt: skip
@@ -199,7 +199,7 @@ class Store:
         """Every group in the store."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
-            " rank_bytes, proven_at, failures, model, strategy, strategy_why, transport, transport_why,"
+            " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
             " boots, facts FROM groups"
         )
         records = [
@@ -213,14 +213,13 @@ class Store:
                 created_at=row[7],
                 rank_bytes=row[8],
                 proven_at=row[9],
-                failures=row[10],
-                model=row[11],
-                strategy=row[12],
-                strategy_why=row[13],
-                transport=row[14],
-                transport_why=row[15],
-                boots=tuple(json.loads(row[16])),
-                facts=row[17],
+                model=row[10],
+                strategy=row[11],
+                strategy_why=row[12],
+                transport=row[13],
+                transport_why=row[14],
+                boots=tuple(json.loads(row[15])),
+                facts=row[16],
             )
             for row in rows
         ]

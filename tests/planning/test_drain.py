@@ -61,7 +61,8 @@ def test_a_group_without_another_place_finishes_and_waits_for_uncordon() -> None
     set_node(world, "node-b")
     assert world.settle() == Plan()
     assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
-    assert world.groups[world.replica()].failures == 0
+    formed = world.attempts[world.replica()]
+    assert [(attempt.cause, attempt.counted) for attempt in formed[1:]] == [("NewReplica", False)]
 
 
 def test_ranks_that_end_before_the_others_do_not_cut_what_those_finish() -> None:

@@ -110,28 +110,6 @@ def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
     assert world.plan().steps == (stop,)
 
 
-def test_a_group_that_keeps_dying_is_restarted_more_and_more_slowly() -> None:
-    world = two_nodes()
-    world.settle()
-    delays = []
-    for _ in range(12):
-        epoch = world.groups[world.replica()].epoch
-        world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
-        died = world.now
-        plan = world.settle()
-        while world.groups[world.replica()].proven_at is None or not world.alive():
-            (until,) = [w.until for w in plan.waiting if w.reason is WaitingFor.BACK_OFF]
-            assert until is not None
-            world.now = until
-            plan = world.settle()
-        delays.append(world.now - died)
-    assert delays == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    world.now += 700  # a long healthy life
-    world.end_rank(RankId("tiny", 0, 13, 0), signal=9)
-    assert world.settle() == Plan()
-    assert epochs(world)[-1] == 14
-
-
 def test_the_rest_of_a_dead_group_is_stopped_also_while_the_next_attempt_waits() -> None:
     world = two_nodes()
     world.settle()
@@ -418,18 +396,6 @@ def test_groups_that_are_formed_in_one_pass_have_ports_of_their_own() -> None:
     ports = [port for step in formed for port in range(step.group.port, step.group.port + 3)]
     assert len(formed) == 3
     assert len(set(ports)) == len(ports)
-
-
-def test_a_corrected_manifest_does_not_wait_for_the_back_off_of_the_wrong_one() -> None:
-    world = two_nodes()
-    world.settle()
-    record = world.groups[world.replica()]
-    world.groups[world.replica()] = replace(record, failures=9, proven_at=None, created_at=world.now)
-    world.end_rank(RankId("tiny", 0, 1, 0), code=1)
-    assert world.settle().waiting[0].reason is WaitingFor.BACK_OFF
-    world.manifests[-1] = deployment(serving={"context": 1024})
-    assert world.settle() == Plan()
-    assert world.groups[world.replica()].failures == 0
 
 
 def test_a_clock_that_was_set_back_delays_nothing() -> None:

@@ -186,7 +186,12 @@ def _lose_store(world: World, number: int) -> None:
 
 
 def _keep_store(world: World, number: int) -> None:
-    world.kept = replace(world, groups=dict(world.groups), last_epochs=dict(world.last_epochs))
+    world.kept = replace(
+        world,
+        groups=dict(world.groups),
+        last_epochs=dict(world.last_epochs),
+        attempts=dict(world.attempts),
+    )
 
 
 def _restore_store(world: World, number: int) -> None:

@@ -58,7 +58,7 @@ def check_nothing_is_lost(store: Store) -> None:
     assert store.next_port(21_000) == 22_006
     assert store.last_epochs() == {TINY: 4, ReplicaId(DeploymentName("gone"), 2): 9}
     members = (NodeName("node-a"), NodeName("node-b"))
-    group = GroupRecord(TINY, 4, members, 22_003, "s3cret", "print", 5.5, 1 << 30, 6.5, 2)
+    group = GroupRecord(TINY, 4, members, 22_003, "s3cret", "print", 5.5, 1 << 30, 6.5)
     assert store.groups() == {TINY: group}
     assert store.agents() == {"node-a", "node-b"}
     assert store.statuses()[ObjectKey("Node", "node-a")].extra == {"ranks": 1}
