@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
+BUDGET = ("tests/planning/test_budget.py",)
 PLANNING = ("tests/planning",)
 PROPERTIES = ("tests/planning", "tests/properties")
 EXECUTION = ("tests/execution",)
@@ -130,19 +131,19 @@ PLANNED = (
     ),
     Mutant(
         "the-node-s-clock-is-trusted",
-        "reconciler/planning/replica.py",
-        "_failures(record, min(fault.at, view.world.now))",
-        "_failures(record, fault.at)",
+        "reconciler/planning/budget.py",
+        "died_at = min(fault.at, view.world.now) if fault",
+        "died_at = fault.at if fault",
         "a node whose clock is ahead makes every crash look like one after a long healthy life: no back-off",
         PLANNING,
     ),
     Mutant(
         "a-clock-set-back-keeps-waiting",
-        "reconciler/planning/replica.py",
-        "if not record.created_at <= view.world.now < until:",
-        "if not view.world.now < until:",
+        "reconciler/planning/budget.py",
+        "return now >= self.until or now < self.after - CLOCK_JUMP_SECONDS",
+        "return now >= self.until",
         "after the clock was set back by a day, a dead group waits a day for its next attempt",
-        PLANNING,
+        BUDGET,
     ),
     Mutant(
         "a-retry-waits-for-a-clock-set-back",
@@ -154,11 +155,51 @@ PLANNED = (
     ),
     Mutant(
         "no-back-off",
-        "reconciler/planning/replica.py",
+        "reconciler/planning/budget.py",
         "return 0.0 if failures == 0 else",
         "return 0.0 if failures >= 0 else",
-        "a group that dies at once is restarted thirty times in ninety seconds",
-        PLANNING,
+        "a group that dies at once is restarted five times within a second",
+        BUDGET,
+    ),
+    Mutant(
+        "the-budget-is-forgotten",
+        "reconciler/planning/budget.py",
+        "spent = fault.counted and _spent(tried, streak)",
+        "spent = False",
+        "a group that dies at once is restarted every five minutes for ever, and nobody is told that it is hopeless",
+        BUDGET,
+    ),
+    Mutant(
+        "a-spent-budget-comes-back",
+        "reconciler/planning/budget.py",
+        "    if any(attempt.standing is Standing.SLOW for attempt in streak):\n        return True\n",
+        "",
+        "after a day of slow attempts those that used the budget up are no longer kept, and it begins anew",
+        BUDGET,
+    ),
+    Mutant(
+        "short-lives-outrun-the-budget",
+        "reconciler/planning/budget.py",
+        "    return [_Wait(attempt.at, WINDOW_SECONDS) for attempt in (*above, *last)]",
+        "    return [_Wait(attempt.at, WINDOW_SECONDS) for attempt in last]",
+        "crashes, a life of ten minutes and crashes again: eleven restarts in half an hour",
+        BUDGET,
+    ),
+    Mutant(
+        "an-old-wish-is-charged-to-the-new",
+        "reconciler/planning/budget.py",
+        "return tuple(attempt for attempt in attempts if attempt.wish == view.wish)",
+        "return tuple(attempts)",
+        "a changed manifest waits half an hour because the one before it was wrong",
+        BUDGET,
+    ),
+    Mutant(
+        "planned-moves-use-the-budget-up",
+        "reconciler/planning/replica.py",
+        "counted=fault is not None and fault.counted,",
+        "counted=True,",
+        "a node that is drained and put back a few times leaves nothing of the budget for a crash",
+        BUDGET,
     ),
     Mutant(
         "a-refusal-is-retried-at-once",

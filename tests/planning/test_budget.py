@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -176,6 +177,29 @@ def test_a_long_healthy_life_earns_an_immediate_restart() -> None:
     assert heal(world) == pytest.approx(1, rel=0.1)
 
 
+def test_lives_of_ten_minutes_between_crashes_do_not_outrun_the_budget() -> None:
+    world = small()
+    world.settle()
+    for _ in range(budget.RESTARTS_MAX):
+        crash(world)
+        heal(world)
+    crash(world, lived=601)
+    assert heal(world) == 0
+    began = restarts(world)[0]
+    crash(world, lived=601)
+    assert refused(world.settle()).reason is RefusedBecause.RESTARTS_SPENT
+    heal(world)
+    assert world.now == pytest.approx(began + HALF_HOUR)
+
+
+def test_a_used_up_budget_is_remembered_for_longer_than_the_store_keeps_each_attempt() -> None:
+    world = spent()
+    heal(world)
+    for _ in range(60):
+        crash(world)
+        assert heal(world) == pytest.approx(HALF_HOUR)
+
+
 def test_a_group_that_comes_up_slowly_has_to_live_twice_as_long() -> None:
     world = small()
     world.settle()
@@ -337,7 +361,7 @@ def test_a_used_up_budget_gives_one_restart_in_half_an_hour_for_as_long_as_nothi
         crash(world, lived)
         heal(world, HALF_HOUR + 1)
     slow = restarts(world)[before - 1 :]
-    gaps = [later - earlier for earlier, later in zip(slow, slow[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(slow)]
     assert min(gaps) >= HALF_HOUR - 1e-6
     assert {attempt.standing for attempt in world.attempts[world.replica()][-len(lives) :]} == {Standing.SLOW}
 

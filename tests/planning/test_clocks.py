@@ -19,9 +19,9 @@ def test_a_step_that_failed_before_the_clock_was_set_back_is_tried_again() -> No
 def test_a_node_whose_clock_is_ahead_gets_no_shorter_back_off() -> None:
     world = two_nodes()
     world.settle()
-    record = world.groups[world.replica()]
-    world.groups[world.replica()] = replace(record, failures=9, created_at=world.now)
-    rank = RankId("tiny", 0, 1, 0)
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    world.settle()
+    rank = RankId("tiny", 0, 2, 0)
     world.end_rank(rank, signal=9)
     place, report = world.ranks[rank]
     world.ranks[rank] = (place, replace(report, exit=Exit(None, 9, world.now + 86_400)))
