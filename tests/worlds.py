@@ -109,7 +109,6 @@ class World:
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
-    attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
@@ -222,11 +221,9 @@ class World:
                 known = max([self.last_epochs.get(step.replica, 0), *seen])
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
                 self.groups[step.replica] = step.group
-                if isinstance(step, AllocateEpoch):
-                    self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)[-50:]
                 self.last_epochs[step.replica] = step.group.epoch
                 if isinstance(step, AllocateEpoch):
-                    self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)
+                    self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)[-50:]
                 self.next_port = step.group.port + len(step.group.members) + 1
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)
