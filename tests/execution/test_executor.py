@@ -167,3 +167,15 @@ async def test_a_group_that_does_not_answer_is_not_proven(bed: Bed) -> None:
     (outcome,) = await bed.do(ProveGroup(REPLICA, 1, NODE, str(bed.bench.home / "nobody.sock")))
     assert "rank 0 broke off" in outcome.problem
     assert bed.store.groups()[REPLICA].proven_at is None
+
+
+async def test_a_step_that_breaks_off_unexpectedly_has_failed(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def allocate(group: GroupRecord, attempt: object) -> None:
+        raise ZeroDivisionError("a fault of the product")
+
+    monkeypatch.setattr(bed.store, "allocate", allocate)
+    (outcome,) = await bed.do(AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"))
+    assert outcome.problem == "internal error: ZeroDivisionError('a fault of the product')"
+    assert "step failed unexpectedly" in caplog.text

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = ("reconciler", "tests", "examples", "manifests", "docs", "schemas", "pyproject.toml", "README.md")
 SECONDS_MAX = 150.0
 """For all tests that map to one bug."""
-TEST_SECONDS_MAX = 60
+TEST_SECONDS_MAX = 30
 """For each of them: a bug may well make something wait for ever."""
 FAREWELL_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""

@@ -66,6 +66,19 @@ def test_the_secret_of_a_group_is_not_shown() -> None:
     assert group.secret not in repr(group)
 
 
+def test_a_secret_cannot_be_told_from_names_and_epochs() -> None:
+    secrets = set()
+    for entropy in ("one", "another"):
+        world = two_nodes()
+        while not (formed := [s for s in world.plan().steps if isinstance(s, AllocateEpoch)]):
+            for step in world.plan().steps:
+                world.obey(step)
+        decided = plan(world.desired(), world.observed(), world.memory(), world.now, entropy)
+        secrets |= {step.group.secret for step in decided.steps if isinstance(step, AllocateEpoch)}
+        assert formed[0].group.secret not in secrets
+    assert len(secrets) == 2
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_one_dead_rank_is_a_dead_group(rank: int) -> None:
     world = two_nodes()

@@ -1,0 +1,153 @@
+"""What explains the death of a group: the first class that sees something, and never the silence of a probe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reconciler.planning import circumstances, plan
+from reconciler.planning.faults import stage, tries
+from reconciler.planning.healing.scene import Scene, Symptom
+from reconciler.planning.healing.table import Remedy, Row, diagnose
+from reconciler.planning.ledger import Ledger
+from reconciler.planning.view import View
+from reconciler.planning.world import World as Snapshots
+from reconciler.state import (
+    Attempt,
+    Cause,
+    FaultClass,
+    MachineFacts,
+    NodeName,
+    Observed,
+    ObservedRank,
+    PortFacts,
+    RefusedBecause,
+)
+from reconciler.wire.launch import ExitCode, RankId
+from tests.worlds import two_nodes
+
+NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
+
+
+def ended(code: int | None = None, signal: int | None = None) -> ObservedRank:
+    """Rank 0, as its node reports it."""
+    world = two_nodes()
+    world.settle()
+    rank = RankId("tiny", 0, 1, 0)
+    world.end_rank(rank, code=code, signal=signal)
+    return ObservedRank(NODE_A, world.ranks[rank][1])
+
+
+def scene(facts: MachineFacts | None = None, **more: Any) -> Scene:
+    """Of two nodes joined by a cable, whose group used RDMA over it and died."""
+    seen = two_nodes()
+    seen.settle()
+    nodes = tuple(
+        replace(node, facts=facts or MachineFacts()) for _, node in sorted(seen.observed().nodes.items())
+    )
+    symptom = Symptom(Cause.RANK_EXITED, "rank 0 ended", 1000.0)
+    return Scene(**{"nodes": nodes, "symptom": symptom, "verbs": True, "cables": True, **more})
+
+
+def found(of: Scene) -> Row:
+    answer = diagnose(of)
+    assert answer is not None
+    return answer[0]
+
+
+def test_facts_that_no_probe_has_told_explain_nothing() -> None:
+    hung = Symptom(Cause.STALLED, "rank 0 makes no progress", 1000.0)
+    assert found(scene(MachineFacts(), symptom=hung)).fault is FaultClass.SILENT_HANG
+    assert found(scene(MachineFacts(verbs_answer=False), symptom=hung)).fault is FaultClass.VERBS_WEDGED
+
+
+def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:
+    disabled = MachineFacts(rdma_enabled=False)
+    assert found(scene(disabled, first=ended(code=ExitCode.VERBS))).fault is FaultClass.RDMA_DISABLED
+    assert found(scene(first=ended(code=ExitCode.VERBS))).fault is FaultClass.QUEUE_PAIRS
+
+
+def test_what_does_not_fit_is_not_tried_again_unchanged() -> None:
+    assert found(scene(first=ended(code=ExitCode.MEMORY))).remedy is Remedy.REFUSE
+
+
+def test_a_machine_that_has_booted_since_explains_the_end_of_its_rank() -> None:
+    before = {NODE_A: "another boot", NODE_B: "boot"}
+    assert found(scene(first=ended(signal=9), boots=before)).fault is FaultClass.REBOOT
+    assert found(scene(first=ended(signal=9), boots={NODE_A: "boot"})).fault is FaultClass.RANK_CRASH
+
+
+def test_a_crash_is_charged_a_restart_of_the_machine_and_a_pulled_cable_are_not() -> None:
+    unplugged = MachineFacts(ports=(PortFacts(3, connected=False, peer=(NODE_B, 3)),))
+    assert found(scene(first=ended(signal=9))).counted
+    assert not found(scene(first=ended(signal=9), boots={NODE_A: "another boot"})).counted
+    assert found(scene(unplugged, first=ended(signal=9))).fault is FaultClass.LINK_DOWN
+    assert not found(scene(unplugged, first=ended(signal=9))).counted
+
+
+def test_a_remedy_that_did_not_help_gives_way_to_the_next() -> None:
+    row = found(scene(first=ended(code=ExitCode.VERBS)))
+    assert [stage(row, tried) for tried in (0, 1, 2)] == [Remedy.FORM, Remedy.LOWER_RUNG, Remedy.LOWER_RUNG]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [
+        ([], 0),
+        ([FaultClass.QUEUE_PAIRS, FaultClass.QUEUE_PAIRS], 2),
+        ([FaultClass.QUEUE_PAIRS, FaultClass.LINK_DOWN, FaultClass.QUEUE_PAIRS], 1),
+        ([FaultClass.QUEUE_PAIRS, FaultClass.LINK_DOWN], 0),
+    ],
+)
+def test_only_tries_for_the_same_class_count(attempts: list[FaultClass], expected: int) -> None:
+    assert tries(view([attempt(n, fault, "1/1") for n, fault in enumerate(attempts)]), QUEUES) == expected
+
+
+def test_tries_for_another_wish_or_of_long_ago_do_not_count() -> None:
+    assert tries(view([attempt(1, QUEUES, "1/1"), attempt(2, QUEUES, "2/1")]), QUEUES) == 0
+    assert tries(view([replace(attempt(1, QUEUES, "1/1"), at=-10_000.0)]), QUEUES) == 0
+
+
+QUEUES = FaultClass.QUEUE_PAIRS
+
+
+def attempt(number: int, fault: FaultClass, wish: str) -> Attempt:
+    return Attempt(number, 900.0, "RankExited", fault, True, "it ended", wish)
+
+
+def view(attempts: list[Attempt]) -> View:
+    """Of a replica that was formed so often before."""
+    world = two_nodes()
+    memory = replace(world.memory(), attempts={world.replica(): tuple(attempts)})
+    snapshots = Snapshots(world.desired(), world.observed(), memory, world.now, "entropy")
+    deployment = world.desired().deployments[world.replica().deployment]
+    return View(snapshots, Ledger(snapshots), world.replica(), deployment, None, None, ())
+
+
+def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:
+    before = circumstances.written({"node-a RDMA": "no", "node-a boot": "1234"})
+    assert circumstances.changes(before, {"node-a RDMA": "no"}) == []
+    assert (
+        circumstances.changes(before, {"node-a RDMA": "no", "node-a boot": "1234", "node-a GID": "yes"}) == []
+    )
+    assert circumstances.changes(before, {"node-a RDMA": "yes"}) == ["node-a RDMA: no → yes"]
+    assert circumstances.changes("", {"node-a RDMA": "yes"}) == []
+
+
+def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> None:
+    world = two_nodes()
+    world.settle()
+    record = world.groups[world.replica()]
+    world.groups[world.replica()] = replace(
+        record, boots=("earlier", "earlier"), facts=record.facts.replace('boot":"boot"', 'boot":"earlier"')
+    )
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    assert '"node-a boot":"earlier"' in world.groups[world.replica()].facts
+    nodes = {
+        name: replace(node, facts=MachineFacts(panics=2)) for name, node in world.observed().nodes.items()
+    }
+    decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
+    assert [refusal.reason for refusal in decided.refused] == [RefusedBecause.RANK_REFUSES]
+    assert [trouble.fault for trouble in decided.troubles] == [FaultClass.REBOOT]
