@@ -27,7 +27,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
+from reconciler.errors import Conflict, Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
 from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
@@ -50,6 +50,10 @@ log = logging.getLogger("reconciler")
 
 PARENT_VARIABLE = "RECONCILER_PARENT_FD"
 """Number of a pipe's descriptor whose end means that the supervising process is gone."""
+
+
+EXIT_DEPOSED = 75
+"""Another controller has taken over (``EX_TEMPFAIL`` in sysexits.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,9 @@ def run_controller(home: Path, watch: Path | None) -> int:
         place.create()
         with place.lock() as footing:
             asyncio.run(_control(place, watch, footing))
+    except Deposed as error:
+        log.error("%s", error)
+        return EXIT_DEPOSED
     except (ReconcilerError, OSError) as error:
         log.error("%s", error)
         return 1
@@ -233,18 +240,30 @@ def _surroundings(home: Home, source: Source) -> Surroundings:
 
 def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     """A controller that has not begun to run yet."""
-    collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe)
-    tools = Tools(store, collector, around.start_agent, around.clock, store.next_token(), around.ask)
+
+    def token(name: NodeName) -> int:
+        return store.token if name in parts.greeted else 0
+
+    collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
+    tools = Tools(store, collector, around.start_agent, around.clock, around.ask)
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)
 
+    def deposed(error: Deposed) -> None:
+        loop.deposed(error)
+
     publisher = Publisher(store, around.routes)
+    seen = around.gateway()
+    if (
+        seen is not None and seen.token >= store.token
+    ):  # the store was lost: the gateway listens to nobody older
+        store.renew(above=seen.token)
 
     parts = Parts(
         intent=Intent(around.source, store, around.clock, lambda event: publisher.tell((event,))),
         collector=collector,
-        executor=Executor(tools, finished),
+        executor=Executor(tools, finished, deposed),
         tools=tools,
         store=store,
         publisher=publisher,

@@ -9,6 +9,7 @@
     ├── Unreachable        nobody answered; the next pass looks again
     ├── Unwritable         the disk takes nothing now: full, or read-only; tried again until it does
     └── Conflict           somebody else was first; look again, then decide anew
+        └── Deposed            another controller has taken over: this one ends, and does nothing more
 """
 
 from __future__ import annotations
@@ -66,3 +67,7 @@ class Unwritable(ReconcilerError):
 
 class Conflict(ReconcilerError):
     """The state is no longer what the caller had read."""
+
+
+class Deposed(Conflict):
+    """Another controller has taken over. Nothing that this one still does may have an effect."""

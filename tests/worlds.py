@@ -105,6 +105,11 @@ class World:
     attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     next_port: int = PORT_FIRST
     sequence: int = 1
+    link: int = 1
+    token: int = 1
+    """Of the controller."""
+    asked_with: int | None = 1
+    """The token of the last look at any node."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -158,7 +163,8 @@ class World:
             python="/usr/bin/python3",
             runtime=self.runtime,
             run_directory="/run/r",
-            token=1,
+            token=self.asked_with or 1,
+            asked_with=self.asked_with,
             ranks=tuple(report for place, report in self.ranks.values() if place == name),
             models=tuple(
                 ModelReport(path, f"/models/{path}", True, size, config, **self.says.get(path, {}))
@@ -166,11 +172,11 @@ class World:
             ),
         )
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
-        return NodeObservation(name, contact, 0.0, 1, report)
+        return NodeObservation(name, contact, 0.0, self.link, report)
 
     def memory(self) -> Memory:
         return Memory(
-            token=1,
+            token=self.token,
             next_port=self.next_port,
             groups=dict(self.groups),
             last_epochs=dict(self.last_epochs),
@@ -227,7 +233,7 @@ class World:
                 self.next_port = step.group.port + len(step.group.members) + 1
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)
-                self.writes[step.node] = Write(1, self.sequence)
+                self.writes[step.node] = Write(self.link, self.sequence)
             case ProveGroup():
                 self._prove(step)
             case RemoveObject():

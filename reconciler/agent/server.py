@@ -154,7 +154,7 @@ class Agent:
         if answer is None or request is None:
             _log.warning("ignoring a %s that is no request", type(message).__name__)
             return
-        token = getattr(message, "token", None)
+        token = None if isinstance(message, Observe) else getattr(message, "token", None)
         try:
             if token is not None and not self._fence.admits(token):
                 text = "token {} is older than {}: another controller has taken over"
@@ -168,6 +168,12 @@ class Agent:
     # --- requests ---
 
     def _observe(self, message: Observe) -> NodeReport:
+        asked_with = 0
+        try:
+            if self._fence.admits(message.token):
+                asked_with = message.token
+        except OSError as error:  # a full disk must not hide the node
+            _log.warning("the token cannot be kept: %s", error)
         return dataclasses.replace(
             self._identity,
             sequence=self._sequence,
@@ -175,6 +181,7 @@ class Agent:
             token=self._fence.token,
             ranks=self.ranks.reports(),
             models=tuple(self._host.model(path) for path in message.models),
+            asked_with=asked_with,
         )
 
     def _start(self, message: StartRank) -> Any:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from reconciler.errors import Conflict, Invalid, Unwritable
+from reconciler.errors import Conflict, Deposed, Invalid, Unwritable
 from reconciler.state import Contact, Desired, Outcome, Plan
 
 from .reconcile import Parts, decide, reconcile
@@ -33,6 +33,7 @@ class Loop:
         self._read.set()
         self._hook_at: float | None = None
         self._ending = False
+        self._deposed: Deposed | None = None
         self._complaint = ""
         """What was said last of a round that failed: it is not said again every two seconds."""
         self.plan = Plan()
@@ -55,7 +56,16 @@ class Loop:
 
     def finished(self, outcome: Outcome) -> None:
         """A step has ended."""
-        self._parts.publisher.outcome(outcome, self._parts.clock())
+        try:
+            self._parts.publisher.outcome(outcome, self._parts.clock())
+        except Deposed as error:
+            self.deposed(error)
+        self.trigger()
+
+    def deposed(self, error: Deposed) -> None:
+        """Another controller has taken over: whatever runs is given up at once, and nothing more is begun."""
+        self._deposed = self._deposed or error
+        self._parts.executor.abandon()
         self.trigger()
 
     def end(self) -> None:
@@ -69,7 +79,10 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
-        """Pass after pass. Raises ``Conflict`` when what this controller stands on was taken away."""
+        """Pass after pass. Raises ``Conflict`` when what this controller stands on was taken away.
+
+        ``Deposed`` when another has taken over.
+        """
         beside = [
             asyncio.create_task(self._read_source(), name="read the manifests"),
             asyncio.create_task(self._watch_home(), name="watch the home"),
@@ -79,6 +92,7 @@ class Loop:
                 self._wake.clear()
                 self._stand()
                 await self._guarded(self._pass())
+                self._stand()
                 if self._parts.stopping and self._all_stopped():
                     return
                 await self._sleep()
@@ -88,6 +102,8 @@ class Loop:
             await asyncio.gather(*beside, return_exceptions=True)
 
     def _stand(self) -> None:
+        if self._deposed is not None:
+            raise self._deposed
         for each in self._parts.footing:
             if each.lost:
                 raise Conflict(f"{each.path} was taken away: this controller ends, another may begin anew")
@@ -112,6 +128,9 @@ class Loop:
         """Do one round of work; whether it went well. What nobody expected must not end the rounds."""
         try:
             await work
+        except Deposed as error:
+            self.deposed(error)
+            return False
         except (Unwritable, Invalid) as error:
             if str(error) != self._complaint:
                 log.error("%s; tried again", error)

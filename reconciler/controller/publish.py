@@ -34,6 +34,8 @@ class Publisher:
         self._store = store
         self._file = file
         self._routes = file.read()
+        if self._routes is not None and self._routes.token >= store.token:  # the store was lost
+            store.renew(above=self._routes.token)
         self._waking: asyncio.Task[None] | None = None
         self._told = store.told()
         self.statuses = store.statuses()
@@ -114,13 +116,17 @@ class Publisher:
         else:
             return
         sequence = before.sequence if before else 0
-        wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found)
-        if wanted == before:
+        wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found, self._store.token)
+        if wanted == before and not self._file.altered:
             return
         routes = replace(wanted, sequence=sequence + 1)
         try:
-            self._file.replace(routes)
+            with self._store.fenced():
+                self._file.replace(routes)
         except OSError as error:
             self.problem = f"{self._file.path}: cannot be written now: {error.strerror}"
+            return
+        except Unwritable as error:
+            self.problem = str(error)
             return
         self._routes, self.problem = routes, ""

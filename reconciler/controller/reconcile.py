@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from reconciler.errors import Deposed
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.planning import plan
@@ -44,7 +45,8 @@ class Parts:
 
 
 def reconcile(parts: Parts) -> Plan:
-    """Look, decide, act, tell. Nothing in here waits for a machine."""
+    """Look, decide, act, tell. Nothing in here waits for a machine. Raises ``Deposed``."""
+    parts.store.verify()
     parts.store.recover()
     if _known(parts):
         parts.collector.watch(*_watched(_desired(parts), remember(parts)))
@@ -59,16 +61,25 @@ def reconcile(parts: Parts) -> Plan:
 
 
 def _outrank(parts: Parts) -> None:
-    """Where the store was lost, agents have seen higher tokens than it knows: take one above theirs.
+    """Where the store was lost, agents have seen tokens that it may give again: take one above theirs.
 
-    Only at the first sight of each agent, so that a deposed controller does not come back.
+    Only at the first sight of each agent, which is a look without a token. Whoever has a higher one later obeys
+    another controller: a deposed one does not come back.
     """
-    for name, node in parts.collector.nodes().items():
-        if node.report is None or name in parts.greeted:
-            continue
+    reports = {name: node.report for name, node in sorted(parts.collector.nodes().items()) if node.report}
+    for name, report in reports.items():
+        first = name not in parts.greeted
         parts.greeted.add(name)
-        if node.report.token > parts.tools.token:
-            parts.tools.token = parts.store.next_token(above=node.report.token)
+        if first and report.token >= parts.store.token:
+            parts.store.renew(above=report.token)
+        elif report.token > parts.store.token:
+            raise Deposed(
+                f"{name} obeys another controller (its token is {report.token}, this one's is"
+                f" {parts.store.token}): this one ends"
+            )
+    for name, report in reports.items():
+        if report.asked_with is not None and report.asked_with < parts.store.token:
+            parts.collector.look(name)
 
 
 def _known(parts: Parts) -> bool:
@@ -105,7 +116,7 @@ def _desired(parts: Parts) -> Desired:
 def remember(parts: Parts) -> Memory:
     """What the store and this controller's own doings say now."""
     return Memory(
-        token=parts.tools.token,
+        token=parts.store.token,
         next_port=parts.store.next_port(PORT_FIRST),
         groups=parts.store.groups(),
         last_epochs=parts.store.last_epochs(),

@@ -14,9 +14,23 @@ class RoutesFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._seen: tuple[int, int, int] | None = None
+
+    @property
+    def altered(self) -> bool:
+        """Whether somebody else has written or removed it since it was read or replaced here."""
+        return self._seen != self._signature()
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> Routes | None:
         """What the last controller wrote: the gateway must see ours as newer, and only if it differs."""
+        self._seen = self._signature()
         try:
             return from_wire(Routes, json.loads(self.path.read_text()))
         except (OSError, ValueError, WireError):
@@ -28,3 +42,4 @@ class RoutesFile:
         draft.write_text(json.dumps(to_wire(routes), indent=1))
         draft.chmod(0o600)
         draft.replace(self.path)
+        self._seen = self._signature()

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import Deposed, ReconcilerError
 from reconciler.state import Outcome, Step, StepFailure
 from reconciler.wire.codec import WireError
 
@@ -22,11 +22,18 @@ FAILURES_KEPT_SECONDS = 600.0
 
 
 class Executor:
-    """``finished`` is called with each outcome, in the loop's own thread."""
+    """``finished`` is called with each outcome, in the loop's own thread.
 
-    def __init__(self, tools: Tools, finished: Callable[[Outcome], None]) -> None:
+    ``deposed`` is called instead when a step shows that another controller has taken over.
+    """
+
+    def __init__(
+        self, tools: Tools, finished: Callable[[Outcome], None], deposed: Callable[[Deposed], None]
+    ) -> None:
         self._tools = tools
         self._finished = finished
+        self._deposed = deposed
+        self._over = False
         self._tasks: dict[asyncio.Task[str], tuple[Step, float]] = {}
         self._subjects: Counter[str] = Counter()
         self.failures: dict[str, StepFailure] = {}
@@ -38,17 +45,23 @@ class Executor:
 
     def launch(self, steps: tuple[Step, ...]) -> None:
         """Start all steps of a plan. The planner has made sure that they do not get in each other's way."""
-        for step in steps:
-            task = asyncio.create_task(carry_out(step, self._tools), name=step.key)
-            self._tasks[task] = (step, asyncio.get_running_loop().time())
+        loop = asyncio.get_running_loop()
+        for step in () if self._over else steps:
+            task = loop.create_task(carry_out(step, self._tools), name=step.key)
+            self._tasks[task] = (step, loop.time())
             self._subjects[step.subject] += 1
             task.add_done_callback(self._end)
 
-    async def close(self) -> None:
-        """Give up on what is running. Whatever a step had done by then, the next controller sees."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
+    def abandon(self) -> None:
+        """Give up on what is running, and start nothing more."""
+        self._over = True
+        for task in self._tasks:
             task.cancel()
+
+    async def close(self) -> None:
+        """``abandon``, and wait. Whatever a step had done by then, the next controller sees."""
+        tasks = tuple(self._tasks)
+        self.abandon()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _end(self, task: asyncio.Task[str]) -> None:
@@ -57,13 +70,17 @@ class Executor:
         self._subjects += Counter()  # drops what has come down to zero
         if task.cancelled():
             return
-        problem = self._problem(step, task.exception())
+        error = task.exception()
+        if isinstance(error, Deposed):
+            self._deposed(error)
+            return
+        problem = self._problem(step, error)
         if problem:
             self._note_failure(step, problem)
         else:
             self.failures.pop(step.key, None)
         detail = "" if problem else task.result()
-        self._finished(Outcome(step, asyncio.get_running_loop().time() - started, problem, detail))
+        self._finished(Outcome(step, task.get_loop().time() - started, problem, detail))
 
     @staticmethod
     def _problem(step: Step, error: BaseException | None) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Deposed, Refused, Unreachable, Unwritable
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -44,8 +45,11 @@ STOPS_KEPT_SECONDS = 600.0
 
 
 class Groups(Protocol):
-    """Where groups are written down (the store)."""
+    """Where groups are written down (the store). Every method may raise ``Deposed``."""
 
+    @property
+    def token(self) -> int: ...
+    def renew(self) -> None: ...
     def allocate(self, group: GroupRecord, attempt: Attempt) -> None: ...
     def adopt(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
@@ -72,12 +76,16 @@ class Tools:
     links: Links
     start_agent: Callable[[NodeName], Awaitable[None]]
     clock: Callable[[], float]
-    token: int
     ask: Callable[[str], Awaitable[float]] = ask_once
     """Has the rank that answers at a socket give one completion; the seconds that it took."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def token(self) -> int:
+        """The fencing token that every request for a change carries."""
+        return self.groups.token
 
 
 async def carry_out(step: Step, tools: Tools) -> str:
@@ -130,7 +138,7 @@ async def _stop_agent(tools: Tools, name: NodeName) -> None:
     except Unreachable:
         tools.groups.drop_agent(name)
         return
-    await link.request(node.Shutdown(tools.token), timeout=REQUEST_SECONDS_MAX)
+    await _ask(tools, link, node.Shutdown(tools.token))
     await tools.links.lose(name)
     tools.groups.drop_agent(name)
 
@@ -143,14 +151,27 @@ async def _stop(tools: Tools, step: StopRank) -> None:
     tools.stops = known
 
 
-async def _change(tools: Tools, name: NodeName, request: object) -> None:
+async def _ask(tools: Tools, link: AgentLink, request: Any) -> Any:
+    """An agent's answer. Raises ``Deposed`` where the agent obeys another controller by now."""
+    try:
+        return await link.request(request, timeout=REQUEST_SECONDS_MAX)
+    except Refused as error:
+        if error.code == "Fenced" and request.token == tools.token:
+            raise Deposed(f"a node obeys another controller: {error}: this one ends") from error
+        raise
+
+
+async def _change(tools: Tools, name: NodeName, request: Any) -> None:
     """Ask an agent for a change, and remember how new an observation must be to show it."""
     link, number = tools.links.link(name)
     try:
-        done = await link.request(request, timeout=REQUEST_SECONDS_MAX)
+        done = await _ask(tools, link, request)
     except Unreachable:
-        # It may be carried out yet: only what is seen over a later connection can be believed.
+        # It may be carried out yet: only what is seen over a later connection can be believed, and only of an
+        # agent that has seen a later token, and so refuses the request from there on.
         tools.writes[name] = Write(number + 1, 0)
+        with suppress(Unwritable):
+            tools.groups.renew()
         await link.close()
         raise
     assert isinstance(done, node.Done)

@@ -54,6 +54,10 @@ class RoutesFile:
         except WireError as error:
             log.warning("the routes file %s is broken, the last good one stays: %s", self._path, error)
             return False
+        if self.current is not None and routes.token < self.current.token:
+            tokens = f"token {routes.token}, seen was {self.current.token}"
+            log.warning("%s is of a controller that was replaced (%s): ignored", self._path, tokens)
+            return False
         self.current = routes
         self._by_name = _names(routes)
         return True

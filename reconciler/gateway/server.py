@@ -161,6 +161,7 @@ class _Gateway:
             "endpoint": f"http://{self._listener.address}/v1",
             "started_at": self._started_at,
             "sequence": self._pool.file.current.sequence,
+            "token": self._pool.file.current.token,
             "problem": self._problem,
         }
         if state == self._written:

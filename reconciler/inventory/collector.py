@@ -59,7 +59,10 @@ class _Watch:
 
 
 class Collector:
-    """Watches the nodes it is told to watch. ``changed`` is called whenever a report or a fact is new."""
+    """Watches the nodes it is told to watch. ``changed`` is called whenever a report or a fact is new.
+
+    ``token`` is the fencing token to look at a node with; 0 until it is known which one the node has.
+    """
 
     def __init__(
         self,
@@ -67,11 +70,13 @@ class Collector:
         clock: Callable[[], float],
         changed: Callable[[], None],
         probe: Probe = as_reported,
+        token: Callable[[NodeName], int] = lambda name: 0,
     ) -> None:
         self._dial = dial
         self._probe = probe
         self._clock = clock
         self._changed = changed
+        self._token = token
         self.resync_seconds = RESYNC_SECONDS
         self.probes_seconds = PROBES_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
@@ -180,7 +185,8 @@ class Collector:
         try:
             while True:
                 watch.look.clear()
-                report = await link.request(Observe(self._models), timeout=OBSERVE_SECONDS_MAX)
+                question = Observe(self._models, self._token(watch.seen.name))
+                report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = link
                 self._reached(watch, report, number)

@@ -14,7 +14,10 @@ def observe_gateway(path: Path) -> GatewayObservation | None:
     """The gateway as it is now; None when there is none. One that cannot listen ends, and is started again."""
     try:
         body = json.loads(path.read_text())
-        seen = GatewayObservation(int(body["pid"]), _text(body["endpoint"]), _text(body.get("problem")) or "")
+        problem = _text(body.get("problem")) or ""
+        seen = GatewayObservation(
+            int(body["pid"]), _text(body["endpoint"]), problem, int(body.get("token", 0))
+        )
         if seen.endpoint is None:
             return seen
         os.kill(seen.pid, 0)

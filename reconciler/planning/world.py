@@ -51,16 +51,20 @@ class World:
         return node.report.boot_id if node.report else node.facts.boot_id
 
     def fresh(self, name: NodeName) -> bool:
-        """Whether the node was seen after this controller's last change to it.
+        """Whether the node was seen after this controller's last change to it, and with its newest token.
 
         By the number of the connection and the agent's own sequence, never by clocks: a decision on an
-        older observation could undo what has just been done.
+        older observation could undo what has just been done. A connection ends with its agent and with the
+        machine's boot, and the next has a higher number. A look with a token is a look at an agent that
+        refuses from then on what was asked for with an older one, by whomever.
         """
-        write = self.memory.writes.get(name)
         node = self.node(name)
-        if write is None or node.report is None:
-            return self.reached(name)
-        return self.reached(name) and (node.link, node.report.sequence) >= (write.link, write.sequence)
+        if node.report is None or not self.reached(name):
+            return False
+        if node.report.asked_with is not None and node.report.asked_with < self.memory.token:
+            return False
+        write = self.memory.writes.get(name)
+        return write is None or (node.link, node.report.sequence) >= (write.link, write.sequence)
 
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
         """The replica's ranks of any epoch, on any node."""

@@ -92,6 +92,8 @@ class GatewayObservation:
     """None when it listens nowhere."""
     problem: str = ""
     """Why it does not listen where it should."""
+    token: int = 0
+    """The highest that it has seen in its routes."""
 
 
 @dataclass(frozen=True)

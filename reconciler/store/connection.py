@@ -1,14 +1,19 @@
-"""A connection to SQLite that says what a failure means: a disk that takes nothing now, or a file that is damaged."""
+"""A connection to SQLite that says what a failure means: a disk that takes nothing now, or a file that is damaged.
+
+It writes in ``writing`` alone, and only for the controller that holds the newest token.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from reconciler.errors import Invalid, ReconcilerError, Unwritable
+from reconciler.errors import Deposed, Invalid, ReconcilerError, Unwritable
+from reconciler.wire.footing import Footing
 
 _DISK = (
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
@@ -36,6 +41,34 @@ class Connection(sqlite3.Connection):
     path = Path()
     problem = ""
     """Why something could not be written, until ``Store.recover`` finds that it can."""
+    token = 0
+    """Of the controller whose connection this is."""
+    footing: Footing | None = None
+    """The file as it was opened."""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction in which nobody else writes. Raises ``Deposed`` where there is a newer token."""
+        with self:
+            self.execute("BEGIN IMMEDIATE")
+            self.verify()
+            yield
+
+    def verify(self) -> None:
+        """Raise ``Deposed`` where another controller has taken over, or the file was taken away."""
+        if self.footing is not None and self.footing.lost:
+            raise Deposed(f"{self.path} was taken away: this controller ends, another may begin anew")
+        newest = self.counter("token")
+        if newest != self.token:
+            raise Deposed(
+                f"another controller has taken over (its token is {newest}, this one's is {self.token}):"
+                " this one ends"
+            )
+
+    def counter(self, name: str) -> int:
+        """One of the numbers that only grow; 0 for one that nobody has set."""
+        row = self.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+        return int(row[0]) if row else 0
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         try:

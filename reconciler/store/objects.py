@@ -8,7 +8,6 @@ revision is wrong or held, and when the repository is damaged or the watched fol
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,13 +16,15 @@ from pydantic import ValidationError
 from reconciler.resources import KINDS, Manifest
 from reconciler.state import Desired, Leaving, ObjectKey
 
+from .connection import Connection
+
 APPROVALS_KEPT = 100
 
 
 class Objects:
     """The tables ``objects``, ``in_force`` and ``approvals``. Every method is one transaction."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     # --- what is in force ----------------------------------------------------------------------
@@ -35,8 +36,7 @@ class Objects:
         other revisions lapse.
         """
         objects = incoming.objects()
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             rows = self._db.execute("SELECT kind, name, digest, generation, created_at FROM objects")
             known = {ObjectKey(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
             for key, manifest in objects.items():
@@ -111,8 +111,7 @@ class Objects:
 
     def remove(self, key: ObjectKey) -> None:
         """Take an object out that has left; one that has come back meanwhile stays."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             gone = self._db.execute(
                 "DELETE FROM objects WHERE kind = ? AND name = ? AND deleted_at IS NOT NULL", key
             )
@@ -125,8 +124,7 @@ class Objects:
 
     def approve(self, revision: str, at: float, by: str) -> None:
         """Note that a revision may remove what it removes; the first word on it stays."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             self._db.execute(
                 "INSERT OR IGNORE INTO approvals (revision, at, by) VALUES (?, ?, ?)", (revision, at, by)
             )

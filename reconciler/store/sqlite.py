@@ -2,6 +2,9 @@
 
 An epoch must be on disk before the first rank of it starts: every method is one transaction, and has
 returned only when it is durable. Calls take well under 10 ms and are made from the controller's loop.
+
+Whoever opens a store takes it over: from then on every transaction of whoever had it before is refused
+(``Deposed``), by its token, which is looked at within each transaction that writes.
 """
 
 from __future__ import annotations
@@ -10,16 +13,17 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import Conflict, ReconcilerError
+from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
 from reconciler.state.report import Condition, Event, ObjectStatus
+from reconciler.wire.footing import Footing
 
 from .attempts import Attempts
 from .connection import Connection, meaning
@@ -30,6 +34,8 @@ from .schema import check, migrate
 EVENTS_KEPT = 10_000
 MESSAGE_CHARACTERS_MAX = 4096
 """Of an event; what programs say when they fail can be long."""
+PATIENCE_SECONDS = 5.0
+"""For whoever else writes: that takes milliseconds."""
 PORT_SPREAD = 4_000
 """A new store starts somewhere in the lower half of the ports, so that two clusters on a host rarely meet."""
 
@@ -49,12 +55,12 @@ class EventFilter:
 class Store:
     """The open store. One per controller, which holds the home's lock."""
 
-    def __init__(self, path: Path) -> None:
-        """Open, create or migrate.
+    def __init__(self, path: Path, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Open, create or migrate, and take over.
 
         Raises ``Invalid`` for a store of a newer version or a damaged one, ``Unwritable`` where the disk is full.
         """
-        self._db = Connection(path, isolation_level=None)
+        self._db = Connection(path, isolation_level=None, timeout=patience_seconds)
         self._db.path = path
         try:
             path.chmod(0o600)
@@ -63,6 +69,8 @@ class Store:
             self.is_new = migrate(self._db, path) == 0
             """Made just now: what the nodes know is all that is left of a store before it."""
             check(self._db)
+            self._take_over()
+            self._db.footing = Footing.at(str(path))
             self.objects = Objects(self._db)
             self.attempts = Attempts(self._db)
             self.incidents = Incidents(self._db)
@@ -79,53 +87,72 @@ class Store:
         return self._db.problem
 
     def recover(self) -> None:
-        """Where something could not be written, see whether it can again."""
+        """Where something could not be written, see whether it can again. Raises ``Deposed``."""
         if not self._db.problem:
             return
-        with suppress(ReconcilerError), self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._set_counter("token", self._counter("token", 0))
-            self._db.execute("COMMIT")
-            self._db.problem = ""
+        try:
+            with self._db.writing():
+                self._set_counter("token", self.token)
+        except (Unwritable, Invalid):
+            return
+        self._db.problem = ""
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
-    # --- counters ------------------------------------------------------------------------------
+    # --- who writes ----------------------------------------------------------------------------
 
-    def next_token(self, above: int = 0) -> int:
-        """A fencing token higher than every one before and than ``above``: this controller's."""
+    @property
+    def token(self) -> int:
+        """The fencing token of this controller: higher than that of every controller before it."""
+        return self._db.token
+
+    def _take_over(self) -> None:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            token = max(self._counter("token", 0), above) + 1
+            token = self._db.counter("token") + 1
             self._set_counter("token", token)
-        return token
+        self._db.token = token
 
-    def _counter(self, name: str, default: int) -> int:
-        row = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
-        return int(row[0]) if row else default
+    def renew(self, above: int = 0) -> None:
+        """Take a token higher than this controller's own and than ``above``. Raises ``Deposed``."""
+        with self._db.writing():
+            token = max(self._db.counter("token"), above) + 1
+            self._set_counter("token", token)
+        self._db.token = token
+
+    def verify(self) -> None:
+        """Raise ``Deposed`` where another controller has taken over."""
+        self._db.verify()
+
+    def fenced(self) -> AbstractContextManager[None]:
+        """A moment in which nobody can take over, for what is written elsewhere. Raises ``Deposed``."""
+        return self._db.writing()
+
+    # --- counters ------------------------------------------------------------------------------
 
     def _set_counter(self, name: str, value: int) -> None:
         self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
 
     def next_port(self, first: int) -> int:
         """Where to look for ports that no group had lately; ``first`` is the lowest that may be."""
-        port = self._counter("next_port", 0)
+        port = self._db.counter("next_port")
         if not port:
             port = first + secrets.randbelow(PORT_SPREAD)
-            self._set_counter("next_port", port)
+            with self._db.writing():
+                self._set_counter("next_port", port)
         return port
 
     def outgrow(self, other: Path) -> None:
         """Have tokens, ports and epochs begin above those of another store; one that cannot be read has none."""
+        self.verify()
         try:
             self._db.execute("ATTACH ? AS other", (str(other),))
-        except ReconcilerError:
+        except (Unwritable, Invalid):
             return
         try:
-            with self._db:
-                self._db.execute("BEGIN IMMEDIATE")
+            with self._db.writing():
                 self._db.execute(
                     "INSERT INTO counters SELECT name, value FROM other.counters WHERE true"
                     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
@@ -134,7 +161,9 @@ class Store:
                     "INSERT INTO epochs SELECT deployment, replica, last FROM other.epochs WHERE true"
                     " ON CONFLICT (deployment, replica) DO UPDATE SET last = max(last, excluded.last)"
                 )
-        except ReconcilerError:
+                token = self._db.counter("token")
+            self._db.token = token
+        except (Unwritable, Invalid):
             return
         finally:
             self._db.execute("DETACH other")
@@ -143,15 +172,13 @@ class Store:
 
     def allocate(self, group: GroupRecord, attempt: Attempt) -> None:
         """Write a group and why it is formed. Raises ``Conflict`` unless its epoch is higher than every one before."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)
 
     def adopt(self, group: GroupRecord) -> None:
         """Write a group that runs already. Raises ``Conflict`` where there was a later epoch."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             self._record(group, group.epoch)
 
     def _record(self, group: GroupRecord, last_max: int) -> None:
@@ -182,18 +209,20 @@ class Store:
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
         """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""
-        cursor = self._db.execute(
-            "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
-            (at, replica.deployment, replica.index, epoch),
-        )
+        with self._db.writing():
+            cursor = self._db.execute(
+                "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
+                (at, replica.deployment, replica.index, epoch),
+            )
         if cursor.rowcount != 1:
             raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
 
     def release(self, replica: ReplicaId) -> None:
         """Remove a replica's group. Its last epoch stays, for epochs only grow."""
-        self._db.execute(
-            "DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
-        )
+        with self._db.writing():
+            self._db.execute(
+                "DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
+            )
 
     def groups(self) -> dict[ReplicaId, GroupRecord]:
         """Every group in the store."""
@@ -234,11 +263,13 @@ class Store:
 
     def keep_agent(self, node: NodeName) -> None:
         """Note, before it is started, that a node may have an agent: somebody has to end it one day."""
-        self._db.execute("INSERT OR IGNORE INTO agents (node) VALUES (?)", (node,))
+        with self._db.writing():
+            self._db.execute("INSERT OR IGNORE INTO agents (node) VALUES (?)", (node,))
 
     def drop_agent(self, node: NodeName) -> None:
         """Note that a node has no agent any more."""
-        self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
+        with self._db.writing():
+            self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
 
     def agents(self) -> frozenset[NodeName]:
         """Nodes that may have an agent."""
@@ -257,8 +288,7 @@ class Store:
 
     def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus]) -> None:
         """Write statuses that have changed."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             self._db.executemany(
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
                 [(*key, json.dumps(asdict(status))) for key, status in statuses.items()],
@@ -271,14 +301,12 @@ class Store:
         events = tuple(events)
         if not events:
             return 0
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             return self._append(events)
 
     def put_incidents(self, incidents: Iterable[Incident], events: Iterable[Event], now: float) -> None:
         """Write incidents and what is told of them, all or nothing: so that each is told once."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._db.writing():
             self.incidents.put(incidents, now)
             self._append(events)
 

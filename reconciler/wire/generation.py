@@ -203,3 +203,5 @@ class Routes:
     hold_seconds: float
     """How long a request may wait for a group before 503."""
     routes: Tuple[Route, ...] = ()
+    token: int = 0
+    """Of the controller that wrote it: after its routes none with a lower one come into force."""

@@ -4,7 +4,8 @@ A request frame carries ``"call": n``, its answer ``"reply": n``; a frame with n
 pushes only *that* something changed, never what: the controller looks again (``Observe``).
 
 Every request that changes something carries the controller's fencing ``token``; an agent refuses
-(``Refused(code="Fenced")``) a token lower than the highest it has seen.
+(``Refused(code="Fenced")``) a token lower than the highest it has seen. ``Observe`` carries it as well, to be
+seen: its answer tells that whatever was asked for with a lower token, and is still on its way, will be refused.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from .launch import Exit, LaunchSpec, Progress, RankId
 @message("observe")
 @dataclasses.dataclass(frozen=True)
 class Observe:
-    """Ask for a ``NodeReport``; ``models`` are the weights' paths whose state is wanted as well."""
+    """Ask for a ``NodeReport``; ``models`` are the weights' paths whose state is wanted as well.
+
+    Never refused. With ``token`` 0 it leaves the agent's own as it is.
+    """
 
     models: Tuple[str, ...] = ()
+    token: int = 0
 
 
 @message("start_rank")
@@ -203,6 +208,8 @@ class NodeReport:
     """The highest fencing token seen."""
     ranks: Tuple[RankReport, ...] = ()
     models: Tuple[ModelReport, ...] = ()
+    asked_with: Optional[int] = None
+    """``Observe.token`` of the question; None from an agent that does not know it."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)

@@ -16,7 +16,7 @@ import pytest
 from reconciler.errors import Refused, Unreachable
 from reconciler.transport.link import AgentLink
 from reconciler.wire.launch import Phase, RankId
-from reconciler.wire.node import ForgetRank, Shutdown, StartRank, StopRank
+from reconciler.wire.node import ForgetRank, Observe, Shutdown, StartRank, StopRank
 from reconciler.wire.paths import agent_socket, shim_socket
 from tests.agent.bench import (
     RANK,
@@ -422,6 +422,18 @@ async def test_a_controller_that_was_replaced_can_change_nothing_even_after_a_re
         assert (report.token, [found.pid for found in report.ranks]) == (7, [before.pid])
         await bench.kill_agent()
         link = await bench.agent()
+
+
+async def test_a_look_with_a_token_ends_what_an_older_controller_may_do(bench: Bench) -> None:
+    link = await bench.agent()
+    assert (await observe(link)).asked_with == 0, "a look without one leaves the token as it is"
+    seen = [await ask(link, Observe((), token)) for token in (3, 8, 3, 0)]
+    assert [(report.token, report.asked_with) for report in seen] == [(3, 3), (8, 8), (8, 0), (8, 0)]
+    with pytest.raises(Refused, match="token 7 is older than 8") as refused:
+        await ask(link, StartRank(7, bench.spec(program("sleep()"))))
+    assert refused.value.code == "Fenced"
+    await bench.kill_agent()
+    assert (await observe(await bench.agent())).token == 8
 
 
 async def test_without_its_fencing_token_an_agent_does_not_start(bench: Bench) -> None:

@@ -20,6 +20,7 @@ from reconciler.controller.intent import Intent
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
+from reconciler.errors import Deposed
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.planning.group import fingerprint
@@ -124,14 +125,17 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     def finished(outcome: Outcome) -> None:
         raise AssertionError(f"there is nothing to do, and {outcome} was done")
 
+    def deposed(error: Deposed) -> None:
+        raise AssertionError(f"nobody else is there, and {error}")
+
     collector = Collector(dial, time.time, lambda: None)
-    tools = Tools(store, collector, start_agent, time.time, store.next_token())
+    tools = Tools(store, collector, start_agent, time.time)
     source = DirectorySource(folder / "manifests")
     publisher = Publisher(store, RoutesFile(folder / "routes.json"))
     return Parts(
         intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
         collector=collector,
-        executor=Executor(tools, finished),
+        executor=Executor(tools, finished, deposed),
         tools=tools,
         store=store,
         publisher=publisher,

@@ -40,7 +40,6 @@ def fill(cli: Cli, home: Path) -> str:
     """A cluster with one commit, and a store with a group; the commit."""
     assert cli("apply", "-f", str(ROOT / "manifests")).code == 0
     store = Store(home / "store.db")
-    store.next_token()
     store.allocate(GROUP, ATTEMPT)
     store.close()
     return head(home)
@@ -76,7 +75,7 @@ def test_what_was_there_at_the_backup_is_there_after_the_restore(cli: Cli, home:
     assert cli("delete", "gateway", "main").code == 0
     store = Store(home / "store.db")
     store.allocate(replace(GROUP, epoch=9), ATTEMPT)
-    store.next_token(above=40)
+    store.renew(above=40)
     store.keep_agent(NodeName("later"))
     store.close()
 
@@ -97,14 +96,15 @@ def test_epochs_tokens_and_ports_go_on_from_what_was_replaced(cli: Cli, home: Pa
     file = made(cli("backup"))
     store = Store(home / "store.db")
     store.allocate(replace(GROUP, epoch=9, port=24_000), ATTEMPT)
-    assert store.next_token(above=40) == 41
+    store.renew(above=40)
+    assert store.token == 41
     store.close()
     (home / "nodes" / "node-x").mkdir(parents=True)
     (home / "nodes" / "node-x" / "agent.lock").touch()
     assert cli("restore", "--force", str(file)).code == 0
     store = Store(home / "store.db")
     assert store.last_epochs() == {TINY: 9}
-    assert store.next_token() == 42
+    assert store.token > 41
     assert store.next_port(21_000) == 24_002
     assert store.agents() == {"node-x"}, "whoever may have an agent has to be asked"
     store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,9 +18,14 @@ from typing import Any
 
 import pytest
 
+from reconciler.bootstrap import EXIT_DEPOSED
 from reconciler.cli.client import ask
 from reconciler.errors import Refused, Unreachable
+from reconciler.store import EventFilter, Store
+from reconciler.transport.link import AgentLink
 from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlan, ShowStatus, Stop
+from reconciler.wire.node import Observe
+from reconciler.wire.paths import agent_socket
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
@@ -162,6 +168,52 @@ def test_a_lost_store_does_not_lock_its_controller_out_of_the_nodes(controller: 
     controller.ask(Stop())
     assert controller.process.wait(40) == 0
     controller.wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in controller.agents()))
+
+
+def test_a_controller_whose_store_another_opens_ends_and_changes_nothing_more(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
+    routes = controller.home / "routes.json"
+    controller.wait(routes.exists)
+    newer = Store(controller.home / "store.db")
+    before, last = routes.read_bytes(), newer.events(EventFilter())
+    (controller.manifests / "gateway.yaml").unlink()  # something to do
+    assert controller.process is not None
+    assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
+    assert "another controller has taken over" in controller.log.read_text().splitlines()[-1]
+    assert routes.read_bytes() == before
+    assert newer.events(EventFilter()) == last
+    newer.close()
+
+
+def test_a_controller_that_finds_its_nodes_obeying_another_ends(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))
+    asyncio.run(look(controller.home / "run", "node-a", 1_000))
+    assert controller.process is not None
+    assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
+    assert "node-a obeys another controller (its token is 1000" in controller.log.read_text().splitlines()[-1]
+    controller.start()
+    controller.wait(lambda: stalled(controller))
+    controller.wait(lambda: json.loads((controller.home / "routes.json").read_text())["token"] > 1_000)
+
+
+async def look(run_directory: Path, name: str, token: int) -> None:
+    """As another controller would."""
+    reader, writer = await asyncio.open_unix_connection(agent_socket(str(run_directory), name))
+    link = await AgentLink(reader, writer).open("controller")
+    await link.request(Observe((), token), timeout=WAIT_SECONDS)
+    await link.close()
+
+
+def test_routes_that_somebody_else_has_written_or_removed_are_written_again(controller: Controller) -> None:
+    routes = controller.home / "routes.json"
+    controller.wait(lambda: routes.exists() and json.loads(routes.read_text())["routes"])
+    wanted = json.loads(routes.read_text())["routes"]
+    routes.unlink()
+    controller.ask(Look("source"))
+    controller.wait(lambda: routes.exists() and json.loads(routes.read_text())["routes"] == wanted)
+    routes.write_text("{}")
+    controller.ask(Look("source"))
+    controller.wait(lambda: json.loads(routes.read_text()).get("routes") == wanted)
 
 
 def test_a_deleted_gateway_offers_nothing(controller: Controller) -> None:

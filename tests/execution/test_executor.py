@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.errors import Deposed
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.state import (
@@ -31,7 +34,7 @@ from reconciler.state import (
 )
 from reconciler.store import Store
 from reconciler.transport.link import AgentLink
-from reconciler.wire.node import NodeReport, RankReport
+from reconciler.wire.node import NodeReport, Observe, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench, program
 
 NODE = NodeName("bench")
@@ -46,10 +49,11 @@ class Bed:
         self.bench = Bench.make()
         self.store = Store(folder / "store.db")
         self.outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
-        self.collector = Collector(self._dial, time.time, lambda: None)
+        self.deposed: asyncio.Queue[Deposed] = asyncio.Queue()
+        self.collector = Collector(self._dial, time.time, lambda: None, token=lambda name: self.store.token)
         self.collector.watch(frozenset({NODE}), ())
-        self.tools = Tools(self.store, self.collector, self._start_agent, time.time, token=1)
-        self.executor = Executor(self.tools, self.outcomes.put_nowait)
+        self.tools = Tools(self.store, self.collector, self._start_agent, time.time)
+        self.executor = Executor(self.tools, self.outcomes.put_nowait, self.deposed.put_nowait)
 
     async def _dial(self, name: NodeName) -> AgentLink:
         return await self.bench.node().dial()
@@ -145,14 +149,55 @@ async def test_a_step_that_fails_says_why_and_may_be_tried_again_later(bed: Bed)
     assert step.key not in bed.executor.failures
 
 
-async def test_a_deposed_controller_changes_nothing(bed: Bed) -> None:
-    bed.tools.token = 7
+async def test_a_controller_that_a_node_refuses_is_told_that_it_is_deposed(bed: Bed) -> None:
     await bed.do(StartAgent(NODE))
     await bed.do(bed.start_rank("sleep()"))
-    bed.tools.token = 6
-    (outcome,) = await bed.do(StopRank(REPLICA, NODE, RANK, 1.0, "deposed"))
-    assert not outcome.done
+    newer, _ = bed.collector.link(NODE)
+    await newer.request(Observe(token=7), timeout=WAIT_SECONDS)
+    bed.executor.launch((StopRank(REPLICA, NODE, RANK, 1.0, "deposed"),))
+    async with asyncio.timeout(WAIT_SECONDS):
+        error = await bed.deposed.get()
+    assert "a node obeys another controller: token 1 is older than 7" in str(error)
+    assert bed.outcomes.empty()
     assert (await bed.rank(lambda rank: rank.pid is not None)).exit is None
+
+
+async def test_a_controller_whose_store_was_taken_over_begins_nothing(bed: Bed, tmp_path: Path) -> None:
+    newer = Store(tmp_path / "store.db")
+    bed.executor.launch((StartAgent(NODE),))
+    async with asyncio.timeout(WAIT_SECONDS):
+        await bed.deposed.get()
+    assert newer.agents() == frozenset()
+    assert not (bed.bench.directory / "agent.lock").exists()
+    newer.close()
+
+
+async def test_what_is_given_up_is_neither_finished_nor_followed_by_more(bed: Bed) -> None:
+    await bed.do(StartAgent(NODE))
+    bed.executor.launch((bed.start_rank("sleep()"),))
+    bed.executor.abandon()
+    bed.executor.launch((AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"),))
+    await bed.executor.close()
+    assert bed.executor.in_flight == frozenset()
+    assert bed.outcomes.empty()
+    assert bed.store.groups() == {}
+
+
+async def test_what_a_look_with_the_next_token_shows_no_late_request_changes(bed: Bed) -> None:
+    await bed.do(StartAgent(NODE))
+    os.kill(bed.bench.agent_pid(), signal.SIGSTOP)
+    link, _ = bed.collector.link(NODE)
+    starting = asyncio.create_task(bed.do(bed.start_rank("sleep()")))
+    await asyncio.sleep(0.1)
+    await link.close()  # as when the line is cut: nobody knows what becomes of the request
+    (outcome,) = await starting
+    assert not outcome.done
+    os.kill(bed.bench.agent_pid(), signal.SIGCONT)
+    first = await bed.collected(lambda report: report.asked_with == bed.store.token)
+    await asyncio.sleep(0.5)
+    bed.collector.look(NODE)
+    later = await bed.collected(lambda report: report.sequence >= first.sequence)
+    assert [rank.id for rank in later.ranks] == [rank.id for rank in first.ranks]
 
 
 async def test_an_epoch_that_is_not_new_is_not_allocated(bed: Bed) -> None:

@@ -76,7 +76,7 @@ async def tools(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -
     async def start_agent(name: NodeName) -> None:
         raise Unreachable(f"{name} went away while its agent was being started")
 
-    yield Tools(store, agent, start_agent, time.time, token=1)
+    yield Tools(store, agent, start_agent, time.time)
     await agent.close()
 
 
@@ -84,6 +84,7 @@ async def test_after_a_lost_answer_only_a_later_connection_tells_what_became_of_
     with pytest.raises(Unreachable, match="no answer to stop_rank"):
         await carry_out(StopRank(REPLICA, NODE, RANK, 1.0, "test"), tools)
     assert tools.writes[NODE] == Write(LINK + 1, 0)
+    assert tools.token == 2, "and only that of an agent that refuses the request from there on"
     link, _ = tools.links.link(NODE)
     assert link.closed.is_set()
     assert tools.stops == {}

@@ -64,6 +64,7 @@ class Cluster:
         self.listen = f"127.0.0.1:{free_port()}"
         self.hold_seconds = hold_seconds
         self.sequence = 0
+        self.token = 0
         self.ranks: list[RankDouble] = []
         self.stop = asyncio.Event()
         self.client = AsyncOpenAI(base_url=self.url("/v1"), api_key="unused", max_retries=0, timeout=60)
@@ -87,7 +88,9 @@ class Cluster:
             Backend(index, rank.epoch, str(rank.path), "node-a") for index, rank in enumerate(ranks)
         )
         route = Route(model, ("gpt-4o",), context, 1_700_000_000, backends, stall_seconds)
-        write_routes(self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,)))
+        write_routes(
+            self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,), self.token)
+        )
 
     def state(self) -> dict[str, Any]:
         """What the gateway says of itself."""

@@ -172,6 +172,19 @@ async def test_a_broken_routes_file_leaves_the_last_good_one_in_force(start: Sta
     assert (await cluster.post({"model": "other", "messages": HELLO}))[0] == 200
 
 
+async def test_routes_of_a_controller_that_was_replaced_are_ignored(start: Start) -> None:
+    cluster = await start(story(1))
+    cluster.token = 7
+    cluster.route(cluster.ranks[0], model="newer")
+    await cluster.until(lambda: cluster.up() and cluster.state()["token"] == 7)
+    cluster.token = 6
+    cluster.route(cluster.ranks[0], model="older")
+    assert [model.id for model in (await cluster.client.models.list()).data] == ["newer", "gpt-4o"]
+    cluster.token = 8
+    cluster.route(cluster.ranks[0], model="newest")
+    assert [model.id for model in (await cluster.client.models.list()).data] == ["newest", "gpt-4o"]
+
+
 async def test_it_moves_to_a_new_address_and_finishes_what_runs_on_the_old(start: Start) -> None:
     cluster = await start(story(20, pause=0.05))
     asking = asyncio.create_task(cluster.events())

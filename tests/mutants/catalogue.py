@@ -619,9 +619,9 @@ STORED = (
     Mutant(
         "a-release-forgets-epochs",
         "reconciler/store/sqlite.py",
-        '"DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)\n        )',
-        '"DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)\n        )\n'
-        '        self._db.execute("DELETE FROM epochs")',
+        '"DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)\n            )',
+        '"DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)\n            )\n'
+        '            self._db.execute("DELETE FROM epochs")',
         "a deployment that comes back begins with epoch 1, which old ranks have as well",
         STORE,
     ),
@@ -652,8 +652,8 @@ STORED = (
     Mutant(
         "a-token-is-not-above-the-nodes",
         "reconciler/store/sqlite.py",
-        'max(self._counter("token", 0), above) + 1',
-        'self._counter("token", 0) + 1',
+        'max(self._db.counter("token"), above) + 1',
+        'self._db.counter("token") + 1',
         "after the loss of the store the controller is fenced out of its own nodes",
         STORE,
     ),
@@ -835,8 +835,10 @@ SEEN = (
         "a-push-is-lost",
         "reconciler/inventory/collector.py",
         "                watch.look.clear()\n"
-        "                report = await link.request(Observe(self._models), timeout=OBSERVE_SECONDS_MAX)\n",
-        "                report = await link.request(Observe(self._models), timeout=OBSERVE_SECONDS_MAX)\n"
+        "                question = Observe(self._models, self._token(watch.seen.name))\n"
+        "                report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)\n",
+        "                question = Observe(self._models, self._token(watch.seen.name))\n"
+        "                report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)\n"
         "                watch.look.clear()\n",
         "what changes while a report is on its way is seen a quarter of a minute later",
         INVENTORY,

@@ -272,6 +272,39 @@ def test_an_observation_over_a_newer_connection_is_newer() -> None:
     assert world.plan() == Plan()
 
 
+def test_nothing_is_decided_before_a_look_with_the_newest_token() -> None:
+    """An agent that has not seen it may still carry out what was asked for with an older one."""
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    world.token += 1
+    plan = world.plan()
+    assert plan.steps == ()
+    assert [w.reason for w in plan.waiting] == [WaitingFor.OBSERVATION]
+    world.asked_with = world.token
+    assert [type(step) for step in world.plan().steps] == [AllocateEpoch]
+
+
+def test_an_agent_that_knows_no_tokens_of_looks_is_believed() -> None:
+    world = two_nodes()
+    world.settle()
+    world.token += 1
+    world.asked_with = None
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    assert [type(step) for step in world.plan().steps] == [AllocateEpoch]
+
+
+def test_after_a_reboot_the_first_look_is_newer_than_every_change_before() -> None:
+    """Its agent counts from 1 again, over another connection."""
+    world = two_nodes()
+    world.settle()
+    world.writes = {name: Write(link=1, sequence=world.sequence) for name in world.agents}
+    for rank in world.alive():
+        world.end_rank(rank, signal=9)
+    world.link, world.sequence = 2, 1
+    assert [type(step) for step in world.plan().steps] == [AllocateEpoch]
+
+
 def test_a_proven_group_that_misses_a_rank_without_a_trace_is_formed_again() -> None:
     world = two_nodes()
     world.settle()

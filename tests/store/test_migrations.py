@@ -54,7 +54,7 @@ def version_of(path: Path) -> int:
 
 
 def check_nothing_is_lost(store: Store) -> None:
-    assert store.next_token() == 8
+    assert store.token == 8
     assert store.next_port(21_000) == 22_006
     assert store.last_epochs() == {TINY: 4, ReplicaId(DeploymentName("gone"), 2): 9}
     members = (NodeName("node-a"), NodeName("node-b"))

@@ -98,17 +98,20 @@ def test_ports_go_on_behind_those_of_the_last_group(store: Store, tmp_path: Path
 
 
 def test_each_controller_has_a_higher_token(store: Store, tmp_path: Path) -> None:
-    tokens = [store.next_token(), store.next_token()]
+    tokens = [store.token]
+    store.renew()
+    tokens.append(store.token)
     again = reopened(store, tmp_path)
-    tokens.append(again.next_token())
+    tokens.append(again.token)
     assert tokens == [1, 2, 3]
     again.close()
 
 
 def test_a_store_that_was_lost_takes_a_token_above_what_agents_have_seen(store: Store) -> None:
-    assert store.next_token() == 1
-    assert store.next_token(above=41) == 42
-    assert store.next_token() == 43
+    store.renew(above=41)
+    assert store.token == 42
+    store.renew()
+    assert store.token == 43
 
 
 def test_agents_are_kept_until_they_are_dropped(store: Store, tmp_path: Path) -> None:
@@ -312,9 +315,11 @@ def test_a_store_outgrows_another_and_never_goes_back(store: Store, tmp_path: Pa
         kept.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
     for kept, epoch in ((store, 2), (other, 9)):
         kept.allocate(replace(GROUP, replica=second, epoch=epoch), replace(ATTEMPT, epoch=epoch))
-    store.next_token()
-    token = other.next_token(above=70)
+    other.renew(above=70)
+    token = other.token
     other.close()
     store.outgrow(tmp_path / "other.db")
     assert store.last_epochs() == {TINY: 5, second: 9}
-    assert store.next_token() > token
+    assert store.token >= token
+    store.renew()
+    assert store.token > token

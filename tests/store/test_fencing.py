@@ -1,0 +1,139 @@
+"""Of two controllers with one store only the newer writes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Deposed
+from reconciler.state import Desired, NodeName
+from reconciler.state.identity import ObjectKey
+from reconciler.state.report import ObjectStatus
+from reconciler.store import EventFilter, Store
+from reconciler.store.attempts import Attempts
+from reconciler.store.incidents import IncidentFilter, Incidents
+from reconciler.store.objects import Objects
+from tests.store.test_store import ATTEMPT, GROUP, TINY, event
+from tests.worlds import node
+
+NODE_A = NodeName("node-a")
+REVISION = Desired.of("r2", [node("node-a")])
+
+WRITES: dict[str, Callable[[Store], object]] = {
+    "renew": lambda store: store.renew(),
+    "outgrow": lambda store: store.outgrow(Path("nowhere.db")),
+    "next_port": lambda store: store.next_port(20_000),
+    "allocate": lambda store: store.allocate(replace(GROUP, epoch=2), replace(ATTEMPT, epoch=2)),
+    "adopt": lambda store: store.adopt(replace(GROUP, epoch=7)),
+    "prove": lambda store: store.prove(TINY, 1, 9.0),
+    "release": lambda store: store.release(TINY),
+    "keep_agent": lambda store: store.keep_agent(NodeName("node-z")),
+    "drop_agent": lambda store: store.drop_agent(NODE_A),
+    "remove_object": lambda store: store.remove_object(ObjectKey("Node", "node-b")),
+    "put_statuses": lambda store: store.put_statuses({GROUP.replica.key: ObjectStatus((), 1, {})}),
+    "add_events": lambda store: store.add_events([event("late")]),
+    "put_incidents": lambda store: store.put_incidents([], [event("late")], 5.0),
+    "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),
+    "objects.remove": lambda store: store.objects.remove(ObjectKey("Node", "node-b")),
+    "objects.approve": lambda store: store.objects.approve("r9", 5.0, "ada"),
+    "fenced": lambda store: store.fenced().__enter__(),
+    "verify": lambda store: store.verify(),
+}
+"""Everything through which a store changes, or that lets its caller change something else."""
+READS = {
+    "problem", "token", "close", "recover", "groups", "last_epochs", "agents", "statuses", "told", "events",
+    "objects.revision", "objects.in_force", "objects.keys", "objects.leaving", "objects.approved",
+    "attempts.note",  # within a transaction of its caller's
+    "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
+    "incidents.put",  # likewise
+}  # fmt: skip
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Iterator[Store]:
+    """The store of a controller that has been replaced, and had written before."""
+    store = Store(tmp_path / "store.db")
+    store.allocate(GROUP, ATTEMPT)
+    store.keep_agent(NODE_A)
+    store.objects.apply(Desired.of("r1", [node("node-a"), node("node-b")]), 1.0)
+    store.objects.apply(Desired.of("r1", [node("node-a")]), 2.0)
+    store.next_port(20_000)
+    yield store
+    store.close()
+
+
+def content(store: Store) -> object:
+    objects = store.objects
+    return (
+        store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.events(EventFilter()),
+        objects.revision(), objects.keys(), objects.leaving(), objects.approved(), store.attempts.all(), store.incidents.find(IncidentFilter()),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [name for name in WRITES if name != "next_port"])
+def test_a_deposed_controller_writes_nothing(older: Store, tmp_path: Path, write: str) -> None:
+    newer = Store(tmp_path / "store.db")
+    before = content(newer)
+    with pytest.raises(Deposed, match="another controller has taken over"):
+        WRITES[write](older)
+    assert content(newer) == before
+    assert not older.problem
+    newer.release(TINY)
+    newer.close()
+
+
+def test_a_deposed_controller_draws_no_first_port(tmp_path: Path) -> None:
+    older, newer = Store(tmp_path / "store.db"), Store(tmp_path / "store.db")
+    with pytest.raises(Deposed):
+        older.next_port(20_000)
+    older.close()
+    newer.close()
+
+
+def test_whose_store_was_taken_away_writes_nothing(older: Store, tmp_path: Path) -> None:
+    """What it has open still is the old file, which nobody else reads any more."""
+    for file in tmp_path.glob("store.db*"):
+        file.unlink()
+    newer = Store(tmp_path / "store.db")
+    for name in WRITES.keys() - {"next_port"}:
+        with pytest.raises(Deposed, match="taken away"):
+            WRITES[name](older)
+    newer.close()
+
+
+def test_every_way_to_write_is_tried_here() -> None:
+    rooms = {"": Store, "objects.": Objects, "attempts.": Attempts, "incidents.": Incidents}
+    public = {
+        prefix + name
+        for prefix, room in rooms.items()
+        for name, member in inspect.getmembers(room)
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    }
+    assert public == WRITES.keys() | READS
+
+
+def test_what_is_done_while_fenced_keeps_a_newer_controller_waiting(tmp_path: Path) -> None:
+    """So nothing that is done in there can come after what the newer one does."""
+    older = Store(tmp_path / "store.db")
+    with older.fenced(), pytest.raises(Exception, match="locked"):
+        Store(tmp_path / "store.db", patience_seconds=0.01)
+    newer = Store(tmp_path / "store.db")
+    assert newer.token > older.token
+    older.close()
+    newer.close()
+
+
+def test_a_renewed_token_is_above_its_own_and_above_what_nodes_know(older: Store, tmp_path: Path) -> None:
+    before = older.token
+    older.renew()
+    assert older.token == before + 1
+    older.renew(above=40)
+    assert older.token == 41
+    older.close()
+    again = Store(tmp_path / "store.db")
+    assert again.token == 42
+    again.close()
