@@ -520,6 +520,22 @@ HEALED = (
         "a machine that panicked is blamed on its rank, and what was known of it before is believed on",
         PLANNING,
     ),
+    Mutant(
+        "a-long-load-passes-for-health",
+        "reconciler/planning/budget.py",
+        "max(HEALTHY_SECONDS, 2 * load)",
+        "HEALTHY_SECONDS",
+        "a model that loads for half an hour and crashes after ten minutes is loaded again for ever",
+        BUDGET,
+    ),
+    Mutant(
+        "all-replicas-come-back-together",
+        "reconciler/planning/budget.py",
+        'return 1 + JITTER * (2 * int.from_bytes(drawn[:4], "big") / 2**32 - 1)',
+        "return 1.0",
+        "after a power cut all groups load at the same second, again and again",
+        BUDGET,
+    ),
 )
 
 EXECUTED = (
