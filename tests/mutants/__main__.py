@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from .catalogue import MUTANTS
 from .mutant import Mutant
-from .planting import Verdict, judge, sound
+from .planting import Verdict, interrupt, judge, sound
 
 AT_A_TIME = 2
 CAUGHT_PERCENT_MIN = 90
@@ -29,20 +30,32 @@ def main(arguments: Sequence[str]) -> int:
     shown = wanted.output == "table"
     if shown:
         print(ROW.format("PLANTED", "ROOM", "CAUGHT BY", "SEC"), flush=True)
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        unspoiled = pool.submit(sound, _all_tests(mutants))
-        running = [pool.submit(judge, mutant) for mutant in mutants]
-        if shown:
-            for done in as_completed(running):
-                print(_row(done.result()), flush=True)
-        verdicts = [each.result() for each in running]
-        problems = [verdict.problem for verdict in verdicts if verdict.problem]
-        problems += [text] if (text := unspoiled.result()) else []
+    verdicts, problems = _judged(mutants, shown)
     for text in problems:
         print(text, file=sys.stderr)
     _print(wanted.output, verdicts, time.monotonic() - began)
     enough = 100 * _caught(verdicts) >= CAUGHT_PERCENT_MIN * len(verdicts)
     return 0 if enough and not problems else 1
+
+
+def _judged(mutants: Sequence[Mutant], shown: bool) -> tuple[list[Verdict], list[str]]:
+    """Every verdict, and why nothing can be said where that is so."""
+    pool = ThreadPoolExecutor(AT_A_TIME)
+    try:
+        unspoiled = pool.submit(sound, _all_tests(mutants))
+        running = [pool.submit(judge, mutant) for mutant in mutants]
+        for done in as_completed(running):
+            if shown:
+                print(_row(done.result()), flush=True)
+        verdicts = [each.result() for each in running]
+        problems = [*(verdict.problem for verdict in verdicts), unspoiled.result()]
+        return verdicts, [text for text in problems if text]
+    except BaseException:  # Ctrl-C as well: tests that go on would be nobody's
+        pool.shutdown(wait=False, cancel_futures=True)
+        interrupt()
+        raise
+    finally:
+        pool.shutdown()
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -53,8 +66,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _all_tests(mutants: Sequence[Mutant]) -> tuple[str, ...]:
-    """Every test that is to catch one of them, once; a single test goes with its whole file."""
-    return tuple(sorted({test for mutant in mutants for test in mutant.tests}))
+    """Every test that is to catch one of them; a single test goes with its whole file where that is there too."""
+    asked = {test for mutant in mutants for test in mutant.tests}
+    return tuple(sorted(test for test in asked if test.partition("::")[0] not in asked - {test}))
 
 
 def _caught(verdicts: Sequence[Verdict]) -> int:
@@ -95,4 +109,8 @@ def _print(output: str, verdicts: Sequence[Verdict], seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

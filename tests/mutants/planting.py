@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ FAREWELL_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""
 PASSED, FAILED = 0, 1
 """Exit codes of pytest; with any other it has judged nothing."""
+
+
+_running: set[subprocess.Popen[str]] = set()
 
 
 class NotApplicable(Exception):
@@ -111,15 +114,26 @@ def tested(copy: Path, tests: tuple[str, ...], seconds: float) -> tuple[int, str
         start_new_session=True,
         text=True,
     )
-    for number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            said, _ = process.communicate(timeout=seconds)
-            return process.returncode, said
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, number)
-            seconds = FAREWELL_SECONDS
-    said, _ = process.communicate()
-    return process.returncode, said
+    _running.add(process)
+    try:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            try:
+                said, _ = process.communicate(timeout=seconds)
+                return process.returncode, said
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, number)
+                seconds = FAREWELL_SECONDS
+        said, _ = process.communicate()
+        return process.returncode, said
+    finally:
+        _running.discard(process)
+
+
+def interrupt() -> None:
+    """Have all tests that run now tidy up and end."""
+    for process in tuple(_running):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
 
 
 def _first_failure(said: str) -> str:
