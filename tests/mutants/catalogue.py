@@ -21,6 +21,8 @@ CONTROLLER = tuple(
         "a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event",
         "a_controller_whose_home_is_taken_away_ends_by_itself",
         "a_node_that_is_removed_terminates_until_its_agent_has_ended",
+        "a_controller_that_finds_its_nodes_obeying_another_ends",
+        "a_controller_whose_store_another_opens_ends_and_changes_nothing_more",
     )
 )
 LIFE = tuple(
@@ -425,6 +427,14 @@ PLANNED = (
         "the secret of a group is written into logs",
         PLANNING,
     ),
+    Mutant(
+        "a-look-with-an-older-token-counts",
+        "reconciler/planning/world.py",
+        "if node.report.asked_with is not None and node.report.asked_with < self.memory.token:",
+        "if False:",
+        "a request that is still on its way is carried out after the look that was to show it",
+        PLANNING,
+    ),
 )
 
 HEALED = (
@@ -621,6 +631,30 @@ EXECUTED = (
         "a step that broke off in the middle passes for done, and is told as such",
         EXECUTION,
     ),
+    Mutant(
+        "a-fenced-controller-goes-on",
+        "reconciler/execution/handlers.py",
+        'if error.code == "Fenced" and request.token == tools.token:',
+        "if False:",
+        "a controller that its nodes no longer obey goes on planning, and tells people so",
+        EXECUTION,
+    ),
+    Mutant(
+        "a-late-request-is-still-obeyed",
+        "reconciler/execution/handlers.py",
+        "        with suppress(Unwritable):\n            tools.groups.renew()\n",
+        "",
+        "a request whose answer was lost arrives a minute later and stops a rank that is new",
+        EXECUTION,
+    ),
+    Mutant(
+        "after-giving-up-more-is-begun",
+        "reconciler/execution/executor.py",
+        "for step in () if self._over else steps:",
+        "for step in steps:",
+        "a controller that was replaced in the middle of a pass begins the rest of its plan",
+        EXECUTION,
+    ),
 )
 
 STORED = (
@@ -737,6 +771,30 @@ STORED = (
         "a damaged store fails in the middle of a pass, after some of its steps",
         STORE,
     ),
+    Mutant(
+        "a-deposed-controller-writes",
+        "reconciler/store/connection.py",
+        "        if newest != self.token:\n",
+        "        if False:\n",
+        "a controller that was replaced goes on writing epochs beside its successor",
+        STORE,
+    ),
+    Mutant(
+        "a-taken-store-is-written-to",
+        "reconciler/store/connection.py",
+        "        if self.footing is not None and self.footing.lost:\n",
+        "        if False:\n",
+        "after a restore the old controller writes its epochs into a file that nobody reads",
+        STORE,
+    ),
+    Mutant(
+        "writing-does-not-look-who-writes",
+        "reconciler/store/connection.py",
+        '            self.execute("BEGIN IMMEDIATE")\n            self.verify()\n',
+        '            self.execute("BEGIN IMMEDIATE")\n',
+        "between a look and a write another controller takes over, and both have written",
+        STORE,
+    ),
 )
 
 KEPT_BY_AGENTS = (
@@ -836,6 +894,17 @@ KEPT_BY_AGENTS = (
         "a group that nobody asks anything is killed every minute",
         HANGS,
     ),
+    Mutant(
+        "any-look-counts-as-the-newest",
+        "reconciler/agent/server.py",
+        "            if self._fence.admits(message.token):\n                asked_with",
+        "            if True:\n                asked_with",
+        "a look of a controller that was replaced passes for one that keeps late requests out",
+        (
+            "tests/agent/test_deaths_of_agent_and_shim.py::test_a_controller_that_was_replaced_can_change_nothing_even_after_a_restart",
+            *EXECUTION,
+        ),
+    ),
 )
 
 SEEN = (
@@ -908,6 +977,22 @@ CONTROLLED = (
         "max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)",
         "self.resync_seconds",
         "what is due in a second is done after ten",
+        CONTROLLER,
+    ),
+    Mutant(
+        "a-controller-that-is-outbid-stays",
+        "reconciler/controller/reconcile.py",
+        "        elif report.token > parts.store.token:\n",
+        "        elif False:\n",
+        "two controllers take turns, each stopping what the other has started",
+        CONTROLLER,
+    ),
+    Mutant(
+        "routes-are-written-unfenced",
+        "reconciler/controller/publish.py",
+        "            with self._store.fenced():\n",
+        "            if True:\n",
+        "a controller that was replaced has the last word on where clients are sent",
         CONTROLLER,
     ),
 )
@@ -1003,6 +1088,14 @@ PUBLISHED = (
         "",
         "while everything is being stopped clients are sent to ranks that end",
         ROUTES,
+    ),
+    Mutant(
+        "older-routes-replace-newer-ones",
+        "reconciler/gateway/routes.py",
+        "if self.current is not None and routes.token < self.current.token:",
+        "if False:",
+        "the gateway follows a controller that was replaced, to ranks that were stopped",
+        ("tests/gateway/test_process.py",),
     ),
 )
 
