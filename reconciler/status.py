@@ -242,7 +242,16 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
         **({"strategy": _strategy(record)} if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,
         "since": record.proven_at or record.created_at,
+        **_failure(record, observed),
     }
+
+
+def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
+    """How the last group ended, and the rank whose log tells why: as long as none serves after it."""
+    failed = observed.failed(record.replica)
+    if failed is None or serving(record, observed) is not None:
+        return {}
+    return {"failed": {"rank": str(failed.report.id), "node": failed.node, "text": failed.last_words}}
 
 
 def _strategy(record: GroupRecord) -> str:
@@ -289,7 +298,7 @@ def endings(observed: Observed, now: float) -> list[Event]:
         Event(
             at=now,
             object=rank.replica.key,
-            warning=not _orderly(rank),
+            warning=not rank.orderly,
             reason="RankExited",
             message=rank.last_words,
             key=f"exit/{rank.report.id}",
@@ -297,10 +306,6 @@ def endings(observed: Observed, now: float) -> list[Event]:
         for rank in observed.ranks()
         if not rank.alive
     ]
-
-
-def _orderly(rank: ObservedRank) -> bool:
-    return rank.report.exit is not None and rank.report.exit.code == 0
 
 
 def told(outcome: Outcome, now: float) -> Event | None:

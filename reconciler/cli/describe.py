@@ -8,7 +8,7 @@ import click
 
 from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlan
 
-from . import completing, incidents
+from . import completing, incidents, last_log
 from .app import Settings, fail
 from .approve import note_kept_out
 from .client import Client
@@ -35,8 +35,8 @@ def describe(
 ) -> None:
     """Show objects with all that is known of them.
 
-    That is their spec, conditions, groups, part of the plan, latest incidents and events. An incident is
-    told as a story.
+    That is their spec, conditions, groups, part of the plan, latest incidents and events; of a group that
+    ended, and that none serves after, the last lines of the rank to blame. An incident is told as a story.
 
     \b
     Examples:
@@ -79,7 +79,8 @@ def _whole(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
     concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
     told = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
-    return {**item, "plan": concerned, "incidents": told, "events": events}
+    logs = last_log.last_logs(client, item)
+    return {**item, "plan": concerned, "incidents": told, "events": events, "lastLogs": logs}
 
 
 def _page(item: Item) -> str:
@@ -109,7 +110,7 @@ def _page(item: Item) -> str:
         lines += ["Incidents:"]
         lines += [f"  {line}" for line in incidents.section(item["incidents"], terminal_width() - INDENT)]
     events = event_table(item["events"], terminal_width() - INDENT) if item["events"] else NONE
-    lines += ["Events:", _indented(events)]
+    lines += ["Events:", _indented(events), *last_log.section(item["lastLogs"])]
     return "\n".join(lines)
 
 

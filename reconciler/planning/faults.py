@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from reconciler.state import Attempt, Cause, FaultClass, NodeName, ObservedRank, Trouble
+from reconciler.state import Attempt, Cause, FaultClass, NodeName, ObservedRank, Trouble, most_telling
 
 from . import stalls
-from .healing.scene import Scene, Symptom, most_telling
+from .healing.scene import Scene, Symptom
 from .healing.table import Remedy, Row, diagnose
 from .view import View
 

@@ -83,4 +83,7 @@ def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
     if record is None:
         # Where the store was lost, the epochs of these ranks are all that is known of the last one.
         return replica not in world.desired.replicas()
+    failed = world.observed.failed(replica) if record.proven_at is None else None
+    if failed is not None and failed.report.id.epoch == epoch:
+        return False  # nothing has served since: its log is what tells why
     return epoch <= record.epoch - EPOCHS_KEPT

@@ -5,7 +5,7 @@ from .facts import MachineFacts, PortFacts
 from .faults import Attempt, FaultClass, RungFailure, Standing, Trouble
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
-from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank
+from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
 from .outcome import Outcome
 from .plan import (
     AdoptGroup,
@@ -73,4 +73,5 @@ __all__ = [
     "Waiting",
     "WaitingFor",
     "Write",
+    "most_telling",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from reconciler.wire.launch import Phase, exit_reason
+from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 
 from .facts import MachineFacts
@@ -65,6 +65,11 @@ class ObservedRank:
         return self.report.phase != Phase.EXITED
 
     @property
+    def orderly(self) -> bool:
+        """Whether it ended as it was asked to."""
+        return self.report.exit is not None and self.report.exit.code == ExitCode.OK
+
+    @property
     def ending(self) -> str:
         """How the rank ended, in a short clause for people."""
         report = self.report
@@ -81,6 +86,27 @@ class ObservedRank:
         """How the rank ended, and why in its own words where it had time to say it."""
         ended = self.report.exit
         return f"{self.ending}: {ended.detail}" if ended and ended.detail else self.ending
+
+
+_CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
+"""Ends that another rank's end brings about, and how much less they tell than an end of a rank's own."""
+
+
+def most_telling(ended: Iterable[ObservedRank]) -> ObservedRank | None:
+    """Of the ranks of one attempt that ended the one to blame: a burst of errors is read from the first that is
+    not one of TCP, for those only say that another rank was gone."""
+    return min(ended, key=_blame, default=None)
+
+
+def _blame(rank: ObservedRank) -> tuple[int, float, int]:
+    ended = rank.report.exit
+    if ended is None:
+        return (0, 0.0, rank.report.id.rank)
+    return (
+        _CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0,
+        ended.at,
+        rank.report.id.rank,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +149,12 @@ class Observed:
             for rank in self.ranks_of(record.replica)
             if places.get(rank.report.id) == rank.node
         }
+
+    def failed(self, replica: ReplicaId) -> ObservedRank | None:
+        """The rank to blame for the end of the replica's newest group of which one did not end in order."""
+        bad = [rank for rank in self.ranks_of(replica) if not rank.alive and not rank.orderly]
+        newest = max((rank.report.id.epoch for rank in bad), default=0)
+        return most_telling(rank for rank in bad if rank.report.id.epoch == newest)
 
     @cached_property
     def _by_node(self) -> dict[NodeName, tuple[ObservedRank, ...]]:

@@ -213,7 +213,7 @@ PLANNED = (
     ),
     Mutant(
         "the-consequence-is-blamed",
-        "reconciler/planning/healing/scene.py",
+        "reconciler/state/observed.py",
         "_CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0,",
         "0,",
         "the incident names the rank that lost its peer instead of the one that crashed",

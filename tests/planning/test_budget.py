@@ -124,6 +124,21 @@ def test_it_stays_refused_while_it_is_tried_once_more_and_no_longer_than_that() 
     assert world.settle() == Plan()
 
 
+def test_what_the_last_failure_printed_is_kept_until_a_group_serves() -> None:
+    world = spent()
+    world.settle()
+    failed = RankId("tiny", 0, world.groups[world.replica()].epoch, 0)
+    world.first_phase = Phase.LOADING
+    for context in (512, 1024, 2048):
+        wish(world, deployment(nodes=1, serving={"context": context}))
+        world.settle()
+    assert failed in world.ranks, "three groups later nothing has served yet"
+    (rank,) = world.alive()
+    world.report(rank, phase=Phase.READY)
+    world.settle()
+    assert failed not in world.ranks
+
+
 def test_another_controller_comes_to_the_same_verdict() -> None:
     world = spent()
     plan = world.settle()

@@ -8,7 +8,7 @@ from reconciler import status
 from reconciler.state import AllocateEpoch, GatewayObservation, NodeName, Outcome, Plan, StartRank
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
-from reconciler.wire.launch import Phase, RankId
+from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, gateway, model, node, two_nodes
 
 TINY = ObjectKey("ModelDeployment", "tiny")
@@ -178,3 +178,25 @@ def test_while_everything_stops_nothing_is_routed() -> None:
     world.stopping = True
     assert routes(world) == []
     assert world.plan() != Plan()
+
+
+def failed(world: World) -> list[str | None]:
+    groups = status.statuses(snapshots(world), {})[TINY].extra["groups"]
+    return [group["failed"]["rank"] if "failed" in group else None for group in groups]
+
+
+def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
+    world = two_nodes()
+    world.settle()
+    assert failed(world) == [None]
+    world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=11)
+    assert failed(world) == ["tiny.0.1.1"]
+    world.first_phase = Phase.LOADING
+    world.settle()
+    assert world.groups[world.replica()].epoch == 2
+    assert failed(world) == ["tiny.0.1.1"]
+    for rank in world.alive():
+        world.report(rank, phase=Phase.READY)
+    world.settle()
+    assert failed(world) == [None]

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.state import Cause, MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts
-from reconciler.wire.launch import ExitCode
 
 IDLE_DECAY_SECONDS = 1200.0
 """After some 23 minutes without traffic connections of RDMA have been seen to fail at the next use."""
-_CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
-"""Ends that another rank's end brings about, and how much less they tell than an end of a rank's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +68,6 @@ class Scene:
             if node.report is not None
             and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id
         )
-
-
-def most_telling(ended: Iterator[ObservedRank]) -> ObservedRank | None:
-    """Of the ranks of one attempt that ended the one to blame: a burst of errors is read from the first that is
-    not one of TCP, for those only say that another rank was gone."""
-    return min(ended, key=_blame, default=None)
-
-
-def _blame(rank: ObservedRank) -> tuple[int, float, int]:
-    ended = rank.report.exit
-    if ended is None:
-        return (0, 0.0, rank.report.id.rank)
-    return (
-        _CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0,
-        ended.at,
-        rank.report.id.rank,
-    )
 
 
 def towards(node: NodeObservation, other: NodeName) -> PortFacts | None:

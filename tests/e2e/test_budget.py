@@ -1,0 +1,81 @@
+"""A group that dies at once, each time: it is restarted a few times, then it is said to be hopeless."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
+
+pytestmark = pytest.mark.e2e
+
+CRASHING = """import ctypes
+print("its own model code begins", flush=True)
+print("and reads where nothing is", flush=True)
+ctypes.string_at(0)
+"""
+"""Code that comes with weights, and that ends the process that trusts it."""
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster whose only model crashes every rank that loads it."""
+    weights = tmp_path / "models"
+    shutil.copytree(ROOT / "examples/models/tiny", weights / "tiny")
+    shutil.copytree(ROOT / "examples/models/tiny", weights / "crashing")
+    config = weights / "crashing/config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "model_file": "own.py"}))
+    (weights / "crashing/own.py").write_text(CRASHING)
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "node.yaml").write_text(node("node-a"))
+    (manifests / "model.yaml").write_text(_model("crashing"))
+    (manifests / "tiny.yaml").write_text(deployment("tiny", nodes=1))
+    with cluster() as made:
+        made.start("-f", str(manifests), "--models", str(weights), "--any-port")
+        yield made
+
+
+def _model(path: str) -> str:
+    return MODEL.replace("    path: tiny\n", f"    path: {path}\n  trustRemoteCode: true\n")
+
+
+def stalled(cluster: Cluster) -> dict[str, str]:
+    conditions = {each["type"]: each for each in cluster.deployments()["tiny"]["conditions"]}
+    return dict(conditions["Stalled"])
+
+
+def test_a_rank_that_crashes_at_once_each_time_uses_its_budget_up_until_the_manifest_is_put_right(
+    doomed: Cluster, tmp_path: Path
+) -> None:
+    doomed.wait("the budget to be used up", lambda: stalled(doomed)["reason"] == "RestartBudgetExceeded")
+    condition = stalled(doomed)
+    assert condition["message"].startswith("formed again 5 times in ")
+    assert "was killed by signal 11" in condition["message"]
+    formed = [event for event in doomed.events() if event["reason"] == "EpochAllocated"]
+    assert len(formed) == 6, "the first one, and five restarts"
+    page = doomed.run("describe", "deployment", "tiny").stdout
+    log = page.partition("Last log of tiny.0.6.0 on node-a:")[2]
+    assert "  and reads where nothing is\n" in log
+    assert "(all of it: reconciler logs tiny.0.6.0)" in log
+
+    for victim in doomed.controller():  # the next one comes to the same verdict
+        os.kill(victim, signal.SIGKILL)
+    doomed.wait("another controller", lambda: stalled(doomed)["reason"] == "RestartBudgetExceeded")
+    assert doomed.ranks() == []
+
+    corrected = tmp_path / "model.yaml"
+    corrected.write_text(MODEL)
+    doomed.run("apply", "-f", str(corrected))
+    begun = time.monotonic()
+    doomed.wait_settled(60)
+    assert time.monotonic() - begun < 60
+    assert [row["epoch"] for row in doomed.ranks()] == [7]
+    assert stalled(doomed)["status"] == "False"
