@@ -1,5 +1,5 @@
 """Bugs planted in the product, one at a time: a test that is worth its time fails with one of them.
 
-``catalogue`` lists them, ``planting`` puts one into a copy of the product and runs the tests that are to catch it,
-``python -m tests.mutants`` does so for all of them and prints which test caught which.
+``catalogue``, ``handling`` and ``requests`` list them, ``planting`` puts one into a copy of the product and runs
+the tests that are to catch it, ``python -m tests.mutants`` does so for all and prints which test caught which.
 """

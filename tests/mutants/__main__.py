@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from .catalogue import MUTANTS
+from .groups import EVERY, GROUPS
 from .mutant import Mutant
 from .planting import Verdict, interrupt, judge, sound
 
@@ -22,9 +22,9 @@ ROW = "{:<34} {:<10} {:<46} {:>5}"
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 1 when too few are caught, or when nothing can be said of one."""
     wanted = _parsed(arguments)
-    mutants = [m for m in MUTANTS if wanted.only in m.name]
+    mutants = [m for m in GROUPS.get(wanted.group, EVERY) if wanted.only in m.name]
     if not mutants:
-        print(f"error: no planted bug has {wanted.only!r} in its name; see tests/mutants/catalogue.py")
+        print(f"error: no planted bug has {wanted.only!r} in its name; see tests/mutants/groups.py")
         return 2
     began = time.monotonic()
     shown = wanted.output == "table"
@@ -61,6 +61,7 @@ def _judged(mutants: Sequence[Mutant], shown: bool) -> tuple[list[Verdict], list
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("--only", default="", help="those with this in their name")
+    parser.add_argument("--group", choices=tuple(GROUPS), help="those of one catalogue; else all")
     parser.add_argument("-o", "--output", choices=("table", "json", "markdown"), default="table")
     return parser.parse_args(arguments)
 

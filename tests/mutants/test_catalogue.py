@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from .catalogue import MUTANTS
+from .groups import EVERY
 from .mutant import Mutant
 from .planting import ROOT, NotApplicable, spoiled
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda mutant: mutant.name)
 def test_each_bug_can_be_planted_and_is_python(mutant: Mutant) -> None:
     compile(spoiled(mutant), mutant.file, "exec")
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda mutant: mutant.name)
 def test_each_bug_has_tests_that_exist(mutant: Mutant) -> None:
     assert mutant.tests
     for test in mutant.tests:
@@ -24,10 +24,10 @@ def test_each_bug_has_tests_that_exist(mutant: Mutant) -> None:
 
 
 def test_names_are_unique_and_fit_the_table() -> None:
-    names = [mutant.name for mutant in MUTANTS]
+    names = [mutant.name for mutant in EVERY]
     assert len(set(names)) == len(names)
     assert [name for name in names if len(name) > 34] == []
-    assert [mutant.name for mutant in MUTANTS if not mutant.harm] == []
+    assert [mutant.name for mutant in EVERY if not mutant.harm] == []
 
 
 def test_a_piece_of_source_that_is_gone_is_said() -> None:

@@ -1,0 +1,13 @@
+"""All catalogues, by what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .catalogue import MUTANTS
+from .handling import HANDLED
+from .mutant import Mutant
+from .requests import REQUESTS
+
+GROUPS: Mapping[str, tuple[Mutant, ...]] = {"healing": MUTANTS, "handling": HANDLED, "requests": REQUESTS}
+EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)
