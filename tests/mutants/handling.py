@@ -595,8 +595,8 @@ MACHINES = (
     Mutant(
         "a-full-disk-is-for-ever",
         "reconciler/store/sqlite.py",
-        '            self._db.problem = ""',
-        "            pass",
+        '            return\n        self._db.problem = ""',
+        "            return",
         "after the disk has room again nothing is started until somebody restarts the controller",
         STORE_DISK,
     ),

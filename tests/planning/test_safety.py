@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reconciler.planning import plan
 from reconciler.planning.safety import hold
-from reconciler.state import Hold, RemoveObject, WaitingFor
+from reconciler.state import Hold, Rejection, RemoveObject, WaitingFor
 from reconciler.state.desired import OBJECTS_SHOWN
 from reconciler.state.identity import CLUSTER, ObjectKey
 from tests.worlds import World, deployment, gateway, model, node, two_nodes
@@ -180,3 +180,7 @@ def test_a_revision_that_is_kept_out_is_shown_as_refused() -> None:
     decided = plan(replace(world.desired(), hold=found), world.observed(), world.memory(), world.now, "")
     assert [(r.object, r.reason.value) for r in decided.refused] == [(CLUSTER, "RevisionHeld")]
     assert "reconciler approve r2" in decided.refused[0].text
+    wrong = Rejection("a.yaml:1:7: kind: unknown\na.yaml:2:1: kind: missing")
+    decided = plan(replace(world.desired(), rejection=wrong), world.observed(), world.memory(), world.now, "")
+    assert [(r.object, r.reason.value) for r in decided.refused] == [(CLUSTER, "RevisionRejected")]
+    assert wrong.line in decided.refused[0].text
