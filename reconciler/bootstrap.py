@@ -23,6 +23,7 @@ from pathlib import Path
 
 from reconciler.controller.admin import Admin
 from reconciler.controller.intent import Intent
+from reconciler.controller.lapses import Clocks, Lapses
 from reconciler.controller.loop import Loop
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import Parts
@@ -189,6 +190,19 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
         await loop.run()
 
 
+def loop_time() -> float:
+    """The clock of the event loop: ``time.monotonic``."""
+    return asyncio.get_running_loop().time()
+
+
+def elapsed() -> float:
+    """Seconds that count while the machine sleeps: CLOCK_BOOTTIME, which macOS calls CLOCK_MONOTONIC.
+
+    See clock_gettime(2) and (3); Python's own ``time.monotonic`` stands still on a Mac that sleeps.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """Everything outside of a controller that it acts on or asks, besides its store."""
@@ -203,6 +217,9 @@ class Surroundings:
     gateway: Callable[[], GatewayObservation | None]
     clock: Callable[[], float]
     entropy: Callable[[], str]
+    awake: Callable[[], float] = loop_time
+    elapsed: Callable[[], float] = loop_time
+    """``lapses.Clocks``."""
 
 
 def _surroundings(home: Home, source: Source) -> Surroundings:
@@ -235,6 +252,7 @@ def _surroundings(home: Home, source: Source) -> Surroundings:
         gateway=lambda: observe_gateway(home.gateway),
         clock=time.time,
         entropy=lambda: secrets.token_hex(32),
+        elapsed=elapsed,
     )
 
 
@@ -269,6 +287,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         publisher=publisher,
         gateway=around.gateway,
         clock=around.clock,
+        lapses=Lapses(Clocks(around.clock, around.awake, around.elapsed)),
         entropy=around.entropy,
     )
     loop = Loop(parts)

@@ -66,6 +66,7 @@ class Intent:
         """Note with the source what is in force, for the case that the store is lost; nothing waits for it."""
         if self.desired.revision in ("", self._kept):
             return
+        self._store.verify()
         try:
             await self._source.keep(self.desired.revision)
         except (ReconcilerError, OSError) as error:

@@ -114,15 +114,17 @@ class Loop:
     async def _read_source(self) -> None:
         """Read the manifests whenever it is worth it, and a rejected revision now and then again."""
         while True:
+            again = self._parts.intent.desired.rejection is not None
             with contextlib.suppress(TimeoutError):
-                again = self._parts.intent.desired.rejection is not None
-                await asyncio.wait_for(self._read.wait(), self.resync_seconds if again else None)
+                # Not wait_for, which swallows a cancellation in Python 3.11.
+                async with asyncio.timeout(self.resync_seconds if again else None):
+                    await self._read.wait()
             self._read.clear()
             hook_at, self._hook_at = self._hook_at, None
             if not await self._guarded(self._parts.intent.refresh(hook_at)):
                 self._read.set()
             self.trigger()
-            await self._parts.intent.keep()
+            await self._guarded(self._parts.intent.keep())
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Do one round of work; whether it went well. What nobody expected must not end the rounds."""
@@ -148,9 +150,8 @@ class Loop:
         now = self._parts.clock()
         ahead = [w.until - now for w in self.plan.waiting if w.until is not None and w.until > now]
         try:
-            await asyncio.wait_for(
-                self._wake.wait(), max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)
-            )
+            async with asyncio.timeout(max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)):
+                await self._wake.wait()
         except TimeoutError:
             return
         await asyncio.sleep(COALESCE_SECONDS)
@@ -162,12 +163,13 @@ class Loop:
         return idle and down and not any(rank.alive for rank in snapshots.observed.ranks())
 
     async def _watch_home(self) -> None:
-        """Files that others write or take away: the gateway's, when it listens, and those this controller holds."""
+        """What nobody tells of: the gateway's file, those that this controller holds, and the clocks."""
         look: Callable[[], object] = self._parts.gateway
         before = look()
         while True:
             await asyncio.sleep(self.home_poll_seconds)
             now = look()
-            if now != before or any(each.lost for each in self._parts.footing):
+            lapsed = self._parts.lapses.look()
+            if now != before or lapsed or any(each.lost for each in self._parts.footing):
                 before = now
                 self.trigger()

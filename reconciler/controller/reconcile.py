@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,12 +12,17 @@ from reconciler.inventory import Collector
 from reconciler.planning import plan
 from reconciler.planning.group import PORT_FIRST
 from reconciler.state import Contact, Desired, GatewayObservation, Memory, NodeName, Observed, Plan
+from reconciler.state.identity import CLUSTER
+from reconciler.state.report import Event
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.footing import Footing
 
 from .intent import Intent
+from .lapses import Lapses
 from .publish import Publisher
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -31,12 +37,15 @@ class Parts:
     publisher: Publisher
     gateway: Callable[[], GatewayObservation | None]
     clock: Callable[[], float]
+    lapses: Lapses
     entropy: Callable[[], str]
     footing: tuple[Footing, ...] = ()
     """What this controller stands on: when any of it is gone, another may be in its place."""
     stopping: bool = False
     looked: bool = False
     """Every node was tried once since the start: what is published may change from here on."""
+    lapsed: bool = False
+    """The lease was lost, and a new token could not be taken yet."""
     greeted: set[NodeName] = field(default_factory=set)
     """Nodes whose highest fencing token was looked at."""
     last: Snapshots = field(
@@ -48,6 +57,7 @@ def reconcile(parts: Parts) -> Plan:
     """Look, decide, act, tell. Nothing in here waits for a machine. Raises ``Deposed``."""
     parts.store.verify()
     parts.store.recover()
+    _renew(parts)
     if _known(parts):
         parts.collector.watch(*_watched(_desired(parts), remember(parts)))
     _outrank(parts)
@@ -58,6 +68,20 @@ def reconcile(parts: Parts) -> Plan:
     parts.publisher.chronicle.follow(parts.last)
     parts.publisher.wake()
     return parts.last.plan
+
+
+def _renew(parts: Parts) -> None:
+    """After a time in which nobody watched: see that nobody else has taken over, and believe nothing seen before."""
+    lapse = parts.lapses.take()
+    if lapse is not None:
+        log.warning("%s", lapse)
+        parts.executor.put_off(lapse.seconds)
+        parts.collector.put_off(lapse.seconds)
+        parts.publisher.tell((Event(parts.clock(), CLUSTER, False, lapse.reason, str(lapse)),))
+        parts.lapsed = True
+    if parts.lapsed:
+        parts.store.renew()  # a look with the new token is one from after the lapse
+        parts.lapsed = False
 
 
 def _outrank(parts: Parts) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from reconciler.errors import Deposed, ReconcilerError
 from reconciler.state import Outcome, Step, StepFailure
@@ -57,6 +58,14 @@ class Executor:
         self._over = True
         for task in self._tasks:
             task.cancel()
+
+    def put_off(self, seconds: float) -> None:
+        """The clock went on by so much without anybody watching (negative: was set back): whatever waits, waits on."""
+        self._tools.put_off(seconds)
+        self.failures = {
+            key: replace(failure, retry_at=failure.retry_at + seconds)
+            for key, failure in self.failures.items()
+        }
 
     async def close(self) -> None:
         """``abandon``, and wait. Whatever a step had done by then, the next controller sees."""

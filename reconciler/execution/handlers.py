@@ -87,6 +87,14 @@ class Tools:
         """The fencing token that every request for a change carries."""
         return self.groups.token
 
+    def put_off(self, seconds: float) -> None:
+        """The clock went on by so much without anybody watching (negative: was set back)."""
+        self.stops = {
+            id: StopAsked(asked.gone_by + seconds, asked.void_at + seconds)
+            for id, asked in self.stops.items()
+        }
+        self.continued = {id: tuple(at + seconds for at in times) for id, times in self.continued.items()}
+
 
 async def carry_out(step: Step, tools: Tools) -> str:
     """Do one step. Returns a detail worth telling; raises what went wrong."""

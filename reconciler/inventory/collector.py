@@ -136,6 +136,11 @@ class Collector:
             await asyncio.sleep(REACH_POLL_SECONDS)
         raise Unreachable(f"the agent of {name} was told to end and goes on")
 
+    def put_off(self, seconds: float) -> None:
+        """The clock went on by so much without anybody watching (negative: was set back): shift what is noted."""
+        for watch in self._watches.values():
+            watch.seen = replace(watch.seen, since=watch.seen.since + seconds)
+
     async def close(self) -> None:
         """End all watchers."""
         tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
@@ -218,7 +223,8 @@ class Collector:
     @staticmethod
     async def _pause(watch: _Watch, seconds: float) -> None:
         try:
-            await asyncio.wait_for(watch.look.wait(), seconds)
+            async with asyncio.timeout(seconds):  # unlike wait_for of 3.11 it never swallows a cancellation
+                await watch.look.wait()
         except TimeoutError:
             return
         watch.look.clear()

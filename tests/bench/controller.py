@@ -12,11 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from reconciler.controller import Parts
 from reconciler.controller.intent import Intent
+from reconciler.controller.lapses import Clocks, Lapses
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
@@ -30,7 +32,6 @@ from reconciler.source.sources import DirectorySource
 from reconciler.state import (
     Attempt,
     Cause,
-    Contact,
     GatewayObservation,
     GroupRecord,
     NodeName,
@@ -89,7 +90,7 @@ class AgentDouble:
         self._report = report
 
     async def request(self, message: Any, timeout: float) -> NodeReport:  # noqa: ASYNC109 - as a link has it
-        return self._report
+        return replace(self._report, token=message.token, asked_with=message.token)
 
     async def changes(self) -> AsyncIterator[int]:
         await asyncio.Event().wait()
@@ -128,11 +129,14 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     def deposed(error: Deposed) -> None:
         raise AssertionError(f"nobody else is there, and {error}")
 
-    collector = Collector(dial, time.time, lambda: None)
+    def token(name: NodeName) -> int:
+        return store.token if name in parts.greeted else 0
+
+    collector = Collector(dial, time.time, lambda: None, token=token)
     tools = Tools(store, collector, start_agent, time.time)
     source = DirectorySource(folder / "manifests")
     publisher = Publisher(store, RoutesFile(folder / "routes.json"))
-    return Parts(
+    parts = Parts(
         intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
         collector=collector,
         executor=Executor(tools, finished, deposed),
@@ -141,8 +145,10 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
         publisher=publisher,
         gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
         clock=time.time,
+        lapses=Lapses(Clocks(time.time, time.monotonic, time.monotonic)),
         entropy=lambda: "entropy",
     )
+    return parts
 
 
 async def passes(objects: int, times: int, folder: Path) -> dict[str, list[float]]:
@@ -150,9 +156,7 @@ async def passes(objects: int, times: int, folder: Path) -> dict[str, list[float
     text = manifests(objects)
     parts = parts_of(served(text), folder, text)
     await parts.intent.refresh(None)
-    reconcile(parts)
-    await eventually(lambda: all(n.contact is Contact.REACHED for n in parts.collector.nodes().values()))
-    reconcile(parts)
+    await eventually(lambda: reconcile(parts).settled)
     found: dict[str, list[float]] = {"seconds": [], "cpu": [], "mib": []}
     for _ in range(times):
         started, used = time.perf_counter(), time.process_time()

@@ -1,0 +1,93 @@
+"""Times in which the controller did not watch, although its clock went on: sleep, a clock that was set, a held process.
+
+Another may have taken over meanwhile, and everything that was seen may be different: a lapse counts as the loss of
+the lease. What is waited for in memory is put off by it, so that neither all of it is due at once nor any of it
+never; what is on disk is bounded by the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LAPSE_SECONDS = 5.0
+"""Shorter ones are those of any machine: clocks are set in small steps."""
+HELD_SECONDS = 10.0
+"""The same of a process: a busy machine lets one wait, and clocks are looked at twice a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Three clocks in seconds; only their differences tell a lapse."""
+
+    wall: Callable[[], float]
+    """Since the Unix epoch, as the machine believes: people and NTP set it, in either direction."""
+    awake: Callable[[], float]
+    """Stands still while the machine sleeps: ``time.monotonic``, which is mach_absolute_time on macOS
+    (docs.python.org/3/library/time.html) and CLOCK_MONOTONIC on Linux."""
+    elapsed: Callable[[], float]
+    """Goes on while the machine sleeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """How long, by which clock. ``set`` may be negative."""
+
+    slept: float
+    held: float
+    """The process did not run, although the machine did."""
+    set: float
+    """The clock was put forward by so much."""
+
+    @property
+    def seconds(self) -> float:
+        """By how much the wall clock is further than the time in which somebody watched."""
+        return self.slept + self.held + self.set
+
+    @property
+    def reason(self) -> str:
+        """CamelCase, for the event."""
+        return "ClockJumped" if abs(self.set) >= LAPSE_SECONDS else "WokeUp"
+
+    def __str__(self) -> str:
+        words = []
+        if self.slept >= LAPSE_SECONDS:
+            words.append(f"the machine slept for {self.slept:.0f} s")
+        if self.held >= HELD_SECONDS:
+            words.append(f"the controller was held for {self.held:.0f} s")
+        if abs(self.set) >= LAPSE_SECONDS:
+            words.append(
+                f"the clock was put {'forward' if self.set > 0 else 'back'} by {abs(self.set):.0f} s"
+            )
+        return f"{' and '.join(words)}: every node is looked at again before anything is done"
+
+
+class Lapses:
+    """Compares the clocks, as often as it is asked to."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._before: tuple[float, float, float] | None = None
+        self._found: Lapse | None = None
+
+    def look(self) -> bool:
+        """Compare the clocks with the last time; whether there is a lapse that nobody has taken yet."""
+        now = (self._clocks.wall(), self._clocks.awake(), self._clocks.elapsed())
+        wall, awake, elapsed = (b - a for a, b in zip(self._before or now, now, strict=True))
+        self._before = now
+        lapse = Lapse(slept=elapsed - awake, held=awake, set=wall - elapsed)
+        if max(lapse.slept, abs(lapse.set)) >= LAPSE_SECONDS or lapse.held >= HELD_SECONDS:
+            self._found = _sum(self._found, lapse)
+        return self._found is not None
+
+    def take(self) -> Lapse | None:
+        """The lapse since the last call; None for none."""
+        self.look()
+        found, self._found = self._found, None
+        return found
+
+
+def _sum(first: Lapse | None, second: Lapse) -> Lapse:
+    if first is None:
+        return second
+    return Lapse(first.slept + second.slept, first.held + second.held, first.set + second.set)
