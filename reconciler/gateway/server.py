@@ -36,7 +36,7 @@ RETRY_SECONDS = 1.0
 """An address that is taken may get free at any time."""
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
-_STATE_RETRY_SECONDS = 5.0
+_STATE_RETRY_SECONDS = 1.0
 _LAST_WORDS_SECONDS = 5.0
 """For clients to read the error that ends their stream when the gateway stops."""
 

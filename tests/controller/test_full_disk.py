@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 import resource
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.wire.admin import Get, Look, ShowPlan
+from reconciler.wire.generation import Route, Routes
+from tests.store.test_full_disk import files_no_longer_than
 
 from .test_controller import Controller, controller, stalled
 
@@ -51,20 +58,32 @@ def test_a_full_disk_is_said_and_what_had_to_wait_is_done_when_there_is_room(con
     assert json.loads((controller.home / "routes.json").read_text())["sequence"] >= routes["sequence"]
 
 
-def test_routes_that_cannot_be_written_are_never_half_written(controller: Controller) -> None:
+def test_routes_that_cannot_be_written_are_said_and_written_when_they_can(controller: Controller) -> None:
     routes = controller.home / "routes.json"
 
-    def sequence() -> Any:
-        return json.loads(routes.read_text())["sequence"]
+    def read() -> Any:
+        return json.loads(routes.read_text())
 
     controller.wait(lambda: stalled(controller) and routes.exists())
-    before = sequence()
+    before = read()
+    said, obstacle = "routes.json: cannot be written now: ", controller.home / ".routes.json.new"
+    obstacle.mkdir()
     gateway = controller.manifests / "gateway.yaml"
-    limit(controller, routes.stat().st_size - 20)  # room for the store's first pages, not for this file
     gateway.write_text(gateway.read_text().replace("listen: 127.0.0.1:8400", "listen: 127.0.0.1:8455"))
     controller.ask(Look("source"))
-    controller.wait(lambda: "StateUnwritable" in refusals(controller))
-    assert sequence() == before
-    limit(controller, resource.RLIM_INFINITY)
-    controller.wait(lambda: sequence() > before)
-    assert json.loads(routes.read_text())["listen"] == "127.0.0.1:8455"
+    controller.wait(lambda: said in refusals(controller).get("StateUnwritable", ""))
+    assert read() == before
+    assert "Traceback" not in controller.log.read_text()
+    obstacle.rmdir()
+    controller.wait(lambda: read()["listen"] == "127.0.0.1:8455")
+    controller.wait(lambda: "StateUnwritable" not in refusals(controller))
+
+
+def test_routes_are_never_half_written(tmp_path: Path) -> None:
+    file = RoutesFile(tmp_path / "routes.json")
+    before = Routes(1, 1, "127.0.0.1:8400", 30.0, ())
+    file.replace(before)
+    room = file.path.stat().st_size
+    with files_no_longer_than(room), pytest.raises(OSError, match="File too large"):
+        file.replace(replace(before, sequence=2, routes=(Route("tiny", (), 4096, 0, ()),)))
+    assert file.read() == before

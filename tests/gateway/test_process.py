@@ -214,6 +214,18 @@ async def test_a_new_address_that_cannot_be_had_changes_nothing(start: Start) ->
     assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
 
 
+async def test_its_own_state_that_cannot_be_written_stops_nothing_and_is_written_later(start: Start) -> None:
+    cluster = await start(story(1))
+    before = cluster.state()
+    obstacle = cluster.home / ".gateway.json.new"
+    obstacle.mkdir()
+    cluster.route(cluster.ranks[0], model="other")
+    assert (await cluster.post({"model": "other", "messages": HELLO}))[0] == 200
+    assert cluster.state() == before
+    obstacle.rmdir()
+    await cluster.until(cluster.up)
+
+
 async def test_an_address_that_gets_free_is_taken_then(start: Start) -> None:
     cluster = await start(story(1))
     served = cluster.listen

@@ -582,7 +582,10 @@ MACHINES = (
         "        taken = error.errno == errno.EADDRINUSE",
         "        taken = False",
         "a port that another program holds looks like a peer that does not come",
-        ("tests/runner/test_life_and_death.py",),
+        (
+            "tests/runner/test_life_and_death.py"
+            "::test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready_ends_at_once",
+        ),
     ),
     Mutant(
         "a-full-disk-is-damage",

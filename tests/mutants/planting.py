@@ -137,5 +137,5 @@ def interrupt() -> None:
 
 
 def _first_failure(said: str) -> str:
-    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", said, re.MULTILINE)
     return found.group(1) if found else "a test without a name"

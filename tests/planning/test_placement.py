@@ -213,6 +213,16 @@ def test_a_missing_model_is_told_with_what_to_change() -> None:
     assert refusal(world) == (RefusedBecause.MODEL_UNKNOWN, text)
 
 
+def test_weights_that_cannot_be_used_are_told_with_what_is_wrong_with_them() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1)])
+    world.says["tiny"] = {"problem": "model.safetensors is cut short: 5 of 9 bytes"}
+    reason, text = refusal(world)
+    assert (reason, world.alive()) == (RefusedBecause.WEIGHTS_UNUSABLE, [])
+    assert "model tiny on node-a: model.safetensors is cut short: 5 of 9 bytes; correct " in text
+    world.says.clear()
+    assert world.settle() == Plan()
+
+
 def test_code_that_comes_with_weights_needs_to_be_trusted() -> None:
     world = World([node("node-a"), model(), deployment(nodes=1)])
     world.says["tiny"] = {"code": "its tokenizer is Python code of its own"}

@@ -118,6 +118,19 @@ def test_an_unknown_architecture_is_named(copy: Path) -> None:
     assert end.value.code == ExitCode.WEIGHTS
 
 
+def test_code_that_comes_with_weights_is_run_only_where_it_is_trusted(copy: Path) -> None:
+    ran = copy / "ran"
+    code = f"import pathlib\nfrom mlx_lm.models.qwen3 import *\npathlib.Path({str(ran)!r}).touch()\n"
+    (copy / "own.py").write_text(code)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_file": "own.py"}))
+    with pytest.raises(RankEnd, match="trust_remote_code") as end:
+        load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
+    assert (end.value.code, ran.exists()) == (ExitCode.WEIGHTS, False)
+    load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=True)
+    assert ran.exists()
+
+
 def test_a_model_whose_requests_cannot_be_batched_is_refused(copy: Path) -> None:
     (copy / "config.json").write_text(json.dumps(CHUNKED))
     model = llama4.Model(llama4.ModelArgs.from_dict(CHUNKED))
