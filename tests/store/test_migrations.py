@@ -134,13 +134,15 @@ def test_a_migration_that_is_killed_in_the_middle_is_done_by_the_next_start(
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_damaged_store_is_refused_with_the_way_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["counters", "events"])
+def test_a_damaged_store_is_refused_with_the_way_out(tmp_path: Path, table: str) -> None:
     path = tmp_path / "store.db"
     old_store(path, 1)
     Store(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     content = bytearray(path.read_bytes())
-    for page in range(2, len(content) // 4096):
-        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    content[(page - 1) * 4096 : (page - 1) * 4096 + 64] = b"\xff" * 64
     path.write_bytes(content)
     with pytest.raises(Invalid) as caught:
         Store(path)
