@@ -9,11 +9,25 @@ from __future__ import annotations
 from .mutant import Mutant
 
 BUDGET = ("tests/planning/test_budget.py",)
-PLANNING = ("tests/planning",)
-PROPERTIES = ("tests/planning", "tests/properties")
+PLANNING = tuple(
+    f"tests/planning/test_{name}.py"
+    for name in (
+        "replica",
+        "observations",
+        "adoption",
+        "stalls",
+        "placement",
+        "diagnosis",
+        "clocks",
+        "drain",
+        "safety",
+    )
+)
+PROPERTIES = (*PLANNING, "tests/properties")
 EXECUTION = ("tests/execution",)
 INCIDENTS = ("tests/incidents", "tests/store/test_incidents.py", "tests/controller/test_chronicle.py")
-STORE = ("tests/store",)
+STORE = ("tests/store/test_store.py", "tests/store/test_fencing.py")
+MIGRATIONS = (*STORE, "tests/store/test_migrations.py")
 INVENTORY = ("tests/inventory",)
 CONTROLLER = tuple(
     f"tests/controller/test_controller.py::test_{name}"
@@ -42,6 +56,7 @@ DEATHS = tuple(
         "a_later_process_with_the_number_of_a_rank_is_left_alone",
     )
 )
+LAPSES = ("tests/controller/test_lapses.py",)
 FENCING = (
     "tests/agent/test_deaths_of_agent_and_shim.py"
     "::test_a_controller_that_was_replaced_can_change_nothing_even_after_a_restart",
@@ -721,7 +736,7 @@ STORED = (
         "DO UPDATE SET last = max(last, excluded.last)",
         "DO UPDATE SET last = excluded.last",
         "after a restore epochs are given again that ranks have already",
-        ("tests/store", "tests/cli/test_backup.py"),
+        STORE,
     ),
     Mutant(
         "attempts-are-never-dropped",
@@ -753,7 +768,7 @@ STORED = (
         "if version > len(MIGRATIONS):",
         "if False:",
         "after a downgrade the older program writes what the newer one no longer understands",
-        STORE,
+        MIGRATIONS,
     ),
     Mutant(
         "a-migration-keeps-no-copy",
@@ -761,7 +776,7 @@ STORED = (
         "if 0 < version < len(MIGRATIONS):",
         "if False:",
         "there is no way back from an upgrade",
-        STORE,
+        MIGRATIONS,
     ),
     Mutant(
         "a-damaged-store-is-used",
@@ -769,7 +784,7 @@ STORED = (
         'if finding != "ok":',
         "if False:",
         "a damaged store fails in the middle of a pass, after some of its steps",
-        STORE,
+        MIGRATIONS,
     ),
     Mutant(
         "a-deposed-controller-writes",
@@ -993,7 +1008,31 @@ CONTROLLED = (
         "            with self._store.fenced():\n",
         "            if True:\n",
         "a controller that was replaced has the last word on where clients are sent",
-        CONTROLLER,
+        ("tests/controller/test_publish.py",),
+    ),
+    Mutant(
+        "sleep-is-no-lapse",
+        "reconciler/controller/lapses.py",
+        "if max(lapse.slept, abs(lapse.set)) >= LAPSE_SECONDS or lapse.held >= HELD_SECONDS:",
+        "if abs(lapse.set) >= LAPSE_SECONDS or lapse.held >= HELD_SECONDS:",
+        "a controller wakes up and goes on with what it saw before, while another has taken over",
+        LAPSES,
+    ),
+    Mutant(
+        "a-clock-set-back-is-no-lapse",
+        "reconciler/controller/lapses.py",
+        "if max(lapse.slept, abs(lapse.set)) >= LAPSE_SECONDS",
+        "if max(lapse.slept, lapse.set) >= LAPSE_SECONDS",
+        "after the clock was set back what waits in memory waits as much longer",
+        LAPSES,
+    ),
+    Mutant(
+        "after-a-lapse-old-news-count",
+        "reconciler/controller/reconcile.py",
+        "        parts.store.renew()  # a look with the new token is one from after the lapse\n",
+        "",
+        "what was seen before an hour of sleep is what is decided on after it",
+        LAPSES,
     ),
 )
 
