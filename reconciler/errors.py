@@ -6,7 +6,8 @@
     ├── Invalid            the input is wrong: say where, and what was expected; never retried
     │   └── InvalidManifests   many findings at once, each with file, line and column
     ├── Refused            the other side will not, for a reason that it names; not retried unchanged
-    ├── Unreachable        nobody answered; the next pass looks again
+    ├── Unreachable        nobody serves there now; the next pass looks again
+    │   └── Silent             no answer at all, so whether anybody is there is not known
     ├── Unwritable         the disk takes nothing now: full, or read-only; tried again until it does
     └── Conflict           somebody else was first; look again, then decide anew
         └── Deposed            another controller has taken over: this one ends, and does nothing more
@@ -58,7 +59,11 @@ class Refused(ReconcilerError):
 
 
 class Unreachable(ReconcilerError):
-    """No answer: a closed connection, a time-out, a missing socket."""
+    """No answer: a closed connection, a missing socket; what was asked may have been done or not."""
+
+
+class Silent(Unreachable):
+    """No answer in time: the other side may be gone, cut off, or only stand still. It is not known to be down."""
 
 
 class Unwritable(ReconcilerError):

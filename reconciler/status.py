@@ -17,6 +17,7 @@ from reconciler.state import (
     ContinueRank,
     DeploymentName,
     Desired,
+    ForgetAgent,
     ForgetRank,
     GroupRecord,
     Memory,
@@ -62,8 +63,12 @@ class Snapshots:
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     """Rank 0 of a group that may be routed to: proven, every rank ready as last seen; else None.
 
-    An agent that is down for a moment does not unroute its ranks: they go on without it.
+    An agent that is down for a moment does not unroute its ranks: they go on without it. Of a node that gives no
+    answer at all nobody knows whether they do.
     """
+    silent = (observed.nodes.get(name) for name in record.members)
+    if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):
+        return None
     ranks = observed.group(record)
     members = [ranks.get(rank) for rank in range(len(record.members))]
     ready = all(r is not None and r.report.phase == Phase.READY for r in members)
@@ -153,6 +158,7 @@ def _status(
             active,
         ),
         ("Stalled", bool(stalled), refusal.reason.value if refusal else "NotStalled", stalled),
+        *([_quarantined(key.name, snapshots.plan)] if key.kind == "Node" else []),
     )
     return ObjectStatus(
         conditions=tuple(
@@ -162,6 +168,14 @@ def _status(
         generation=generation,
         extra=extra,
     )
+
+
+def _quarantined(name: str, plan: Plan) -> tuple[str, bool, str, str]:
+    """Whether a node is kept out, why, and what a person can do about it."""
+    found = next((found for found in plan.quarantined if found.node == name), None)
+    if found is None:
+        return "Quarantined", False, "NotQuarantined", ""
+    return "Quarantined", True, found.reason, f"{found.text}; {found.person}"
 
 
 def _since(before: ObjectStatus | None, kind: str, value: bool, now: float) -> float:
@@ -194,6 +208,8 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
         "system": f"{report.system} {report.release} {report.machine}",
         "runtime": dict(report.runtime or {}),
     }
+    if node.contact is Contact.UNREACHABLE:
+        return False, "NodeUnreachable", node.problem or "it does not answer", extra
     if not reached:
         return False, "AgentDown", node.problem or "its agent does not answer", extra
     return True, "AgentReached", "its agent answers", extra
@@ -336,6 +352,8 @@ def _done(step: Step) -> str | None:
             return "AgentStarted"
         case StopAgent():
             return "AgentStopped"
+        case ForgetAgent():
+            return "AgentForgotten"
         case RemoveObject():
             return "Removed"
 

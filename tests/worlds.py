@@ -20,9 +20,11 @@ from reconciler.state import (
     ContinueRank,
     DeploymentName,
     Desired,
+    ForgetAgent,
     ForgetRank,
     GroupRecord,
     Leaving,
+    MachineFacts,
     Memory,
     NodeName,
     NodeObservation,
@@ -134,6 +136,11 @@ class World:
     """Replicas that give no completion."""
     stale: dict[NodeName, NodeObservation] = field(default_factory=dict)
     """Nodes of which there is no news, as they were last seen."""
+    lost: dict[NodeName, NodeObservation] = field(default_factory=dict)
+    """Nodes that give no answer, as they were last seen: what runs there goes on."""
+    within_reach: frozenset[NodeName] = frozenset()
+    """Nodes that could be asked for something when the last plan was made."""
+    facts: dict[NodeName, MachineFacts] = field(default_factory=dict)
 
     def desired(self) -> Desired:
         desired = replace(Desired.of("r1", self.manifests), generations=dict(self.generations))
@@ -145,6 +152,8 @@ class World:
         return Observed({name: self._node(name) for name in sorted(names)})
 
     def _node(self, name: NodeName) -> NodeObservation:
+        if name in self.lost:
+            return self.lost[name]
         if name not in self.agents:
             return NodeObservation(name, Contact.AGENT_DOWN, 0.0, 0, None, "no agent")
         if name in self.stale:
@@ -172,7 +181,9 @@ class World:
             ),
         )
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
-        return NodeObservation(name, contact, 0.0, self.link, report)
+        return NodeObservation(
+            name, contact, 0.0, self.link, report, facts=self.facts.get(name, MachineFacts())
+        )
 
     def memory(self) -> Memory:
         return Memory(
@@ -190,6 +201,16 @@ class World:
             attempts=dict(self.attempts),
         )
 
+    def lose(self, name: str) -> None:
+        """A node gives no answer any more; nobody knows what becomes of its ranks."""
+        seen = self._node(NodeName(name))
+        self.lost[seen.name] = replace(seen, contact=Contact.UNREACHABLE, since=self.now, problem="timed out")
+        self.stale.pop(seen.name, None)
+
+    def find(self, name: str) -> None:
+        """A node answers again."""
+        self.lost.pop(NodeName(name), None)
+
     def remove(self, gone: Manifest) -> None:
         """A revision without this manifest comes into force."""
         self.manifests.remove(gone)
@@ -201,6 +222,8 @@ class World:
         self.leaving.pop(ObjectKey(new.kind, new.metadata.name), None)
 
     def plan(self) -> Plan:
+        given_up = {name for name in self.down if f"start-agent/{name}" in self.failures}
+        self.within_reach = frozenset(self.agents - self.lost.keys() - given_up)
         return plan(self.desired(), self.observed(), self.memory(), self.now, "entropy")
 
     def settle(self, passes: int = 30) -> Plan:
@@ -217,12 +240,14 @@ class World:
         """Do a step at once and wholly; the observation that follows shows it."""
         self.history.append(step)
         self.sequence += 1
+        place = getattr(step, "node", None)
+        assert place not in self.lost or isinstance(step, ForgetAgent), f"{step}: nobody there would hear it"
         match step:
             case AllocateEpoch() | AdoptGroup():
                 seen = [
                     rank.epoch
                     for rank, (place, _) in self.ranks.items()
-                    if _replica(rank) == step.replica and place in self.agents
+                    if _replica(rank) == step.replica and place in self.agents and place not in self.lost
                 ]
                 known = max([self.last_epochs.get(step.replica, 0), *seen])
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
@@ -242,8 +267,9 @@ class World:
                 del self.groups[step.replica]
             case StartAgent():
                 self._start_agent(step)
-            case StopAgent():
+            case StopAgent() | ForgetAgent():
                 self.agents.discard(step.node)
+                self.lost.pop(step.node, None)
                 self.down.discard(step.node)
                 self.stale.pop(step.node, None)
 
@@ -301,10 +327,15 @@ class World:
         """Another controller goes on with the same store."""
         self.stops, self.failures, self.writes, self.continued = {}, {}, {}, {}
         self.stale = {}
+        self.lost = {
+            name: NodeObservation(name, Contact.UNREACHABLE, self.now, problem="timed out")
+            for name in self.lost
+        }
 
     def _leaves(self, key: ObjectKey) -> None:
         """An object is taken out of the inventory: then nothing of it may be left."""
-        assert not any(_replica(rank).key == key for rank in self.alive()), f"{key} has a rank"
+        known = [rank for rank in self.alive() if self.ranks[rank][0] in self.within_reach]
+        assert not any(_replica(rank).key == key for rank in known), f"{key} has a rank"
         assert not any(replica.key == key for replica in self.groups), f"{key} has a group"
         assert key.kind != "Node" or key.name not in self.agents, f"{key} has an agent"
         del self.leaving[key]
@@ -314,7 +345,9 @@ class World:
         if rank_id in self.ranks and self.ranks[rank_id][0] == step.node:
             return  # as the agent does
         others = [
-            i for i, (_, r) in self.ranks.items() if r.phase != Phase.EXITED and _replica(i) == step.replica
+            i
+            for i, (place, r) in self.ranks.items()
+            if r.phase != Phase.EXITED and _replica(i) == step.replica and place in self.within_reach
         ]
         assert all(i.epoch == rank_id.epoch for i in others), "a rank of an old epoch is alive"
         report = RankReport(

@@ -158,9 +158,9 @@ class Loop:
 
     def _all_stopped(self) -> bool:
         snapshots = self._parts.last
-        down = all(node.contact is Contact.AGENT_DOWN for node in snapshots.observed.nodes.values())
-        idle = not snapshots.memory.groups and not self._parts.executor.in_flight
-        return idle and down and not any(rank.alive for rank in snapshots.observed.ranks())
+        contacts = {node.contact for node in snapshots.observed.nodes.values()}
+        down = not snapshots.memory.agents and not contacts & {Contact.REACHED, Contact.UNKNOWN}
+        return down and not snapshots.memory.groups and not self._parts.executor.in_flight
 
     async def _watch_home(self) -> None:
         """What nobody tells of: the gateway's file, those that this controller holds, and the clocks."""

@@ -13,6 +13,7 @@ from reconciler.state import (
     AllocateEpoch,
     Attempt,
     ContinueRank,
+    ForgetAgent,
     ForgetRank,
     GroupRecord,
     NodeName,
@@ -119,6 +120,8 @@ async def carry_out(step: Step, tools: Tools) -> str:
             tools.groups.remove_object(step.object)
         case StopAgent():
             await _stop_agent(tools, step.node)
+        case ForgetAgent():
+            tools.groups.drop_agent(step.node)
     return ""
 
 
@@ -140,12 +143,8 @@ async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, t
 
 
 async def _stop_agent(tools: Tools, name: NodeName) -> None:
-    """End an agent, and see that it is gone; one that is down already is only no longer kept."""
-    try:
-        link, _ = tools.links.link(name)
-    except Unreachable:
-        tools.groups.drop_agent(name)
-        return
+    """End an agent, and see that it is gone. One that does not hear it may go on, and is not forgotten."""
+    link, _ = tools.links.link(name)
     await _ask(tools, link, node.Shutdown(tools.token))
     await tools.links.lose(name)
     tools.groups.drop_agent(name)

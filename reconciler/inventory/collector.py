@@ -12,15 +12,16 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe
 
 log = logging.getLogger(__name__)
 
-OBSERVE_SECONDS_MAX = 20.0
-RESYNC_SECONDS = 15.0
+OBSERVE_SECONDS_MAX = 10.0
+"""Longer than a busy machine needs for a report: who has not answered by then does not answer."""
+RESYNC_SECONDS = 5.0
 """A report is asked for so often even when nothing was pushed."""
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
@@ -131,7 +132,7 @@ class Collector:
         deadline = asyncio.get_running_loop().time() + REACH_SECONDS_MAX
         while asyncio.get_running_loop().time() < deadline:
             watch = self._watches.get(name)
-            if watch is None or (watch.link is None and watch.seen.contact is not Contact.REACHED):
+            if watch is None or (watch.link is None and watch.seen.contact is Contact.AGENT_DOWN):
                 return
             await asyncio.sleep(REACH_POLL_SECONDS)
         raise Unreachable(f"the agent of {name} was told to end and goes on")
@@ -159,7 +160,7 @@ class Collector:
             return
         error = task.exception()
         log.error("watching %s failed", watch.seen.name, exc_info=error)
-        self._lost(watch, f"watching it failed: {error!r}")
+        self._lost(watch, Unreachable(f"watching it failed: {error!r}"))
         if self._watches.get(watch.seen.name) is watch:
             asyncio.get_running_loop().call_later(REDIAL_SECONDS, self._start, watch)
 
@@ -168,14 +169,14 @@ class Collector:
             try:
                 link = await self._dial(watch.seen.name)
             except Unreachable as error:
-                self._lost(watch, str(error))
+                self._lost(watch, error)
                 await self._pause(watch, REDIAL_SECONDS)
                 continue
             try:
                 await self._listen(watch, link)
             except (Refused, Unreachable) as error:
                 watch.link = None
-                self._lost(watch, str(error))
+                self._lost(watch, error)
             finally:
                 watch.link = None
                 await link.close()
@@ -238,10 +239,11 @@ class Collector:
         if watch.seen != before:
             self._changed()
 
-    def _lost(self, watch: _Watch, problem: str) -> None:
+    def _lost(self, watch: _Watch, error: ReconcilerError) -> None:
+        """Nothing is known of the machine where it does not answer; where it does, its agent is down."""
         before = watch.seen
-        if before.contact is Contact.AGENT_DOWN and before.problem == problem:
-            return
-        since = before.since if before.contact is Contact.AGENT_DOWN else self._clock()
-        watch.seen = replace(before, contact=Contact.AGENT_DOWN, since=since, problem=problem)
-        self._changed()
+        contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
+        since = self._clock() if before.contact is Contact.REACHED else before.since
+        watch.seen = replace(before, contact=contact, since=since, problem=str(error))
+        if watch.seen != before:
+            self._changed()

@@ -10,6 +10,7 @@ from reconciler.state import Contact, GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
 from . import circumstances
+from .lost import is_lost
 from .view import View
 
 
@@ -27,7 +28,8 @@ def unasked(view: View) -> list[str]:
         name
         for name in view.world.desired.nodes.keys() | memory.agents
         if (node := view.world.node(name)).report is None
-        and (node.contact is Contact.UNKNOWN or f"start-agent/{name}" not in memory.failures)
+        and (node.contact is not Contact.AGENT_DOWN or f"start-agent/{name}" not in memory.failures)
+        and not is_lost(view.world, name)
     )
 
 
@@ -38,7 +40,7 @@ def adopted(view: View) -> GroupRecord | str:
     """
     epoch = _newest(view)
     alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
-    others = [rank for rank in view.ranks if rank not in alive and rank.report.id.epoch == epoch]
+    others = [rank for rank in view.ranks if not rank.alive and rank.report.id.epoch == epoch]
     flaw = _flaw(epoch, alive, others)
     if flaw:
         return flaw

@@ -10,6 +10,7 @@ from reconciler.resources import ModelDeployment
 from reconciler.state import NodeName, ReplicaId
 from reconciler.wire.node import ModelReport
 
+from .lost import is_lost
 from .sharding import number, text_config
 from .world import World
 
@@ -49,11 +50,12 @@ class Ledger:
                 self.charge(rank.replica, (rank.node,), rank.report.memory_bytes or likely)
 
     def charge(self, replica: ReplicaId, members: Placed, rank_bytes: int) -> None:
-        """Add one rank on each of these nodes."""
+        """Add one rank on each of these nodes. What a lost node runs is not given back when its replica moves."""
         for name in members:
             self._charged[self.host(name)] += rank_bytes
             self._ranks[name] += 1
-            self._own.setdefault(replica, []).append((name, rank_bytes))
+            if not is_lost(self._world, name):
+                self._own.setdefault(replica, []).append((name, rank_bytes))
 
     def free(self, name: NodeName, replacing: ReplicaId) -> int:
         """Bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.state import (
     Contact,
+    ForgetAgent,
     ForgetRank,
     NodeName,
     ReplicaId,
@@ -14,7 +15,9 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 
+from . import remains
 from .decision import NOTHING, Decision
+from .lost import is_lost, lost_at
 from .world import World
 
 EPOCHS_KEPT = 2
@@ -33,21 +36,48 @@ def decide(world: World, name: NodeName) -> Decision:
     )
     unknown = started and node.report is None  # it may have ranks: only its agent can tell
     needed = wanted or tied or unknown
+    gone = _given_up(world, name, wanted, started)
+    if gone is not None and f"node/{name}" not in world.memory.in_flight:
+        return gone
     if f"node/{name}" in world.memory.in_flight:
         return Decision(waiting=(_wait(name, WaitingFor.STEP, "its agent is being started or stopped"),))
     if node.contact is Contact.UNKNOWN:
         return (
             Decision(waiting=(_wait(name, WaitingFor.AGENT, "looking for its agent"),)) if needed else NOTHING
         )
+    if node.contact is Contact.UNREACHABLE:
+        return _unanswered(world, name) if needed or started else NOTHING
     if node.contact is Contact.AGENT_DOWN and needed:
         return Decision(steps=(StartAgent(name),))
     if needed or (node.contact is Contact.AGENT_DOWN and not started):
         return NOTHING
-    return Decision(steps=(StopAgent(name),))
+    return Decision(steps=(ForgetAgent(name) if node.contact is Contact.AGENT_DOWN else StopAgent(name),))
 
 
-def _wait(name: NodeName, reason: WaitingFor, text: str) -> Waiting:
-    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}")
+def _unanswered(world: World, name: NodeName) -> Decision:
+    """Whatever runs there can be neither seen nor ended: it is waited for."""
+    if is_lost(world, name):
+        return Decision(waiting=(_wait(name, WaitingFor.AGENT, "it is quarantined until it answers"),))
+    at = lost_at(world, name)
+    return Decision(waiting=(_wait(name, WaitingFor.AGENT, "waiting for its answer", at),))
+
+
+def _given_up(world: World, name: NodeName, wanted: bool, started: bool) -> Decision | None:
+    """A node that nobody wants and that is lost is not waited for, once no group has a rank there."""
+    used = any(name in group.members for group in world.memory.groups.values())
+    if wanted or used or not started or not is_lost(world, name):
+        return None
+    ranks = [
+        f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}"
+        for rank in world.observed.ranks_on(name)
+        if rank.alive
+    ]
+    what = ", ".join(["its agent", *ranks])
+    return Decision(steps=(ForgetAgent(name, f"it does not answer, and {what} may go on there"),))
+
+
+def _wait(name: NodeName, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}", until)
 
 
 def _occupied(world: World, name: NodeName) -> bool:
@@ -68,7 +98,8 @@ def forget(world: World, name: NodeName) -> Decision:
     """Remove what is left of ranks that ended, but for the newest epochs of replicas that live."""
     if world.desired.stopping or not world.fresh(name):
         return NOTHING
-    gone = [rank for rank in world.observed.ranks_on(name) if not rank.alive]
+    # Of what is left of a rank only its directory tells.
+    gone = [rank for rank in world.observed.ranks_on(name) if not rank.alive and not remains.left_by(rank)]
     steps = tuple(
         ForgetRank(rank.replica, name, rank.report.id)
         for rank in gone

@@ -5,7 +5,7 @@ Deterministic and stable: the same nodes again where nothing speaks against them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.resources import Model, ModelDeployment, Node
@@ -20,6 +20,7 @@ from reconciler.state import (
 )
 from reconciler.wire.node import ModelReport
 
+from . import quarantine
 from .ledger import Ledger, Placed, fitting, gib, rank_bytes
 from .sharding import Split, Unsplit, alternatives, split
 from .world import World
@@ -55,9 +56,13 @@ class Placement:
 def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
     """Where a replica's group goes; else what is awaited, or why it cannot be."""
     selected = _selected(world, request.deployment)
-    matching = [name for name in selected if not _withheld(world, name)]
-    placed = _place(world, ledger, request, matching)
     withheld = [name for name in selected if _withheld(world, name)]
+    kept_out = [name for name in selected if name not in withheld and quarantine.of(world, name) is not None]
+    matching = [name for name in selected if name not in withheld and name not in kept_out]
+    placed = _place(world, ledger, request, matching)
+    if isinstance(placed, Refusal) and kept_out:
+        states = _some([f"{name} is quarantined: {quarantine.reason(world, name)}" for name in kept_out])
+        placed = replace(placed, text=f"{placed.text} ({states})")
     if not isinstance(placed, Refusal) or not withheld:
         return placed
     states = _some([f"{name} is {_withheld(world, name)}" for name in withheld])
@@ -72,6 +77,10 @@ def _place(
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
         text = f"{request.replica}: no answer yet from {', '.join(awaited)}"
         return Waiting(request.replica.key, WaitingFor.AGENT, text, replica=request.replica)
+    returning = [text for name in matching for text in _returning(world, name, request.replica)]
+    if returning:
+        text = f"{request.replica}: waiting for the end of {_some(returning)}"
+        return Waiting(request.replica.key, WaitingFor.STOPPING, text, replica=request.replica)
     usable: list[NodeName] = []
     problem: Refusal | None = None
     for name in matching:
@@ -127,6 +136,15 @@ def _awaited(world: World, name: NodeName, path: str) -> bool:
     if node.contact is Contact.AGENT_DOWN:
         return f"start-agent/{name}" not in world.memory.failures
     return not world.reached(name) or node.report is None or not _told(node.report.runtime, node.model(path))
+
+
+def _returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
+    """Ranks of other replicas whose group was formed elsewhere while this node was away: it is not used before
+    they are gone."""
+    for rank in world.observed.ranks_on(name):
+        record = world.memory.groups.get(rank.replica)
+        if rank.alive and rank.replica != replica and record is not None and name not in record.members:
+            yield f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}, on {name}"
 
 
 def _told(runtime: Mapping[str, str] | None, weights: ModelReport | None) -> bool:

@@ -19,7 +19,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import nodes, removal, replica, safety
+from . import nodes, quarantine, removal, replica, safety
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -43,7 +43,9 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
-    return _held_back(whole(decisions), memory, now)
+    decisions.append(Decision(troubles=quarantine.troubles(world, names)))
+    kept_away = tuple(found for name in names if (found := quarantine.of(world, name)) is not None)
+    return replace(_held_back(whole(decisions), memory, now), quarantined=kept_away)
 
 
 def _gateway(world: World) -> Decision:

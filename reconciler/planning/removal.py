@@ -8,6 +8,7 @@ from reconciler.state import RemoveObject, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 
 from .decision import Decision
+from .lost import is_lost
 from .world import World
 
 
@@ -38,7 +39,8 @@ def _left(world: World, key: ObjectKey) -> Iterator[str]:
 def _of_deployment(world: World, key: ObjectKey) -> Iterator[str]:
     for rank in world.observed.ranks():
         if rank.alive and rank.replica.key == key:
-            yield f"waiting for the end of rank {rank.report.id.rank} on {rank.node}"
+            unseen = ", which does not answer" if is_lost(world, rank.node) else ""
+            yield f"waiting for the end of rank {rank.report.id.rank} on {rank.node}{unseen}"
     for replica in sorted(world.memory.groups):
         if replica.key == key:
             yield f"the group of {replica} is not released yet"

@@ -13,6 +13,7 @@ from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
     Cause,
+    Contact,
     FaultClass,
     GroupRecord,
     NodeName,
@@ -28,11 +29,12 @@ from reconciler.state import (
 )
 from reconciler.wire.launch import Phase
 
-from . import adoption, budget, circumstances, faults, group, stalls
+from . import adoption, budget, circumstances, faults, group, quarantine, remains, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
 from .healing.table import Remedy
+from .lost import lost_at
 from .placement import Request, place, suits
 from .references import unknown_model
 from .stopping import stop
@@ -58,9 +60,17 @@ def _step_in_flight(view: View) -> Decision | None:
 def _not_observed(view: View) -> Decision | None:
     """Nothing is decided about ranks on nodes that were not seen since the last change to them."""
     nodes = {rank.node for rank in view.alive} | set(view.record.members if view.record else ())
+    nodes -= set(view.lost_members)
     down = sorted(n for n in nodes if not view.world.reached(n))
     if down:
-        return Decision(waiting=(view.wait(WaitingFor.AGENT, f"no answer from {', '.join(down)}"),))
+        unreachable = [n for n in down if view.world.node(n).contact is Contact.UNREACHABLE]
+        until = max((lost_at(view.world, n) for n in unreachable), default=None)
+        text = f"no answer from {', '.join(down)}"
+        wait = Decision(waiting=(view.wait(WaitingFor.AGENT, text, until),))
+        used = [n for n in unreachable if view.record and n in view.record.members]
+        return wait + (
+            _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else NOTHING
+        )
     stale = sorted(n for n in nodes if not view.world.fresh(n))
     if stale:
         text = f"waiting for news from {', '.join(stale)}"
@@ -102,10 +112,41 @@ def _drained(view: View) -> Decision | None:
     if decision.steps:
         return decision
     if decision.waiting:  # whether there is another place is not known yet
-        return decision + (_dead(view) or _running(view) or NOTHING)
+        return decision if view.lost_members else decision + (_dead(view) or _running(view) or NOTHING)
     if view.alive:
         return stop(view, view.alive, DRAIN_SECONDS, why) + decision
     return Decision(steps=(ReleaseReplica(view.replica),)) + decision
+
+
+def _lost(view: View) -> Decision | None:
+    """A group on a node that is lost is formed elsewhere. Where it cannot be it may go on when the node is back.
+
+    What is left of it ends only when it is dead for certain, or when the lost node is not wanted any more.
+    """
+    lost = view.lost_members
+    if view.record is None or not lost:
+        return None
+    why = "; ".join(f"{name} is quarantined: {quarantine.reason(view.world, name)}" for name in lost)
+    moved = _form(view, Cause.NODE_QUARANTINED, why, _without(view, why))
+    decision = moved + _cut_off(view, why, "form the group on other nodes")
+    if decision.steps or decision.waiting:
+        return decision
+    removed = any(name not in view.world.desired.nodes for name in lost)
+    if view.alive and (removed or not all(rank.alive for rank in view.current.values())):
+        return stop(view, view.alive, GRACE_SECONDS, why) + decision
+    if removed and not view.alive:
+        return Decision(steps=(ReleaseReplica(view.replica),)) + decision
+    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for news: {why}"),))
+
+
+def _without(view: View, why: str) -> Fault:
+    """What a group is remedied of that is formed without a node."""
+    return Fault(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE, counted=False)
+
+
+def _cut_off(view: View, why: str, doing: str) -> Decision:
+    """That a group gets no requests for a node that does not answer; what a person can do is said of the node."""
+    return Decision(troubles=(faults.trouble(view, _without(view, why), doing),))
 
 
 def _dead(view: View) -> Decision | None:
@@ -275,8 +316,24 @@ def _incomplete(view: View) -> Decision | None:
         return None
     if view.model is None or view.record.fingerprint != view.fingerprint:
         return NOTHING  # a group that is going to be replaced is not completed: its parts would not match
+    held = _held(view, [view.record.members[rank] for rank in missing])
+    if held is not None:
+        return held
     starts = [_start(view, view.record, rank) for rank in missing]
     return Decision(steps=tuple(step for step in starts if step is not None))
+
+
+def _held(view: View, names: list[NodeName]) -> Decision | None:
+    """No rank starts where an old one is not proven to be gone; a node that keeps what it held is avoided."""
+    world = view.world
+    for name in names:
+        why = quarantine.reason(world, name)
+        if why:
+            return _form(view, Cause.NODE_QUARANTINED, f"{name} is quarantined: {why}")
+    kept = [f"{name}: {left.text}" for name in names for left in remains.of(world, name)]
+    if not kept:
+        return None
+    return Decision(waiting=(view.wait(WaitingFor.REMAINS, "; ".join(dict.fromkeys(kept))),))
 
 
 def _start(view: View, record: GroupRecord, rank: int) -> StartRank | None:
@@ -285,7 +342,7 @@ def _start(view: View, record: GroupRecord, rank: int) -> StartRank | None:
     name: NodeName = record.members[rank]
     node = view.world.node(name)
     weights = node.model(view.model.spec.source.path)
-    if node.report is None or weights is None:
+    if node.report is None or weights is None or not view.world.reached(name):
         return None
     spec = group.launch(record, rank, view.deployment, view.model, (node.report, weights))
     return StartRank(view.replica, name, spec)
@@ -328,6 +385,7 @@ LADDER: tuple[Callable[[View], Decision | None], ...] = (
     _unwanted,
     _unrecorded,
     _drained,
+    _lost,
     _dead,
     _unformed,
     _running,

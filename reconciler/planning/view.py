@@ -10,6 +10,7 @@ from reconciler.state.identity import ObjectKey
 
 from . import circumstances, group
 from .ledger import Ledger
+from .lost import is_lost
 from .world import World
 
 
@@ -29,7 +30,14 @@ class View:
 
     @property
     def alive(self) -> tuple[ObservedRank, ...]:
-        return tuple(rank for rank in self.ranks if rank.alive)
+        """Those that may live and can be asked to end: nothing can be done about ranks on lost nodes."""
+        return tuple(rank for rank in self.ranks if rank.alive and not is_lost(self.world, rank.node))
+
+    @property
+    def lost_members(self) -> list[NodeName]:
+        """The nodes of its group that are lost."""
+        members = self.record.members if self.record else ()
+        return [name for name in members if is_lost(self.world, name)]
 
     @property
     def current(self) -> dict[int, ObservedRank]:

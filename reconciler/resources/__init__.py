@@ -6,7 +6,7 @@ from .words import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES
 
 if TYPE_CHECKING:
     from .base import NAME_PATTERN, NAME_RULE, Metadata, Strict
-    from .kinds import KINDS, Gateway, Health, Manifest, Model, ModelDeployment, Node, Parallelism
+    from .kinds import KINDS, Gateway, Health, Manifest, Model, ModelDeployment, Node, NodeSpec, Parallelism
 
 __all__ = [
     "API_VERSION",
@@ -23,6 +23,7 @@ __all__ = [
     "Model",
     "ModelDeployment",
     "Node",
+    "NodeSpec",
     "Parallelism",
     "Strict",
 ]

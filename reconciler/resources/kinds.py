@@ -43,6 +43,8 @@ class NodeSpec(Strict):
     """No new ranks are placed here; those that run go on."""
     drain: bool = False
     """No rank runs here: those that do finish what they have, and move where they can. Implies unschedulable."""
+    lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
+    """How long the node may give no answer before its groups are formed elsewhere. They get no requests meanwhile."""
 
 
 class Node(Strict):

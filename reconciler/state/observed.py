@@ -23,6 +23,8 @@ class Contact(Enum):
     REACHED = "reached"
     AGENT_DOWN = "down"
     """The machine is there and no agent answers on it."""
+    UNREACHABLE = "unreachable"
+    """No answer at all: whatever runs there may go on, or be gone. Unreachable is not dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class NodeObservation:
     name: NodeName
     contact: Contact
     since: float
-    """When ``contact`` became what it is, in seconds of the controller's clock."""
+    """When it was reached for the first time in a row, or for the first time not, in seconds of the
+    controller's clock: a node that is first down and then unreachable was lost once."""
     link: int = 0
     """Counts connections to this node; with the report's sequence it orders what was seen."""
     report: NodeReport | None = None

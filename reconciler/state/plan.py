@@ -23,6 +23,7 @@ class Cause(Enum):
     PROOF_FAILED = "ProofFailed"
     STALLED = "Stalled"
     OVERDUE = "DeadlineExceeded"
+    NODE_QUARANTINED = "NodeQuarantined"
     STORE_LOST = "StoreLost"
     FACTS_CHANGED = "FactsChanged"
 
@@ -262,6 +263,22 @@ class StopAgent(_OfNode):
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetAgent(_OfNode):
+    """Expect no agent any more on a node that is no longer wanted: it has none, or has not answered for too long."""
+
+    node: NodeName
+    left: str = ""
+    """What may be left there, for people; empty where nothing is."""
+
+    @property
+    def key(self) -> str:
+        return f"forget-agent/{self.node}"
+
+    def __str__(self) -> str:
+        return f"expect no agent on {self.node} any more{f': {self.left}' if self.left else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveObject:
     """Take an object whose manifest is gone, and of which nothing is left, out of the inventory."""
 
@@ -290,6 +307,7 @@ Step = (
     | ReleaseReplica
     | StartAgent
     | StopAgent
+    | ForgetAgent
     | RemoveObject
 )
 
@@ -304,6 +322,7 @@ class WaitingFor(Enum):
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"
     PROGRESS = "NoProgress"
+    REMAINS = "RemainsOfRank"
     BACK_OFF = "BackOff"
     REMOVAL = "Terminating"
 
@@ -351,6 +370,20 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A node on which nothing new is placed, and whose ranks get no part in a new group, until this is over."""
+
+    node: NodeName
+    fault: FaultClass
+    reason: str
+    """CamelCase, for programs."""
+    text: str
+    """Why, for people, without the node's name."""
+    person: str
+    """The exact steps that only a person can take."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now, what waits, and what is refused."""
 
@@ -359,6 +392,8 @@ class Plan:
     refused: tuple[Refusal, ...] = field(default=())
     troubles: tuple[Trouble, ...] = ()
     """What is wrong now, and so why some of the steps are taken."""
+    quarantined: tuple[Quarantine, ...] = ()
+    """Nodes that are kept out, in the order of their names."""
 
     @property
     def settled(self) -> bool:

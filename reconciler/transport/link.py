@@ -52,4 +52,7 @@ class NodeAccess(Protocol):
         """Have an agent run; done already, it changes nothing. Raises ``Unreachable`` with the reason."""
 
     async def dial(self) -> AgentLink:
-        """A new connection to the node's agent. Raises ``Unreachable`` when none answers."""
+        """A new connection to the node's agent.
+
+        Raises ``Unreachable`` when the machine says that none serves there, ``Silent`` when nothing answers at all.
+        """

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Silent, Unreachable
 from reconciler.wire.paths import agent_socket
 
 from .link import AgentLink
@@ -89,12 +89,21 @@ class LocalNode:
         )
 
     async def dial(self) -> AgentLink:
-        """A new connection to the agent. Raises ``Unreachable`` when none answers."""
+        """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when it stands still."""
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(self.socket)
-        except (OSError, TimeoutError) as error:
+        except TimeoutError:
+            raise self._silent() from None
+        except OSError as error:
             raise Unreachable(
                 f"the agent of {self.name} does not answer at {self.socket}: {error}"
             ) from error
+        if writer.get_extra_info("peername") is None:
+            # So asyncio shows EAGAIN, of a socket whose queue is full: its agent listens and accepts nobody.
+            writer.transport.abort()
+            raise self._silent()
         return await AgentLink(reader, writer).open("controller")
+
+    def _silent(self) -> Silent:
+        return Silent(f"the agent of {self.name} takes no connection at {self.socket}")

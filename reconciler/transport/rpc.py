@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.errors import Invalid, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.codec import Refused as RefusedMessage
@@ -40,28 +40,34 @@ class RpcClient:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._reason = "the connection is closed"
+        self._silent = False
+        """Whether the other side owes an answer since its time was up, and nothing was heard of it since."""
         self.closed = asyncio.Event()
         """Set when the connection has ended, by either side."""
 
     async def open(self, role: str, seconds: float = HELLO_SECONDS) -> Self:
-        """Exchange ``Hello`` and start to listen. Raises ``Unreachable``; then the connection is closed."""
+        """Exchange ``Hello`` and start to listen. Raises ``Unreachable``, or ``Silent`` when no greeting comes in time;
+        then the connection is closed."""
         try:
             async with asyncio.timeout(seconds):
                 await _greet(self._reader, self._writer, role)
-        except (OSError, WireError, TimeoutError) as error:
+        except TimeoutError:
+            self._writer.transport.abort()
+            raise Silent(f"no greeting within {seconds:g} s") from None
+        except (OSError, WireError) as error:
             self._writer.close()
-            raise Unreachable(f"no greeting: {error or 'timed out'}") from error
+            raise Unreachable(f"no greeting: {error}") from error
         self._listening = asyncio.create_task(self._listen())
         return self
 
     async def request(self, message: Any, *, timeout: float) -> Any:  # noqa: ASYNC109 - every caller must name a bound
         """Send a message and return its answer.
 
-        Raises ``Refused`` with the other side's reason, or ``Unreachable`` when none comes within
-        ``timeout`` seconds: the request may have been carried out or not.
+        Raises ``Refused`` with the other side's reason, ``Silent`` when none comes within ``timeout`` seconds,
+        or ``Unreachable`` at the end of the connection: the request may have been carried out or not.
         """
         if self.closed.is_set():
-            raise Unreachable(self._reason)
+            raise self._over(self._reason)
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -70,7 +76,8 @@ class RpcClient:
                 await self._writer.drain()
                 reply = await answer
         except TimeoutError:
-            raise Unreachable(f"no answer to {message.TYPE} within {timeout:g} s") from None
+            self._silent = True
+            raise Silent(f"no answer to {message.TYPE} within {timeout:g} s") from None
         except OSError as error:
             raise Unreachable(f"{message.TYPE} could not be sent: {error}") from error
         finally:
@@ -102,7 +109,12 @@ class RpcClient:
         finally:
             self._end(reason)
 
+    def _over(self, reason: str) -> Unreachable:
+        """Why nothing is answered any more: who was silent when the connection ended is not known to be down."""
+        return Silent(reason) if self._silent else Unreachable(reason)
+
     def _hear(self, frame: dict[str, Any]) -> None:
+        self._silent = False
         number = frame.get("reply")
         try:
             message = decode(frame, self._vocabulary)
@@ -122,7 +134,7 @@ class RpcClient:
             self.closed.set()
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(Unreachable(reason))
+                waiting.set_exception(self._over(reason))
         self._writer.transport.abort()
 
 

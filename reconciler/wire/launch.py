@@ -184,6 +184,8 @@ class Exit:
     """Seconds since the Unix epoch, by the node's clock."""
     detail: str = ""
     """The last ``Progress.detail``: the reason in the rank's own words, where it had time to say it."""
+    killed_after: Optional[float] = None
+    """Seconds of grace after which its shim had to kill it; None for one that ended by itself."""
 
 
 def exit_reason(ended: Exit) -> str:

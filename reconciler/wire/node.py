@@ -116,6 +116,17 @@ class Changed:
     sequence: int
 
 
+class Gone:
+    """Whether everything of a rank that has ended is gone: its process, whatever that left behind, its ports."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+    """It cannot be told."""
+    PENDING = "pending"
+    """It is being looked at."""
+
+
 @dataclasses.dataclass(frozen=True)
 class RankReport:
     """One rank as its shim last knew it. ``phase`` is ``exited`` exactly when ``exit`` is set."""
@@ -150,6 +161,12 @@ class RankReport:
     """The first of the group's ports."""
     memory_bytes: int = 0
     """``LaunchSpec.memory_bytes``."""
+    gone: str = Gone.UNKNOWN
+    """Of one that has exited: what of ``Gone`` is known."""
+    kept: str = ""
+    """What is left of it, for people; empty where nothing is, or nothing is known."""
+    ended_seconds: float = 0.0
+    """Of one that has exited: for how long this agent has known that, by a clock of the node that nobody sets."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,6 +20,7 @@ from reconciler.state import (
     Cause,
     Contact,
     DeploymentName,
+    ForgetAgent,
     ForgetRank,
     GroupRecord,
     NodeName,
@@ -132,7 +133,16 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
     assert bed.collector.nodes()[NODE].contact is Contact.AGENT_DOWN
     assert bed.store.agents() == frozenset()
-    assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
+
+
+async def test_an_agent_that_cannot_be_asked_to_end_is_not_forgotten_by_that(bed: Bed) -> None:
+    bed.store.keep_agent(NODE)
+    assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [
+        "no connection to the agent of bench"
+    ]
+    assert bed.store.agents() == {NODE}
+    assert [outcome.problem for outcome in await bed.do(ForgetAgent(NODE))] == [""]
+    assert bed.store.agents() == frozenset()
 
 
 async def test_a_step_that_fails_says_why_and_may_be_tried_again_later(bed: Bed) -> None:

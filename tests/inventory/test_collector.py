@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.inventory import Collector
+from reconciler.inventory import Collector, collector
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire import SPOKEN, frames
@@ -105,6 +107,27 @@ async def test_a_lost_agent_leaves_its_last_report_and_its_successor_has_a_new_l
     assert again.report is not None
     assert lost.report is not None
     assert again.report.agent_id != lost.report.agent_id
+
+
+async def test_an_agent_that_stands_still_is_unreachable_and_not_down(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(collector, "RESYNC_SECONDS", 0.1)
+    await watched.bench.agent()
+    before = await watched.until(lambda node: node.contact is Contact.REACHED)
+    os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
+    silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
+    assert silent.report is not None
+    assert "no answer to observe" in silent.problem
+    os.kill(watched.bench.agent_pid(), signal.SIGCONT)
+    again = await watched.until(lambda node: node.contact is Contact.REACHED)
+    assert again.link > before.link
+    os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
+    silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
+    await watched.bench.kill_agent()
+    down = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
+    assert down.since == silent.since, "it was lost once"
 
 
 async def test_a_path_that_cannot_be_looked_at_is_a_fault_of_the_model_alone(watched: Watched) -> None:

@@ -112,8 +112,23 @@ def _break(world: World, number: int) -> None:
 def _no_news(world: World, number: int) -> None:
     """What happens on a node is not seen, until it is again."""
     seen = world.observed().nodes.get(NodeName(f"node-{number % 3}"))
-    if seen is not None and world.stale.pop(seen.name, None) is None and seen.report is not None:
+    if (
+        seen is not None
+        and seen.name not in world.lost
+        and world.stale.pop(seen.name, None) is None
+        and seen.report is not None
+    ):
         world.stale[seen.name] = seen
+
+
+def _lose(world: World, number: int) -> None:
+    """A node gives no answer, or does again; sometimes it is lost at once."""
+    name = f"node-{number % 3}"
+    if name in world.lost:
+        world.find(name)
+    else:
+        world.lose(name)
+        world.pass_time(world.now + (31 if number > 5 else 0))
 
 
 def _memory(world: World, number: int) -> None:
@@ -206,7 +221,7 @@ DOINGS: dict[str, Act] = {
     "obey": _obey, "obey-one": _obey_one, "restart": _restart,
     "kill": _to_rank(_kill), "refuse": _to_rank(_refuse), "stop": _to_rank(_stop),
     "hang": _to_rank(_hang), "come-up": _to_rank(_come_up), "slowly": _slowly, "mute": _mute,
-    "agent": _agent, "break": _break, "no-news": _no_news, "memory": _memory,
+    "agent": _agent, "break": _break, "no-news": _no_news, "lose": _lose, "memory": _memory,
     "replicas": _replicas, "context": _context, "anew": _anew,
     "nodes": _nodes, "drain": _drain, "remove": _remove, "down": _down, "wait": _wait,
     "lose-store": _lose_store, "keep-store": _keep_store, "restore-store": _restore_store,
@@ -231,6 +246,7 @@ def check(world: World) -> None:
         for backend in route.backends:
             group = world.groups[world.replica(route.model, backend.replica)]
             assert backend.epoch == group.epoch, "a replaced epoch has a route"
+            assert not set(group.members) & world.lost.keys(), "a node that does not answer has a route"
             if not world.stale:
                 assert set(group.rank_ids) <= set(world.alive()), "a group with a dead rank has a route"
     alive = [world.ranks[rank] for rank in world.alive()]
@@ -262,6 +278,7 @@ def sound(world: World, replica: ReplicaId) -> bool:
         record.fingerprint == fingerprint(wish, wished[wish.spec.model])
         and bounds.min <= len(record.members) <= bounds.max
         and all(name in nodes and not nodes[name].spec.drain for name in record.members)
+        and set(record.members) <= world.within_reach
         and [place for place, _ in ranks] == list(record.members)
         and all(rank.phase == Phase.READY and not rank.silent_seconds for _, rank in ranks)
         and newest == record.epoch
@@ -270,7 +287,7 @@ def sound(world: World, replica: ReplicaId) -> bool:
 
 def repair(world: World) -> None:
     """Whatever only a person can change is as it should be."""
-    world.broken, world.mute, world.stale, world.memory_of = set(), set(), {}, {}
+    world.broken, world.mute, world.stale, world.memory_of, world.lost = set(), set(), {}, {}, {}
     world.stopping = False
     if not world.desired().models:
         world.bring(model())
@@ -324,7 +341,8 @@ def test_whatever_happens_the_cluster_comes_to_rest_as_wanted(history: list[Acti
     wanted = world.desired().replicas()
     assert world.groups.keys() == wanted.keys()
     members = sorted(rank for group in world.groups.values() for rank in group.rank_ids)
-    assert world.alive() == members
+    # On a node that was given up nobody can end anything; nothing is told of it either.
+    assert [rank for rank in world.alive() if world.ranks[rank][0] in world.agents] == members
     assert all(group.proven_at is not None for group in world.groups.values())
     drained = {name for name, found in world.desired().nodes.items() if found.spec.drain}
     assert not any(drained & set(group.members) for group in world.groups.values())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Silent, Unreachable
 from reconciler.wire.node import Shutdown
 from tests.agent.bench import Bench, alive, ask, gone, observe, ps
 
@@ -67,6 +69,18 @@ async def test_an_interpreter_that_does_nothing_is_given_up_on_and_ended(bench: 
 async def test_a_node_without_an_agent_does_not_answer(bench: Bench) -> None:
     with pytest.raises(Unreachable, match="the agent of bench does not answer at "):
         await bench.node().dial()
+
+
+async def test_an_agent_that_takes_no_connections_any_more_is_not_said_to_be_down(bench: Bench) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as stack:
+        Path(bench.node().socket).parent.mkdir()
+        listener.bind(bench.node().socket)
+        listener.listen(1)
+        for _ in range(2):
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.connect(bench.node().socket)
+        with pytest.raises(Silent, match="takes no connection"):
+            await bench.node().dial()
 
 
 async def test_a_directory_too_deep_for_sockets_is_known_before_anything_is_started(bench: Bench) -> None:

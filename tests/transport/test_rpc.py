@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import Conflict, Invalid, Refused, Unreachable
+from reconciler.errors import Conflict, Invalid, Refused, Silent, Unreachable
 from reconciler.transport.rpc import RpcClient, RpcServer
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.admin import CLI_HEARS, CONTROLLER_HEARS_OF_CLI, Answer, Get, ListEvents, ShowStatus
@@ -124,10 +124,34 @@ async def test_no_answer_in_time_is_unreachable_and_a_late_one_is_dropped() -> N
         return Answer(type(message).__name__)
 
     async with serving(dispatch) as path, client(path) as asking:
-        with pytest.raises(Unreachable, match=r"no answer to get within 0\.01 s"):
+        with pytest.raises(Silent, match=r"no answer to get within 0\.01 s"):
             await asking.request(Get(), timeout=0.01)
         release.set()
         assert await asking.request(ShowStatus(), timeout=SECONDS) == Answer("ShowStatus")
+
+
+async def test_who_was_silent_when_the_connection_ended_is_not_said_to_be_down() -> None:
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frames.encode(to_wire(Hello("controller", SPOKEN))))
+        while await frames.read(reader):
+            pass
+
+    async with pretending(hear) as path, client(path) as asking:
+        with pytest.raises(Silent):
+            await asking.request(ShowStatus(), timeout=0.01)
+        await asking.close()
+        with pytest.raises(Silent, match="closed by this side"):
+            await asking.request(ShowStatus(), timeout=SECONDS)
+
+
+async def test_no_greeting_in_time_is_silence() -> None:
+    async def nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with pretending(nothing) as path:
+        asking = RpcClient(*await asyncio.open_unix_connection(path), {})
+        with pytest.raises(Silent, match=r"no greeting within 0\.01 s"):
+            await asking.open("controller", seconds=0.01)
 
 
 async def test_the_end_of_a_connection_ends_what_waits_on_it() -> None:

@@ -1,0 +1,37 @@
+"""Nodes that have given no answer for too long. Unreachable is not dead: what they ran may go on, unseen."""
+
+from __future__ import annotations
+
+from reconciler.resources import Node, NodeSpec
+from reconciler.state import Contact, NodeName, NodeObservation, ObjectKey
+
+from .world import CLOCK_JUMP_SECONDS, World
+
+LOST_AFTER_SECONDS = float(NodeSpec.model_fields["lost_after"].default)
+
+
+def is_lost(world: World, name: NodeName) -> bool:
+    """Whether a node has given no answer for longer than its ``lostAfter``, or its agent could not be started."""
+    node = world.node(name)
+    if not cut_off(world, node):
+        return False
+    return lost_at(world, name) <= world.now or node.since - world.now > CLOCK_JUMP_SECONDS
+
+
+def lost_at(world: World, name: NodeName) -> float:
+    """When a node that is cut off counts as lost, by the controller's clock."""
+    return world.node(name).since + _lost_after(world, name)
+
+
+def _lost_after(world: World, name: NodeName) -> float:
+    """By the node's manifest, also while it is being removed."""
+    leaving = world.memory.leaving.get(ObjectKey("Node", name))
+    manifest = world.desired.nodes.get(name) or (leaving.manifest if leaving else None)
+    return manifest.spec.lost_after if isinstance(manifest, Node) else LOST_AFTER_SECONDS
+
+
+def cut_off(world: World, node: NodeObservation) -> bool:
+    """An agent that is merely down is none of it: it is started, and its ranks go on meanwhile."""
+    if node.contact is Contact.AGENT_DOWN:
+        return f"start-agent/{node.name}" in world.memory.failures
+    return node.contact is Contact.UNREACHABLE
