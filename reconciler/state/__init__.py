@@ -2,7 +2,7 @@
 
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts
-from .faults import Attempt, FaultClass, RungFailure, Standing, Trouble
+from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trouble
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
@@ -16,7 +16,6 @@ from .plan import (
     ForgetRank,
     Plan,
     ProveGroup,
-    Quarantine,
     Refusal,
     RefusedBecause,
     ReleaseReplica,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .identity import ObjectKey
+from .identity import NodeName, ObjectKey
 
 
 class FaultClass(Enum):
@@ -83,6 +83,20 @@ class Trouble:
     """The remedy that is being tried, for people; empty where there is none."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A node on which nothing new is placed, and whose ranks get no part in a new group, until this is over."""
+
+    node: NodeName
+    fault: FaultClass
+    reason: str
+    """CamelCase, for programs."""
+    text: str
+    """Why, for people, without the node's name."""
+    person: str
+    """The exact steps that only a person can take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import Enum
 
 from reconciler.wire.launch import LaunchSpec, RankId
 
-from .faults import Attempt, FaultClass, Standing, Trouble
+from .faults import Attempt, FaultClass, Quarantine, Standing, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 
@@ -367,20 +367,6 @@ class Refusal:
     reason: RefusedBecause
     text: str
     replica: ReplicaId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """A node on which nothing new is placed, and whose ranks get no part in a new group, until this is over."""
-
-    node: NodeName
-    fault: FaultClass
-    reason: str
-    """CamelCase, for programs."""
-    text: str
-    """Why, for people, without the node's name."""
-    person: str
-    """The exact steps that only a person can take."""
 
 
 @dataclass(frozen=True, slots=True)
