@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.controller.admin import Admin
+from reconciler.controller.courier import Courier, Post
 from reconciler.controller.intent import Intent
 from reconciler.controller.lapses import Clocks, Lapses
 from reconciler.controller.loop import Loop
@@ -34,6 +35,7 @@ from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, observe_gateway
 from reconciler.inventory.collector import as_reported
+from reconciler.notify import Webhooks
 from reconciler.source import hooks
 from reconciler.source.git import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
@@ -181,6 +183,7 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
         parts.footing = (footing, Footing.at(str(home.store)))
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
+        stack.push_async_callback(parts.courier.close)
         admin = Admin(parts, loop, source.describe())
         server = await admin.listen(home.socket)
         stack.push_async_callback(server.close)
@@ -220,6 +223,8 @@ class Surroundings:
     awake: Callable[[], float] = loop_time
     elapsed: Callable[[], float] = loop_time
     """``lapses.Clocks``."""
+    post: Post = Webhooks({}).post
+    """Sends a message to a webhook; by default in an environment that holds no URL."""
 
 
 def _surroundings(home: Home, source: Source) -> Surroundings:
@@ -253,6 +258,7 @@ def _surroundings(home: Home, source: Source) -> Surroundings:
         clock=time.time,
         entropy=lambda: secrets.token_hex(32),
         elapsed=elapsed,
+        post=Webhooks(os.environ).post,
     )
 
 
@@ -285,6 +291,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         tools=tools,
         store=store,
         publisher=publisher,
+        courier=Courier(store, around.post, around.clock, lambda: loop.trigger()),
         gateway=around.gateway,
         clock=around.clock,
         lapses=Lapses(Clocks(around.clock, around.awake, around.elapsed)),

@@ -14,6 +14,7 @@ from reconciler.state import (
     AllocateEpoch,
     Contact,
     DeploymentName,
+    Desired,
     FaultClass,
     ForgetRank,
     GroupRecord,
@@ -23,6 +24,7 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.state.incident import Entry, Incident, Occasion, Telling
+from reconciler.state.notice import Notice
 from reconciler.state.report import Event
 from reconciler.status import Snapshots, serving
 
@@ -32,6 +34,7 @@ FIRST_ENTRIES_KEPT = 20
 LAST_ENTRIES_KEPT = 40
 """Of a longer story how it began, and how it went on."""
 TEXT_CHARACTERS_MAX = 1000
+MESSAGE_CHARACTERS_MAX = 2500
 REPEATS_WITHIN = 4
 """An entry that is among so many latest ones already is counted, not told again."""
 
@@ -291,9 +294,6 @@ def occasions(before: Incident | None, after: Incident) -> tuple[Occasion, ...]:
 
 def event(incident: Incident, occasion: Occasion, now: float) -> Event:
     """An occasion as an event, whose key has it told once."""
-    number = (
-        f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
-    )
     reason = {
         Occasion.OPENED: "IncidentOpened",
         Occasion.PERSON_NEEDED: "PersonNeeded",
@@ -301,7 +301,25 @@ def event(incident: Incident, occasion: Occasion, now: float) -> Event:
     }[occasion]
     bad = occasion is not Occasion.CLOSED
     text = told(incident, occasion, now)
-    return Event(now, incident.object, bad, reason, text, f"incident/{incident.id}/{number}")
+    return Event(
+        now, incident.object, bad, reason, text, f"incident/{incident.id}/{_key(incident, occasion)}"
+    )
+
+
+def notices(incident: Incident, occasion: Occasion, desired: Desired, now: float) -> list[Notice]:
+    """An occasion as messages to those Notifiers that are to be told of it."""
+    mark = {Occasion.OPENED: "[opened]", Occasion.PERSON_NEEDED: "[person needed]", Occasion.CLOSED: "[over]"}
+    text = f"{mark[occasion]} {incident.object}: {told(incident, occasion, now)}"
+    return [
+        Notice(name, incident.id, _key(incident, occasion), now, text[:MESSAGE_CHARACTERS_MAX])
+        for name, notifier in sorted(desired.notifiers.items())
+        if occasion.value in notifier.spec.tell
+    ]
+
+
+def _key(incident: Incident, occasion: Occasion) -> str:
+    """Of several askings for a person each is an occasion of its own."""
+    return f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
 
 
 def told(incident: Incident, occasion: Occasion, now: float) -> str:

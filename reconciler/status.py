@@ -39,6 +39,7 @@ from reconciler.state import (
     Waiting,
 )
 from reconciler.state.identity import ObjectKey
+from reconciler.state.notice import Delivery
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.wire.generation import Backend, Route
 from reconciler.wire.launch import Phase
@@ -283,7 +284,19 @@ def _gateway(name: str, snapshots: Snapshots) -> Readiness:
     return True, "Listening", gateway.endpoint, {"endpoint": gateway.endpoint, "pid": gateway.pid}
 
 
-_READINESS = {"Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway}
+def _notifier(name: str, snapshots: Snapshots) -> Readiness:
+    delivery = snapshots.memory.deliveries.get(name, Delivery())
+    extra = {"waiting": delivery.waiting, "givenUp": delivery.given_up, "sentAt": delivery.sent_at}
+    if delivery.problem:
+        return False, "DeliveryFailed", f"the last delivery failed: {delivery.problem}", extra
+    if delivery.sent_at is None:
+        return True, "NothingSent", "there was nothing to tell yet", extra
+    return True, "Delivered", "the last message was taken", extra
+
+
+_READINESS = {
+    "Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway, "Notifier": _notifier,
+}  # fmt: skip
 
 
 # --- events ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.planning import plan
 from reconciler.planning.group import PORT_FIRST
-from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
+from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -83,6 +83,11 @@ def deployment(name: str = "tiny", nodes: Any = 2, **spec: Any) -> ModelDeployme
 
 def gateway() -> Gateway:
     return manifest(Gateway, "main", listen="127.0.0.1:8400", auth={"mode": "none"})  # type: ignore[no-any-return]
+
+
+def notifier(name: str = "on-call", **spec: Any) -> Notifier:
+    spec = {"webhook": {"url": "http://127.0.0.1:9/hook"}, **spec}
+    return manifest(Notifier, name, **spec)  # type: ignore[no-any-return]
 
 
 @dataclass

@@ -94,6 +94,19 @@ def _gateway(item: Item, wide: bool) -> list[str]:
     return [*row, str(status.get("pid") or "-"), state(item)] if wide else [*row, state(item)]
 
 
+def _notifier(item: Item, wide: bool) -> list[str]:
+    status, webhook = item["status"], item["spec"]["webhook"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        age(status.get("sentAt")),
+        str(status.get("waiting", 0)),
+    ]
+    source = {**webhook["urlFrom"], "url": webhook["url"]}
+    place = next((f"{key}: {value}" for key, value in source.items() if value), "-")
+    return [*row, ",".join(item["spec"]["tell"]), place, state(item)] if wide else [*row, state(item)]
+
+
 def _phase(item: Item) -> str:
     """Where a rank is on its way, and whether it stands still there."""
     if item.get("stopped"):
@@ -126,13 +139,24 @@ HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ("NAME", "READY", "ENDPOINT", "AUTH", "STATUS"),
         ("NAME", "READY", "ENDPOINT", "AUTH", "PID", "STATUS"),
     ),
+    "Notifier": (
+        ("NAME", "READY", "SENT", "WAITING", "STATUS"),
+        ("NAME", "READY", "SENT", "WAITING", "TELLS", "URL", "STATUS"),
+    ),
     "Rank": (
         ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE"),
         ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE", "DEMAND", "DETAIL"),
     ),
 }
 
-ROWS = {"Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway, "Rank": _rank}
+ROWS = {
+    "Node": _node,
+    "Model": _model,
+    "ModelDeployment": _deployment,
+    "Gateway": _gateway,
+    "Notifier": _notifier,
+    "Rank": _rank,
+}
 
 
 NONE = "<none>"

@@ -70,6 +70,8 @@ def _status(status: ObjectStatus) -> dict[str, Any]:
     extra = dict(status.extra)
     if "groups" in extra:
         extra["groups"] = [{**group, "since": iso(group["since"])} for group in extra["groups"]]
+    if "sentAt" in extra:
+        extra["sentAt"] = iso(extra["sentAt"])
     return {
         "observedGeneration": status.generation,
         "conditions": [_condition(condition) for condition in status.conditions],

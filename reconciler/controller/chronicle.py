@@ -35,14 +35,16 @@ class Chronicle:
         """Have the incidents go on with a pass."""
         found = incidents.follow(self._known, self._store.incidents.last_id(), snapshots, self._outcomes)
         changed = [incident for number, incident in found.items() if self._known.get(number) != incident]
-        events = [
-            incidents.event(incident, occasion, snapshots.now)
+        news = [
+            (incident, occasion)
             for incident in changed
             for occasion in incidents.occasions(self._known.get(incident.id), incident)
         ]
+        events = [incidents.event(*each, snapshots.now) for each in news]
+        notices = [n for each in news for n in incidents.notices(*each, snapshots.desired, snapshots.now)]
         try:
             if changed:
-                self._store.put_incidents(changed, events, snapshots.now)
+                self._store.put_incidents(changed, events, notices, snapshots.now)
         except Unwritable:
             return  # the store keeps what it was, and so does this: the next pass finds the same changes
         self._known = {number: incident for number, incident in found.items() if not incident.settled}

@@ -18,6 +18,7 @@ from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.footing import Footing
 
+from .courier import Courier
 from .intent import Intent
 from .lapses import Lapses
 from .publish import Publisher
@@ -35,6 +36,7 @@ class Parts:
     tools: Tools
     store: Store
     publisher: Publisher
+    courier: Courier
     gateway: Callable[[], GatewayObservation | None]
     clock: Callable[[], float]
     lapses: Lapses
@@ -66,6 +68,7 @@ def reconcile(parts: Parts) -> Plan:
     if _ready_to_publish(parts):
         parts.publisher.publish(parts.last)
     parts.publisher.chronicle.follow(parts.last)
+    parts.courier.tend(parts.last.desired)
     parts.publisher.wake()
     return parts.last.plan
 
@@ -152,6 +155,7 @@ def remember(parts: Parts) -> Memory:
         continued=dict(parts.tools.continued),
         leaving=parts.store.objects.leaving(),
         attempts=parts.store.attempts.all(),
+        deliveries=parts.store.notices.deliveries(),
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 

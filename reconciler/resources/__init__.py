@@ -6,7 +6,20 @@ from .words import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES
 
 if TYPE_CHECKING:
     from .base import NAME_PATTERN, NAME_RULE, Metadata, Strict
-    from .kinds import KINDS, Gateway, Health, Manifest, Model, ModelDeployment, Node, NodeSpec, Parallelism
+    from .kinds import (
+        KINDS,
+        Gateway,
+        Health,
+        Manifest,
+        Model,
+        ModelDeployment,
+        Node,
+        NodeSpec,
+        Notifier,
+        Parallelism,
+        Webhook,
+        is_loopback,
+    )
 
 __all__ = [
     "API_VERSION",
@@ -24,8 +37,11 @@ __all__ = [
     "ModelDeployment",
     "Node",
     "NodeSpec",
+    "Notifier",
     "Parallelism",
     "Strict",
+    "Webhook",
+    "is_loopback",
 ]
 
 if not TYPE_CHECKING:

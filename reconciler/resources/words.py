@@ -9,12 +9,14 @@ PLURALS: dict[str, str] = {
     "Model": "models",
     "ModelDeployment": "modeldeployments",
     "Gateway": "gateways",
+    "Notifier": "notifiers",
 }
 SHORT_NAMES: dict[str, tuple[str, ...]] = {
     "Node": ("node", "no"),
     "Model": ("model", "mo"),
     "ModelDeployment": ("modeldeployment", "deployment", "deployments", "deploy", "md"),
     "Gateway": ("gateway", "gw"),
+    "Notifier": ("notifier", "notify"),
 }
 KIND_NAMES = tuple(PLURALS)
 """Every kind, in the order in which lists show them."""

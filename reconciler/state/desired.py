@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
+from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 
@@ -68,6 +68,7 @@ class Desired:
     models: Mapping[str, Model] = field(default_factory=dict)
     deployments: Mapping[DeploymentName, ModelDeployment] = field(default_factory=dict)
     gateway: Gateway | None = None
+    notifiers: Mapping[str, Notifier] = field(default_factory=dict)
     generations: Mapping[ObjectKey, int] = field(default_factory=dict)
     created: Mapping[ObjectKey, float] = field(default_factory=dict)
     """When each object was first seen, in seconds since the Unix epoch."""
@@ -89,6 +90,7 @@ class Desired:
                 DeploymentName(m.metadata.name): m for m in manifests if isinstance(m, ModelDeployment)
             },
             gateway=gateways[0] if gateways else None,
+            notifiers={m.metadata.name: m for m in manifests if isinstance(m, Notifier)},
         )
 
     def stopped(self) -> Desired:
@@ -100,6 +102,7 @@ class Desired:
         manifests: list[Manifest] = [*self.nodes.values(), *self.models.values(), *self.deployments.values()]
         if self.gateway is not None:
             manifests.append(self.gateway)
+        manifests += self.notifiers.values()
         return {ObjectKey(m.kind, m.metadata.name): m for m in manifests}
 
     def replicas(self) -> Mapping[ReplicaId, ModelDeployment]:

@@ -11,6 +11,7 @@ from reconciler.wire.launch import RankId
 
 from .faults import Attempt, RungFailure
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .notice import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ class Memory:
     attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     """The latest formings of each replica, oldest first."""
     rungs: Mapping[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    """How it stands with the messages to each Notifier."""
     unwritable: str = ""
     """Why the state directory takes nothing now; empty when it does."""
 

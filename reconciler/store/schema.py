@@ -71,6 +71,11 @@ MIGRATIONS: tuple[str, ...] = (
         id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, opened_at REAL NOT NULL, closed_at REAL,
         settled INTEGER NOT NULL, body TEXT NOT NULL
     ) STRICT;
+    CREATE TABLE notices (
+        notifier TEXT NOT NULL, incident INTEGER NOT NULL, occasion TEXT NOT NULL, at REAL NOT NULL,
+        text TEXT NOT NULL, attempts INTEGER NOT NULL, retry_at REAL NOT NULL, ended_at REAL,
+        problem TEXT NOT NULL, PRIMARY KEY (notifier, incident, occasion)
+    ) STRICT;
     """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""

@@ -22,12 +22,14 @@ from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
+from reconciler.state.notice import Notice
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.wire.footing import Footing
 
 from .attempts import Attempts
 from .connection import Connection, meaning
 from .incidents import Incidents
+from .notices import Notices
 from .objects import Objects
 from .schema import check, migrate
 
@@ -74,6 +76,7 @@ class Store:
             self.objects = Objects(self._db)
             self.attempts = Attempts(self._db)
             self.incidents = Incidents(self._db)
+            self.notices = Notices(self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
@@ -304,10 +307,13 @@ class Store:
         with self._db.writing():
             return self._append(events)
 
-    def put_incidents(self, incidents: Iterable[Incident], events: Iterable[Event], now: float) -> None:
+    def put_incidents(
+        self, incidents: Iterable[Incident], events: Iterable[Event], notices: Iterable[Notice], now: float
+    ) -> None:
         """Write incidents and what is told of them, all or nothing: so that each is told once."""
         with self._db.writing():
             self.incidents.put(incidents, now)
+            self.notices.put(notices)
             self._append(events)
 
     def _append(self, events: Iterable[Event]) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from reconciler.controller import Parts
+from reconciler.controller.courier import Courier
 from reconciler.controller.intent import Intent
 from reconciler.controller.lapses import Clocks, Lapses
 from reconciler.controller.publish import Publisher
@@ -25,6 +26,7 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
+from reconciler.notify import Webhooks
 from reconciler.planning.group import fingerprint
 from reconciler.planning.ledger import rank_bytes
 from reconciler.source.documents import load
@@ -143,6 +145,7 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
         tools=tools,
         store=store,
         publisher=publisher,
+        courier=Courier(store, Webhooks({}).post, time.time, lambda: None),
         gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
         clock=time.time,
         lapses=Lapses(Clocks(time.time, time.monotonic, time.monotonic)),

@@ -15,7 +15,7 @@ from reconciler.resources import KINDS
 from reconciler.source.documents import load
 from reconciler.state import GatewayObservation
 from reconciler.status import Snapshots
-from tests.worlds import World, deployment, gateway, model, node
+from tests.worlds import World, deployment, gateway, model, node, notifier
 
 from .newcomer import ROOT
 
@@ -89,7 +89,7 @@ def test_the_example_of_a_page_is_valid_and_of_its_kind(kind: str) -> None:
 
 
 def test_the_status_of_each_kind_is_told_whole() -> None:
-    world = World([node("node-a"), node("node-b"), model(), deployment(), gateway()])
+    world = World([node("node-a"), node("node-b"), model(), deployment(), gateway(), notifier()])
     world.settle()
     observed = world.observed()
     seen = type(observed)(observed.nodes, GatewayObservation(1, "http://127.0.0.1:8400/v1"))

@@ -11,6 +11,7 @@ from reconciler.cli.supervise import LOG_BYTES_MAX
 from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHARACTERS_MAX
 from reconciler.planning.nodes import EPOCHS_KEPT
 from reconciler.store.incidents import INCIDENTS_KEPT, KEPT_SECONDS
+from reconciler.store.notices import ENDED_KEPT, WAITING_MAX
 from reconciler.store.objects import APPROVALS_KEPT
 from reconciler.store.sqlite import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
 
@@ -38,6 +39,7 @@ def test_the_bounds_in_the_table_are_those_of_the_product() -> None:
     )
     entries = f"{FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT} entries"
     assert f"{entries} of at most {TEXT_CHARACTERS_MAX:,}".replace(",", " ") in row("store.db")
+    assert f"{WAITING_MAX + ENDED_KEPT} messages to each Notifier" in row("store.db")
     assert f"{APPROVALS_KEPT} approvals" in row("store.db")
     assert f"{LOG_BYTES_MAX // MIB} MiB" in row("logs/controller.log")
     assert f"{AGENT_LOG_BYTES_MAX // MIB} MiB" in row("nodes/*/agent.log")

@@ -30,7 +30,7 @@ def words(module: str, function: str | None = None) -> Iterator[ast.AST]:
 def readiness() -> set[str]:
     """Second values of what tells the readiness of each kind."""
     found = set()
-    for kind in ("_node", "_model", "_deployment", "_gateway"):
+    for kind in ("_node", "_model", "_deployment", "_gateway", "_notifier"):
         for node in words("status.py", kind):
             if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
                 reason = node.value.elts[1]

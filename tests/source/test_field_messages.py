@@ -49,6 +49,16 @@ spec:
     reserve: 1GiB
   unschedulable: false
 """
+NOTIFIER = """\
+apiVersion: reconciler/v1alpha1
+kind: Notifier
+metadata:
+  name: on-call
+spec:
+  webhook:
+    url: http://127.0.0.1:9000/s3cret
+  tell: [opened]
+"""
 
 NAME_RULE = 'expected lower-case letters, digits, "-" and ".", with a letter or digit at both ends, got'
 
@@ -241,6 +251,27 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         DEPLOYMENT, "replicas: 1", "replicas: hf_" + "s" * 200,
         f'9:13: spec.replicas: expected a whole number, got "hf_{"s" * 37}…" (a string)',
     ),
+    "a webhook of another machine": (
+        NOTIFIER, "http://127.0.0.1:9000", "https://example.com",
+        "7:10: spec.webhook.url: its host is not this machine: such a URL is a secret, and manifests are in git; "
+        "use urlFrom: {env: NAME} or {file: PATH}",
+    ),
+    "a webhook without a scheme": (
+        NOTIFIER, "http://127.0.0.1:9000", "example.com",
+        '7:10: spec.webhook.url: it is no URL such as "http://127.0.0.1:9000/hook"',
+    ),
+    "a webhook with two URLs": (
+        NOTIFIER, "  tell:", "    urlFrom: {env: HOOK}\n  tell:",
+        "8:14: spec.webhook.urlFrom: exactly one of url, urlFrom.env and urlFrom.file is to be given",
+    ),
+    "a webhook with no URL": (
+        NOTIFIER, "url: http://127.0.0.1:9000/s3cret", "urlFrom: {}",
+        "7:14: spec.webhook.urlFrom: exactly one of url, urlFrom.env and urlFrom.file is to be given",
+    ),
+    "an occasion that is none": (
+        NOTIFIER, "[opened]", "[openend]",
+        '8:10: spec.tell[0]: expected one of opened, personNeeded, closed; did you mean "opened"?',
+    ),
     "an unknown kind": (
         DEPLOYMENT, "kind: ModelDeployment", "kind: Deployment",
         '2:7: kind: unknown kind "Deployment", did you mean "ModelDeployment"?',
@@ -251,15 +282,15 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a kind of another system": (
         NODE, "kind: Node", "kind: Service",
-        '2:7: kind: unknown kind "Service"; expected one of Node, Model, ModelDeployment, Gateway',
+        '2:7: kind: unknown kind "Service"; expected one of Node, Model, ModelDeployment, Gateway, Notifier',
     ),
     "a kind that is no text": (
         NODE, "kind: Node", "kind: [Node]",
-        "2:7: kind: expected one of Node, Model, ModelDeployment, Gateway",
+        "2:7: kind: expected one of Node, Model, ModelDeployment, Gateway, Notifier",
     ),
     "no kind": (
         NODE, "kind: Node\n", "",
-        "1:1: kind: required field is missing; expected one of Node, Model, ModelDeployment, Gateway",
+        "1:1: kind: required field is missing; expected one of Node, Model, ModelDeployment, Gateway, Notifier",
     ),
 }  # fmt: skip
 

@@ -12,10 +12,12 @@ import pytest
 from reconciler.errors import Deposed
 from reconciler.state import Desired, NodeName
 from reconciler.state.identity import ObjectKey
+from reconciler.state.notice import Notice
 from reconciler.state.report import ObjectStatus
 from reconciler.store import EventFilter, Store
 from reconciler.store.attempts import Attempts
 from reconciler.store.incidents import IncidentFilter, Incidents
+from reconciler.store.notices import Notices
 from reconciler.store.objects import Objects
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 from tests.worlds import node
@@ -36,7 +38,10 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "remove_object": lambda store: store.remove_object(ObjectKey("Node", "node-b")),
     "put_statuses": lambda store: store.put_statuses({GROUP.replica.key: ObjectStatus((), 1, {})}),
     "add_events": lambda store: store.add_events([event("late")]),
-    "put_incidents": lambda store: store.put_incidents([], [event("late")], 5.0),
+    "put_incidents": lambda store: store.put_incidents([], [event("late")], [], 5.0),
+    "notices.mark": lambda store: store.notices.mark(Notice("n", 1, "opened", 5.0, "late")),
+    "notices.forget": lambda store: store.notices.forget(()),
+    "notices.give_up": lambda store: store.notices.give_up("late"),
     "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),
     "objects.remove": lambda store: store.objects.remove(ObjectKey("Node", "node-b")),
     "objects.approve": lambda store: store.objects.approve("r9", 5.0, "ada"),
@@ -49,7 +54,8 @@ READS = {
     "objects.revision", "objects.in_force", "objects.keys", "objects.leaving", "objects.approved",
     "attempts.note",  # within a transaction of its caller's
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
-    "incidents.put",  # likewise
+    "incidents.put", "notices.put",  # likewise
+    "notices.next", "notices.deliveries",
 }  # fmt: skip
 
 
@@ -106,7 +112,13 @@ def test_whose_store_was_taken_away_writes_nothing(older: Store, tmp_path: Path)
 
 
 def test_every_way_to_write_is_tried_here() -> None:
-    rooms = {"": Store, "objects.": Objects, "attempts.": Attempts, "incidents.": Incidents}
+    rooms = {
+        "": Store,
+        "objects.": Objects,
+        "attempts.": Attempts,
+        "incidents.": Incidents,
+        "notices.": Notices,
+    }
     public = {
         prefix + name
         for prefix, room in rooms.items()

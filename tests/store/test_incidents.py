@@ -55,7 +55,7 @@ def ids(store: Store, wanted: IncidentFilter | None = None) -> list[int]:
 
 
 def test_an_incident_is_there_again_whole_after_a_restart(store: Store, tmp_path: Path) -> None:
-    store.put_incidents((OPEN,), (OPENED,), 100.0)
+    store.put_incidents((OPEN,), (OPENED,), (), 100.0)
     store.close()
     again = Store(tmp_path / "store.db")
     assert again.incidents.unsettled() == {1: OPEN}
@@ -64,32 +64,32 @@ def test_an_incident_is_there_again_whole_after_a_restart(store: Store, tmp_path
 
 
 def test_an_incident_and_its_events_are_written_together_or_not_at_all(store: Store) -> None:
-    store.put_incidents((OPEN,), (OPENED,), 100.0)
-    store.put_incidents((OPEN,), (OPENED,), 100.0)
+    store.put_incidents((OPEN,), (OPENED,), (), 100.0)
+    store.put_incidents((OPEN,), (OPENED,), (), 100.0)
     assert [event.key for _, event in store.events(EventFilter())] == ["incident/1/opened"]
     wrong = replace(OPENED, key="incident/2/opened", message="\ud800")
     with pytest.raises(UnicodeEncodeError):
-        store.put_incidents((replace(OPEN, id=2),), (wrong,), 100.0)
+        store.put_incidents((replace(OPEN, id=2),), (wrong,), (), 100.0)
     assert (ids(store), store.incidents.last_id()) == ([1], 1)
 
 
 def test_settled_incidents_are_kept_up_to_a_number_and_an_age(store: Store) -> None:
     many = [over(number, 1000.0) for number in range(1, INCIDENTS_KEPT + 11)]
-    store.put_incidents([*many, replace(OPEN, id=INCIDENTS_KEPT + 11)], (), 1000.0)
+    store.put_incidents([*many, replace(OPEN, id=INCIDENTS_KEPT + 11)], (), (), 1000.0)
     assert ids(store) == list(range(11, INCIDENTS_KEPT + 12))
-    store.put_incidents([over(INCIDENTS_KEPT + 12, 900.0 + KEPT_SECONDS)], (), 1001.0 + KEPT_SECONDS)
+    store.put_incidents([over(INCIDENTS_KEPT + 12, 900.0 + KEPT_SECONDS)], (), (), 1001.0 + KEPT_SECONDS)
     assert ids(store) == [INCIDENTS_KEPT + 11, INCIDENTS_KEPT + 12], "one that is open stays, however old"
 
 
 def test_numbers_are_given_once_even_when_old_incidents_are_gone(store: Store) -> None:
-    store.put_incidents([over(1, 10.0), over(2, 10.0)], (), 20.0 + KEPT_SECONDS)
+    store.put_incidents([over(1, 10.0), over(2, 10.0)], (), (), 20.0 + KEPT_SECONDS)
     assert (ids(store), store.incidents.last_id()) == ([], 2)
 
 
 def test_a_restored_store_gives_no_number_again_that_the_replaced_one_gave(tmp_path: Path) -> None:
     for name, number in (("old.db", 3), ("replaced.db", 8)):
         made = Store(tmp_path / name)
-        made.put_incidents([replace(OPEN, id=number)], (), 100.0)
+        made.put_incidents([replace(OPEN, id=number)], (), (), 100.0)
         made.close()
     carry_over(tmp_path / "old.db", tmp_path / "replaced.db", ())
     restored = Store(tmp_path / "old.db")
@@ -114,5 +114,5 @@ def test_incidents_are_found_by_what_they_are_about(
     store: Store, wanted: IncidentFilter, found: list[int]
 ) -> None:
     tiny = replace(over(2, 200.0, settled=False), object=ObjectKey("ModelDeployment", "tiny"))
-    store.put_incidents([over(1, 120.0), tiny, replace(OPEN, id=3)], (), 200.0)
+    store.put_incidents([over(1, 120.0), tiny, replace(OPEN, id=3)], (), (), 200.0)
     assert ids(store, wanted) == found
