@@ -13,7 +13,7 @@ from reconciler.incidents import (
     REOPENED_WITHIN_SECONDS,
     Done,
 )
-from reconciler.state import Contact, FaultClass, NodeName, Outcome, Plan, Trouble
+from reconciler.state import Contact, Desired, FaultClass, NodeName, Outcome, Plan, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident, Occasion, Telling
 from reconciler.status import Snapshots
@@ -382,3 +382,12 @@ def test_a_controller_that_ended_in_between_costs_no_more_than_the_outcomes_it_h
     assert (found.id, found.open, log.occasions) == (1, False, [(1, Occasion.OPENED)])
     assert log.told(Telling.TRIED) == ["form epoch 2 on node-a, node-b (RankExited)"]
     assert log.told(Telling.OUTCOME) == ["tiny/0 serves again as epoch 2"]
+
+
+def test_before_the_manifests_are_read_nothing_is_over() -> None:
+    log = running()
+    log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    log.go()
+    world = log.world
+    unread = Snapshots(Desired(""), world.observed(), world.memory(), Plan(), world.now + 1)
+    assert incidents.follow(log.known, log.last_id, unread, ()) == log.known
