@@ -56,6 +56,7 @@ DEATHS = tuple(
         "a_later_process_with_the_number_of_a_rank_is_left_alone",
     )
 )
+LOSSES = ("tests/planning/test_lost.py", "tests/planning/test_remains.py")
 LAPSES = ("tests/controller/test_lapses.py",)
 FENCING = (
     "tests/agent/test_deaths_of_agent_and_shim.py"
@@ -563,6 +564,105 @@ HEALED = (
     ),
 )
 
+LOST = (
+    Mutant(
+        "a-silent-node-is-dead",
+        "reconciler/planning/lost.py",
+        "    return lost_at(world, name) <= world.now or",
+        "    return True or",
+        "a switch that restarts moves every group of the cluster, and all weights are loaded again",
+        LOSSES,
+    ),
+    Mutant(
+        "a-silent-node-is-waited-for",
+        "reconciler/planning/lost.py",
+        "    return lost_at(world, name) <= world.now or",
+        "    return False and",
+        "a deployment does not serve until somebody repairs a machine that it does not need",
+        LOSSES,
+    ),
+    Mutant(
+        "a-lost-node-of-another-clock",
+        "reconciler/planning/lost.py",
+        " or node.since - world.now > CLOCK_JUMP_SECONDS",
+        "",
+        "after the clock was set back a lost node is waited for until the clock has caught up",
+        LOSSES,
+    ),
+    Mutant(
+        "an-agent-that-is-down-is-cut-off",
+        "reconciler/planning/lost.py",
+        '        return f"start-agent/{node.name}" in world.memory.failures\n',
+        "        return True\n",
+        "an agent that is being updated makes groups move, although their ranks go on",
+        (*LOSSES, *PLANNING),
+    ),
+    Mutant(
+        "what-a-lost-node-runs-is-free",
+        "reconciler/planning/ledger.py",
+        "if not is_lost(self._world, name):",
+        "if True:",
+        "a second model is put on a machine that comes back with the first one still running",
+        LOSSES,
+    ),
+    Mutant(
+        "a-lost-node-is-chosen-again",
+        "reconciler/planning/placement.py",
+        "quarantine.of(world, name) is not None]",
+        "False]",
+        "a group that is formed without a machine is placed on that machine again",
+        LOSSES,
+    ),
+    Mutant(
+        "a-node-that-is-back-is-used-now",
+        "reconciler/planning/placement.py",
+        "    if returning:\n",
+        "    if False:\n",
+        "new ranks are placed beside those that went on while their machine was away",
+        LOSSES,
+    ),
+    Mutant(
+        "moving-away-is-charged",
+        "reconciler/planning/replica.py",
+        "FaultClass.HOST_UNREACHABLE, counted=False)",
+        "FaultClass.HOST_UNREACHABLE, counted=True)",
+        "a network that fails five times stalls deployments that nothing is wrong with",
+        LOSSES,
+    ),
+    Mutant(
+        "an-agent-in-use-is-given-up",
+        "reconciler/planning/nodes.py",
+        "if wanted or used or not started or not is_lost(world, name):",
+        "if wanted or not started or not is_lost(world, name):",
+        "nobody ends the ranks of a removed node when it comes back",
+        LOSSES,
+    ),
+    Mutant(
+        "just-ended-is-gone",
+        "reconciler/planning/remains.py",
+        "return rank.report.gone in (Gone.NO, Gone.PENDING)",
+        "return rank.report.gone == Gone.NO",
+        "ranks start while the memory of those before them is still being given back",
+        LOSSES,
+    ),
+    Mutant(
+        "ranks-start-beside-remains",
+        "reconciler/planning/replica.py",
+        "    if held is not None:\n        return held\n",
+        "",
+        "a new group loads on a machine whose memory and protection domains are still held, and dies of it",
+        LOSSES,
+    ),
+    Mutant(
+        "a-rank-that-left-much-is-forgotten",
+        "reconciler/planning/nodes.py",
+        "if not rank.alive and not remains.left_by(rank)]",
+        "if not rank.alive]",
+        "nobody knows any more which rank left the process that holds the memory",
+        LOSSES,
+    ),
+)
+
 EXECUTED = (
     Mutant(
         "a-lost-answer-means-not-done",
@@ -946,9 +1046,25 @@ SEEN = (
     Mutant(
         "a-lost-node-counts-as-reached",
         "reconciler/inventory/collector.py",
-        "watch.seen = replace(before, contact=Contact.AGENT_DOWN, since=since, problem=problem)",
-        "watch.seen = replace(before, since=since, problem=problem)",
+        "watch.seen = replace(before, contact=contact, since=since, problem=str(error))",
+        "watch.seen = replace(before, since=since, problem=str(error))",
         "clients are sent to a node that nobody can reach",
+        INVENTORY,
+    ),
+    Mutant(
+        "no-answer-is-an-agent-down",
+        "reconciler/inventory/collector.py",
+        "Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN",
+        "Contact.AGENT_DOWN",
+        "clients wait on a machine that is gone, for its agent is only thought to be down",
+        INVENTORY,
+    ),
+    Mutant(
+        "each-try-begins-the-silence-anew",
+        "reconciler/inventory/collector.py",
+        "since = self._clock() if before.contact is Contact.REACHED else before.since\n        watch.seen",
+        "since = self._clock()\n        watch.seen",
+        "a machine that is gone is never lost: each attempt to reach it counts as the first",
         INVENTORY,
     ),
 )
@@ -1085,6 +1201,22 @@ TOLD = (
         "what went wrong while the disk was full is never told",
         INCIDENTS,
     ),
+    Mutant(
+        "a-message-is-tried-for-ever",
+        "reconciler/controller/courier.py",
+        "        if notice.attempts >= ATTEMPTS_MAX:\n",
+        "        if False:\n",
+        "a webhook that is gone is asked for ever, and no later message gets through",
+        ("tests/controller/test_courier.py",),
+    ),
+    Mutant(
+        "an-attempt-is-not-counted-first",
+        "reconciler/controller/courier.py",
+        "            self._store.notices.mark(begun)\n",
+        "            pass\n",
+        "a controller that dies while it sends a message sends it again after each restart",
+        ("tests/controller/test_courier.py",),
+    ),
 )
 
 PUBLISHED = (
@@ -1136,8 +1268,16 @@ PUBLISHED = (
         "the gateway follows a controller that was replaced, to ranks that were stopped",
         ("tests/gateway/test_process.py",),
     ),
+    Mutant(
+        "a-silent-node-keeps-its-route",
+        "reconciler/status.py",
+        "if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):",
+        "if False:",
+        "clients wait for answers of a machine that nobody can reach",
+        (*ROUTES, *LOSSES),
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
-    PLANNED + HEALED + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED + TOLD
+    PLANNED + HEALED + LOST + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED + TOLD
 )

@@ -119,6 +119,6 @@ def test_incidents_are_found_by_what_they_are_about(
 
 
 def test_a_number_is_never_given_twice_also_where_an_older_incident_goes_on(store: Store) -> None:
-    store.put_incidents((over(7, 200.0),), (), 200.0)
-    store.put_incidents((OPEN,), (), 300.0)
+    store.put_incidents((over(7, 200.0),), (), (), 200.0)
+    store.put_incidents((OPEN,), (), (), 300.0)
     assert store.incidents.last_id() == 7
