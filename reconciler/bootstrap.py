@@ -43,7 +43,7 @@ from reconciler.state import GatewayObservation, MachineFacts, NodeName, Outcome
 from reconciler.store import Store, swap
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
-from reconciler.transport.local import LocalNode
+from reconciler.transport.local import LocalNode, restart
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import log_to
 from reconciler.wire.node import NodeReport
@@ -225,6 +225,7 @@ class Surroundings:
     """``lapses.Clocks``."""
     post: Post = Webhooks({}).post
     """Sends a message to a webhook; by default in an environment that holds no URL."""
+    reboot: Callable[[NodeName], Awaitable[None]] = restart
 
 
 def _surroundings(home: Home, source: Source) -> Surroundings:
@@ -269,7 +270,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         return store.token if name in parts.greeted else 0
 
     collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
-    tools = Tools(store, collector, around.start_agent, around.clock, around.ask)
+    tools = Tools(store, collector, around.start_agent, around.clock, around.ask, around.reboot)
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)

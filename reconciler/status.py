@@ -22,11 +22,13 @@ from reconciler.state import (
     GroupRecord,
     Memory,
     NodeName,
+    NodeStep,
     Observed,
     ObservedRank,
     Outcome,
     Plan,
     ProveGroup,
+    RebootNode,
     Refusal,
     ReleaseReplica,
     RemoveObject,
@@ -361,14 +363,22 @@ def _done(step: Step) -> str | None:
             return "GroupProven"
         case ReleaseReplica():
             return "ReplicaReleased"
+        case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():
+            return _done_to_node(step)
+        case RemoveObject():
+            return "Removed"
+
+
+def _done_to_node(step: NodeStep) -> str:
+    match step:
         case StartAgent():
             return "AgentStarted"
         case StopAgent():
             return "AgentStopped"
         case ForgetAgent():
             return "AgentForgotten"
-        case RemoveObject():
-            return "Removed"
+        case RebootNode():
+            return "NodeRestarted"
 
 
 def _done_to_rank(step: StartRank | StopRank | ContinueRank | ForgetRank) -> str | None:

@@ -32,6 +32,8 @@ from reconciler.state import (
     Observed,
     Plan,
     ProveGroup,
+    Reboot,
+    RebootNode,
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
@@ -121,6 +123,8 @@ class World:
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
+    reboots: dict[NodeName, Reboot] = field(default_factory=dict)
+    boots: dict[NodeName, str] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
@@ -165,7 +169,7 @@ class World:
             return self.stale[name]
         report = NodeReport(
             sequence=self.sequence,
-            boot_id="boot",
+            boot_id=self.boots.get(name, "boot"),
             agent_id="agent",
             system="Linux",
             release="6.1",
@@ -204,6 +208,7 @@ class World:
             continued=dict(self.continued),
             leaving=dict(self.leaving),
             attempts=dict(self.attempts),
+            reboots=dict(self.reboots),
         )
 
     def lose(self, name: str) -> None:
@@ -272,11 +277,22 @@ class World:
                 del self.groups[step.replica]
             case StartAgent():
                 self._start_agent(step)
+            case RebootNode():
+                self._restart(step)
             case StopAgent() | ForgetAgent():
                 self.agents.discard(step.node)
                 self.lost.pop(step.node, None)
                 self.down.discard(step.node)
                 self.stale.pop(step.node, None)
+
+    def _restart(self, step: RebootNode) -> None:
+        """The machine goes down with all that ran on it; it is back when its agent is started again."""
+        self.reboots[step.node] = step.reboot
+        self.boots[step.node] = f"boot-{self.now}"
+        self.down.add(step.node)
+        for rank in self.alive():
+            if self.ranks[rank][0] == step.node:
+                self.end_rank(rank, signal=9)
 
     def _prove(self, step: ProveGroup) -> None:
         if step.replica in self.mute:

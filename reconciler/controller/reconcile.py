@@ -156,6 +156,7 @@ def remember(parts: Parts) -> Memory:
         leaving=parts.store.objects.leaving(),
         attempts=parts.store.attempts.all(),
         deliveries=parts.store.notices.deliveries(),
+        reboots=parts.store.reboots.all(),
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 

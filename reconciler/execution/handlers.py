@@ -17,8 +17,11 @@ from reconciler.state import (
     ForgetRank,
     GroupRecord,
     NodeName,
+    NodeStep,
     ObjectKey,
     ProveGroup,
+    Reboot,
+    RebootNode,
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
@@ -31,6 +34,7 @@ from reconciler.state import (
     Write,
 )
 from reconciler.transport.link import AgentLink
+from reconciler.transport.local import restart
 from reconciler.wire import node
 from reconciler.wire.launch import RankId
 
@@ -57,6 +61,8 @@ class Groups(Protocol):
     def release(self, replica: ReplicaId) -> None: ...
     def keep_agent(self, node: NodeName) -> None: ...
     def drop_agent(self, node: NodeName) -> None: ...
+    def note_reboot(self, node: NodeName, reboot: Reboot) -> None: ...
+    def drop_reboot(self, node: NodeName) -> None: ...
     def remove_object(self, key: ObjectKey) -> None: ...
 
 
@@ -79,6 +85,8 @@ class Tools:
     clock: Callable[[], float]
     ask: Callable[[str], Awaitable[float]] = ask_once
     """Has the rank that answers at a socket give one completion; the seconds that it took."""
+    reboot: Callable[[NodeName], Awaitable[None]] = restart
+    """Has a machine restart. Raises ``Refused`` where it certainly does not."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -112,17 +120,25 @@ async def carry_out(step: Step, tools: Tools) -> str:
             seconds = await tools.ask(step.socket)
             tools.groups.prove(step.replica, step.epoch, tools.clock())
             return f"answered in {seconds:.1f} s"
+        case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():
+            await _change_node(step, tools)
+        case RemoveObject():
+            tools.groups.remove_object(step.object)
+    return ""
+
+
+async def _change_node(step: NodeStep, tools: Tools) -> None:
+    match step:
         case StartAgent():
             tools.groups.keep_agent(step.node)
             await tools.start_agent(step.node)
             await tools.links.reach(step.node)
-        case RemoveObject():
-            tools.groups.remove_object(step.object)
         case StopAgent():
             await _stop_agent(tools, step.node)
         case ForgetAgent():
             tools.groups.drop_agent(step.node)
-    return ""
+        case RebootNode():
+            await _reboot(tools, step)
 
 
 async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, tools: Tools) -> None:
@@ -140,6 +156,16 @@ async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, t
             await _change(tools, step.node, node.ForgetRank(tools.token, step.id))
             tools.stops.pop(step.id, None)
             tools.continued.pop(step.id, None)
+
+
+async def _reboot(tools: Tools, step: RebootNode) -> None:
+    """Noted first: whatever becomes of the request or of this controller, the next one knows of it."""
+    tools.groups.note_reboot(step.node, step.reboot)
+    try:
+        await tools.reboot(step.node)
+    except Refused:
+        tools.groups.drop_reboot(step.node)
+        raise
 
 
 async def _stop_agent(tools: Tools, name: NodeName) -> None:

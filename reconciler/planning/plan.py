@@ -10,6 +10,7 @@ from reconciler.state import (
     Memory,
     Observed,
     Plan,
+    RebootNode,
     Refusal,
     RefusedBecause,
     ReplicaId,
@@ -45,7 +46,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     decisions.append(Decision(troubles=quarantine.troubles(world, names)))
     kept_away = tuple(found for name in names if (found := quarantine.of(world, name)) is not None)
-    return replace(_held_back(whole(decisions), memory, now), quarantined=kept_away)
+    return replace(_held_back(one_restart(whole(decisions)), memory, now), quarantined=kept_away)
 
 
 def _gateway(world: World) -> Decision:
@@ -90,6 +91,12 @@ def _after(world: World, decision: Decision) -> World:
     if not used:
         return world
     return replace(world, memory=replace(world.memory, next_port=used[-1]))
+
+
+def one_restart(plan: Plan) -> Plan:
+    """Two machines that need a restart in the same pass: the second is looked at again when the first is back."""
+    later = [step for step in plan.steps if isinstance(step, RebootNode)][1:]
+    return replace(plan, steps=tuple(step for step in plan.steps if step not in later)) if later else plan
 
 
 def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:

@@ -43,6 +43,16 @@ class NodeMemory(Strict):
     """Kept free for the system and everything else that runs there."""
 
 
+class Repair(Strict):
+    """What may be done to this machine to heal it."""
+
+    reboot: bool = False
+    """Restart it where nothing less helps and nothing serves on it: one machine at a time, each at most every
+    six hours."""
+    file_vault: bool = False
+    """Restart it although FileVault is on: somebody, or something, unlocks its disk afterwards."""
+
+
 class NodeSpec(Strict):
     """A machine that ranks can run on."""
 
@@ -55,6 +65,7 @@ class NodeSpec(Strict):
     """No rank runs here: those that do finish what they have, and move where they can. Implies unschedulable."""
     lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
     """How long the node may give no answer before its groups are formed elsewhere. They get no requests meanwhile."""
+    repair: Repair = Repair()
 
 
 class Node(Strict):

@@ -2,9 +2,10 @@
 
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts
-from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trouble
+from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
+from .node_steps import ForgetAgent, NodeStep, RebootNode, StartAgent, StopAgent
 from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
 from .outcome import Outcome
 from .plan import (
@@ -12,7 +13,6 @@ from .plan import (
     AllocateEpoch,
     Cause,
     ContinueRank,
-    ForgetAgent,
     ForgetRank,
     Plan,
     ProveGroup,
@@ -20,10 +20,8 @@ from .plan import (
     RefusedBecause,
     ReleaseReplica,
     RemoveObject,
-    StartAgent,
     StartRank,
     Step,
-    StopAgent,
     StopRank,
     Waiting,
     WaitingFor,
@@ -49,6 +47,7 @@ __all__ = [
     "Memory",
     "NodeName",
     "NodeObservation",
+    "NodeStep",
     "ObjectKey",
     "Observed",
     "ObservedRank",
@@ -57,6 +56,8 @@ __all__ = [
     "PortFacts",
     "ProveGroup",
     "Quarantine",
+    "Reboot",
+    "RebootNode",
     "Refusal",
     "RefusedBecause",
     "Rejection",

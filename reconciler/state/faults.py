@@ -100,6 +100,17 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True)
+class Reboot:
+    """The last time that a machine was told to restart; written down before it is."""
+
+    at: float
+    """In seconds of the controller's clock."""
+    boot_id: str
+    """Of the boot that it was to end: with another the machine is back."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RungFailure:
     """A transport that failed a replica for a fact: it is left alone until that fact has changed."""
 

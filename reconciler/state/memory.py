@@ -9,7 +9,7 @@ from functools import cached_property
 from reconciler.resources import Manifest
 from reconciler.wire.launch import RankId
 
-from .faults import Attempt, RungFailure
+from .faults import Attempt, Reboot, RungFailure
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .notice import Delivery
 
@@ -122,6 +122,8 @@ class Memory:
     rungs: Mapping[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """How it stands with the messages to each Notifier."""
+    reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
+    """The last restart of each machine that this cluster ever had."""
     unwritable: str = ""
     """Why the state directory takes nothing now; empty when it does."""
 

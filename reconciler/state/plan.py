@@ -10,6 +10,7 @@ from reconciler.wire.launch import LaunchSpec, RankId
 from .faults import Attempt, FaultClass, Quarantine, Standing, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
+from .node_steps import NodeStep
 
 
 class Cause(Enum):
@@ -43,23 +44,6 @@ class _OfReplica:
     def object(self) -> ObjectKey:
         """Where its events belong."""
         return self.replica.key
-
-
-class _OfNode:
-    """What steps about a node share."""
-
-    __slots__ = ()
-    node: NodeName
-
-    @property
-    def subject(self) -> str:
-        """What the step is about, for ``Memory.in_flight``."""
-        return f"node/{self.node}"
-
-    @property
-    def object(self) -> ObjectKey:
-        """Where its events belong."""
-        return ObjectKey("Node", self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,50 +219,6 @@ class ReleaseReplica(_OfReplica):
 
 
 @dataclass(frozen=True, slots=True)
-class StartAgent(_OfNode):
-    """Start the agent of a node."""
-
-    node: NodeName
-
-    @property
-    def key(self) -> str:
-        return f"start-agent/{self.node}"
-
-    def __str__(self) -> str:
-        return f"start the agent of {self.node}"
-
-
-@dataclass(frozen=True, slots=True)
-class StopAgent(_OfNode):
-    """End the agent of a node that is no longer wanted and has no rank left."""
-
-    node: NodeName
-
-    @property
-    def key(self) -> str:
-        return f"stop-agent/{self.node}"
-
-    def __str__(self) -> str:
-        return f"stop the agent of {self.node}"
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetAgent(_OfNode):
-    """Expect no agent any more on a node that is no longer wanted: it has none, or has not answered for too long."""
-
-    node: NodeName
-    left: str = ""
-    """What may be left there, for people; empty where nothing is."""
-
-    @property
-    def key(self) -> str:
-        return f"forget-agent/{self.node}"
-
-    def __str__(self) -> str:
-        return f"expect no agent on {self.node} any more{f': {self.left}' if self.left else ''}"
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveObject:
     """Take an object whose manifest is gone, and of which nothing is left, out of the inventory."""
 
@@ -305,9 +245,7 @@ Step = (
     | ForgetRank
     | ProveGroup
     | ReleaseReplica
-    | StartAgent
-    | StopAgent
-    | ForgetAgent
+    | NodeStep
     | RemoveObject
 )
 

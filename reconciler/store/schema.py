@@ -66,7 +66,9 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE verbs_attempts (
         node TEXT NOT NULL, boot_id TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (node)
     ) STRICT;
-    CREATE TABLE reboots (node TEXT NOT NULL, at REAL NOT NULL, reason TEXT NOT NULL) STRICT;
+    CREATE TABLE reboots (
+        node TEXT PRIMARY KEY, at REAL NOT NULL, boot_id TEXT NOT NULL, reason TEXT NOT NULL
+    ) STRICT;
     CREATE TABLE incidents (
         id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, opened_at REAL NOT NULL, closed_at REAL,
         settled INTEGER NOT NULL, body TEXT NOT NULL

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
-from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
+from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reboot, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
 from reconciler.state.notice import Notice
@@ -31,6 +31,7 @@ from .connection import Connection, meaning
 from .incidents import Incidents
 from .notices import Notices
 from .objects import Objects
+from .reboots import Reboots
 from .schema import check, migrate
 
 EVENTS_KEPT = 10_000
@@ -75,6 +76,7 @@ class Store:
             self._db.footing = Footing.at(str(path))
             self.objects = Objects(self._db)
             self.attempts = Attempts(self._db)
+            self.reboots = Reboots(self._db)
             self.incidents = Incidents(self._db)
             self.notices = Notices(self._db)
         except sqlite3.DatabaseError as error:
@@ -277,6 +279,16 @@ class Store:
     def agents(self) -> frozenset[NodeName]:
         """Nodes that may have an agent."""
         return frozenset(NodeName(row[0]) for row in self._db.execute("SELECT node FROM agents"))
+
+    def note_reboot(self, node: NodeName, reboot: Reboot) -> None:
+        """Note, before it is told to, that a machine restarts."""
+        with self._db.writing():
+            self.reboots.note(node, reboot)
+
+    def drop_reboot(self, node: NodeName) -> None:
+        """Note that it did not."""
+        with self._db.writing():
+            self.reboots.drop(node)
 
     def remove_object(self, key: ObjectKey) -> None:
         """Take an object that has left out of the inventory."""

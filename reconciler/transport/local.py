@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.errors import Silent, Unreachable
+from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.wire.paths import agent_socket
 
 from .link import AgentLink
@@ -18,6 +18,14 @@ START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
 _ANOTHER_SERVES = 75
 _TAIL_BYTES = 2000
+
+
+async def restart(name: str) -> None:
+    """Raises ``Refused``: who restarts the machine under its own feet cannot see whether it comes back."""
+    raise Refused(
+        "OwnMachine",
+        f"{name} is the controller's own machine, which it does not restart: restart it yourself",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import Deposed
+from reconciler.errors import Deposed, Unreachable
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.state import (
@@ -26,6 +26,8 @@ from reconciler.state import (
     NodeName,
     Outcome,
     ProveGroup,
+    Reboot,
+    RebootNode,
     ReplicaId,
     StartAgent,
     StartRank,
@@ -234,3 +236,30 @@ async def test_a_step_that_breaks_off_unexpectedly_has_failed(
     (outcome,) = await bed.do(AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"))
     assert outcome.problem == "internal error: ZeroDivisionError('a fault of the product')"
     assert "step failed unexpectedly" in caplog.text
+
+
+def restart_of(name: NodeName) -> RebootNode:
+    return RebootNode(name, Reboot(5.0, "boot", "C7: 5 protection domains are held"))
+
+
+async def test_the_controllers_own_machine_is_not_restarted_and_nothing_is_noted(bed: Bed) -> None:
+    (outcome,) = await bed.do(restart_of(NODE))
+    assert outcome.problem == (
+        "bench is the controller's own machine, which it does not restart: restart it yourself"
+    )
+    assert bed.store.reboots.all() == {}
+
+
+async def test_a_restart_is_noted_before_it_is_done_whatever_becomes_of_it(bed: Bed) -> None:
+    noted = []
+
+    async def reboot(name: NodeName) -> None:
+        noted.append(bed.store.reboots.all())
+        raise Unreachable("the connection was cut")
+
+    bed.tools.reboot = reboot
+    step = restart_of(NODE)
+    (outcome,) = await bed.do(step)
+    assert noted == [{NODE: step.reboot}]
+    assert outcome.problem == "the connection was cut"
+    assert bed.store.reboots.all() == {NODE: step.reboot}

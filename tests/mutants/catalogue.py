@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
+REBOOTS = ("tests/planning/test_reboots.py",)
 BUDGET = ("tests/planning/test_budget.py",)
 PLANNING = tuple(
     f"tests/planning/test_{name}.py"
@@ -218,6 +219,38 @@ PLANNED = (
         "counted=True,",
         "a node that is drained and put back a few times leaves nothing of the budget for a crash",
         BUDGET,
+    ),
+    Mutant(
+        "two-machines-restart-together",
+        "reconciler/planning/reboots.py",
+        "    if not world.reached(name) or node.report is None:\n        return True\n",
+        "    if not world.reached(name) or node.report is None:\n        return False\n",
+        "half of the cluster waits for somebody at a FileVault screen",
+        REBOOTS,
+    ),
+    Mutant(
+        "an-unknown-lock-is-none",
+        "reconciler/planning/reboots.py",
+        'node.facts.filevault is True or system == "Darwin")',
+        "node.facts.filevault is True)",
+        "a machine whose FileVault was not probed restarts, and waits for somebody to unlock it",
+        REBOOTS,
+    ),
+    Mutant(
+        "a-machine-that-serves-restarts",
+        "reconciler/planning/reboots.py",
+        "    if serving:\n",
+        "    if False:\n",
+        "a machine is restarted for one deployment while it serves another",
+        REBOOTS,
+    ),
+    Mutant(
+        "a-restart-is-noted-afterwards",
+        "reconciler/execution/handlers.py",
+        "    tools.groups.note_reboot(step.node, step.reboot)\n    try:\n        await tools.reboot(step.node)\n",
+        "    try:\n        await tools.reboot(step.node)\n        tools.groups.note_reboot(step.node, step.reboot)\n",
+        "a controller that dies right after the request restarts the machine again",
+        EXECUTION,
     ),
     Mutant(
         "a-refusal-is-retried-at-once",

@@ -1,0 +1,79 @@
+"""Whether a machine may be restarted now, or why not: what costs most is done last, rarely, and one at a time.
+
+Off unless the Node says otherwise. Never where it cannot help, never a machine that a person would have to unlock
+afterwards, never one that serves.
+"""
+
+from __future__ import annotations
+
+from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode
+from reconciler.wire.launch import Phase
+
+from .healing.table import TABLE
+from .world import World
+
+EVERY_SECONDS = 6 * 3600.0
+"""For each machine: one that needs it more often needs a person."""
+AWAY_SECONDS = 900.0
+"""A machine that answers so long after, and has not booted since, was never restarted."""
+
+
+def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> RebootNode | str:
+    """The step that restarts a machine because of this fault; else why it is not taken, for people."""
+    against = _against(world, name, fault)
+    if against:
+        return against
+    report = world.node(name).report
+    assert report is not None
+    return RebootNode(name, Reboot(world.now, report.boot_id, f"{fault.value}: {why}"))
+
+
+def _against(world: World, name: NodeName, fault: FaultClass) -> str:
+    """The first reason against it; empty where there is none."""
+    wanted, node = world.desired.nodes.get(name), world.node(name)
+    if not any(row.fault is fault and row.reboots for row in TABLE):
+        return f"a restart of {name} would not help against {fault.value}"
+    if wanted is None or not wanted.spec.repair.reboot:
+        return f"spec.repair.reboot of node/{name} does not allow to restart it"
+    if node.report is None or not world.reached(name) or not world.fresh(name):
+        return f"{name} does not answer now"
+    if _locked(world, name) and not wanted.spec.repair.file_vault:
+        return f"after a restart a person would have to unlock {name} (FileVault)"
+    serving = [
+        str(replica)
+        for replica, record in sorted(world.memory.groups.items())
+        if _serves(world, name, record)
+    ]
+    if serving:
+        return f"{', '.join(serving)} serves on {name}"
+    away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
+    if away:
+        return f"{away[0]} is being restarted, and one at a time is"
+    last = world.memory.reboots.get(name)
+    if last is not None and abs(world.now - last.at) < EVERY_SECONDS:
+        return f"{name} was restarted less than {EVERY_SECONDS / 3600:.0f} hours ago"
+    return ""
+
+
+def _locked(world: World, name: NodeName) -> bool:
+    """Whether somebody must unlock its disk afterwards: on a Mac, unless it is known that nobody has to."""
+    node = world.node(name)
+    system = node.report.system if node.report else node.facts.system
+    return node.facts.filevault is not False and (node.facts.filevault is True or system == "Darwin")
+
+
+def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
+    """Whether a group with a rank there is proven, with all of its ranks up as last seen."""
+    ranks = world.observed.group(record)
+    up = [rank for rank in ranks.values() if rank.report.phase == Phase.READY]
+    return name in record.members and record.proven_at is not None and len(up) == len(record.members)
+
+
+def _away(world: World, name: NodeName) -> bool:
+    """Whether a machine of this cluster was told to restart and has not come back."""
+    if name not in world.desired.nodes:
+        return False
+    last, node = world.memory.reboots[name], world.node(name)
+    if not world.reached(name) or node.report is None:
+        return True
+    return node.report.boot_id == last.boot_id and abs(world.now - last.at) < AWAY_SECONDS

@@ -1,0 +1,87 @@
+"""The steps of a plan that are about a machine as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .faults import Reboot
+from .identity import NodeName, ObjectKey
+
+
+class _OfNode:
+    """What steps about a node share."""
+
+    __slots__ = ()
+    node: NodeName
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"node/{self.node}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return ObjectKey("Node", self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class StartAgent(_OfNode):
+    """Start the agent of a node."""
+
+    node: NodeName
+
+    @property
+    def key(self) -> str:
+        return f"start-agent/{self.node}"
+
+    def __str__(self) -> str:
+        return f"start the agent of {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopAgent(_OfNode):
+    """End the agent of a node that is no longer wanted and has no rank left."""
+
+    node: NodeName
+
+    @property
+    def key(self) -> str:
+        return f"stop-agent/{self.node}"
+
+    def __str__(self) -> str:
+        return f"stop the agent of {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetAgent(_OfNode):
+    """Expect no agent any more on a node that is no longer wanted: it has none, or has not answered for too long."""
+
+    node: NodeName
+    left: str = ""
+    """What may be left there, for people; empty where nothing is."""
+
+    @property
+    def key(self) -> str:
+        return f"forget-agent/{self.node}"
+
+    def __str__(self) -> str:
+        return f"expect no agent on {self.node} any more{f': {self.left}' if self.left else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class RebootNode(_OfNode):
+    """Restart a machine: the dearest remedy. One at a time in the whole cluster."""
+
+    node: NodeName
+    reboot: Reboot
+
+    @property
+    def key(self) -> str:
+        return f"reboot/{self.node}"
+
+    def __str__(self) -> str:
+        return f"restart {self.node} ({self.reboot.reason})"
+
+
+NodeStep = StartAgent | StopAgent | ForgetAgent | RebootNode

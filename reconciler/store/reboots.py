@@ -1,0 +1,30 @@
+"""The last restart of each machine: written down before it is told to, for afterwards nobody could."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from reconciler.state import NodeName, Reboot
+
+
+class Reboots:
+    """The table ``reboots``. ``note`` and ``drop`` belong into a transaction of their caller's."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def note(self, node: NodeName, reboot: Reboot) -> None:
+        """In place of the one before."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO reboots (node, at, boot_id, reason) VALUES (?, ?, ?, ?)",
+            (node, reboot.at, reboot.boot_id, reboot.reason),
+        )
+
+    def drop(self, node: NodeName) -> None:
+        """It was not done."""
+        self._db.execute("DELETE FROM reboots WHERE node = ?", (node,))
+
+    def all(self) -> dict[NodeName, Reboot]:
+        """The last one of each machine."""
+        rows = self._db.execute("SELECT node, at, boot_id, reason FROM reboots ORDER BY node")
+        return {NodeName(row[0]): Reboot(*row[1:]) for row in rows}

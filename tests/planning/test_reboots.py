@@ -1,0 +1,170 @@
+"""A machine is restarted last, rarely, and never beside another: each rule holds it back by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.planning import reboots
+from reconciler.planning.plan import one_restart
+from reconciler.planning.world import World as Snapshots
+from reconciler.state import FaultClass, MachineFacts, NodeName, Plan, RebootNode
+from reconciler.wire.launch import RankId
+from tests.worlds import World, deployment, model, node
+
+NODE, OTHER = NodeName("node-a"), NodeName("node-b")
+HOURS = 3600.0
+HELD = FaultClass.KERNEL_OBJECTS
+
+
+def cluster(**repair: bool) -> World:
+    """Two nodes that may be restarted; nothing runs on them."""
+    allowed = repair or {"reboot": True}
+    world = World([node("node-a", repair=allowed), node("node-b", repair=allowed), model()])
+    world.settle()
+    return world
+
+
+def snapshots(world: World, system: str = "Linux", **facts: Any) -> Snapshots:
+    observed = world.observed()
+    nodes = {
+        name: replace(
+            seen,
+            facts=MachineFacts(**facts),
+            report=replace(seen.report, system=system) if seen.report else None,
+        )
+        for name, seen in observed.nodes.items()
+    }
+    return Snapshots(world.desired(), replace(observed, nodes=nodes), world.memory(), world.now, "")
+
+
+def asked(world: World, name: NodeName = NODE, fault: FaultClass = HELD, **seen: Any) -> RebootNode | str:
+    return reboots.restart(snapshots(world, **seen), name, fault, "5 protection domains are held")
+
+
+def restarted(world: World, name: NodeName = NODE) -> None:
+    step = asked(world, name)
+    assert isinstance(step, RebootNode), step
+    world.obey(step)
+
+
+def test_a_machine_that_may_is_restarted_for_what_it_helps_against() -> None:
+    world = cluster()
+    step = asked(world)
+    assert isinstance(step, RebootNode)
+    assert (step.reboot.at, step.reboot.boot_id) == (world.now, "boot")
+    assert str(step) == "restart node-a (C7: 5 protection domains are held)"
+
+
+def test_it_is_off_by_default() -> None:
+    world = cluster(reboot=False)
+    assert asked(world) == "spec.repair.reboot of node/node-a does not allow to restart it"
+    assert (
+        asked(world, NodeName("stranger"))
+        == "spec.repair.reboot of node/stranger does not allow to restart it"
+    )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [FaultClass.RDMA_DISABLED, FaultClass.LINK_DOWN, FaultClass.RANK_CRASH, FaultClass.HOST_UNREACHABLE],
+)
+def test_never_where_it_cannot_help(fault: FaultClass) -> None:
+    assert asked(cluster(), fault=fault) == f"a restart of node-a would not help against {fault.value}"
+
+
+def test_never_a_machine_that_a_person_has_to_unlock_unless_the_node_says_who_does() -> None:
+    locked = "after a restart a person would have to unlock node-a (FileVault)"
+    assert asked(cluster(), filevault=True) == locked
+    assert asked(cluster(), system="Darwin") == locked, "what is not known is not fine"
+    assert isinstance(asked(cluster(), system="Darwin", filevault=False), RebootNode)
+    declared = cluster(reboot=True, fileVault=True)
+    assert isinstance(asked(declared, system="Darwin", filevault=True), RebootNode)
+
+
+def test_never_while_it_serves_and_at_once_when_that_is_over() -> None:
+    world = cluster()
+    world.bring(deployment())
+    world.settle()
+    assert asked(world) == "tiny/0 serves on node-a"
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    assert isinstance(asked(world), RebootNode)
+
+
+def test_never_a_machine_that_does_not_answer() -> None:
+    world = cluster()
+    world.down.add(NODE)
+    assert asked(world) == "node-a does not answer now"
+
+
+def test_one_at_a_time_in_the_whole_cluster_until_it_is_back() -> None:
+    world = cluster()
+    restarted(world, OTHER)
+    world.now += 10 * HOURS
+    assert asked(world) == "node-b is being restarted, and one at a time is"
+    world.settle()  # its agent answers again, from another boot
+    assert isinstance(asked(world), RebootNode)
+
+
+def test_a_machine_that_left_the_cluster_while_it_was_away_is_not_waited_for() -> None:
+    world = cluster()
+    restarted(world, OTHER)
+    world.remove(world.manifests[1])
+    assert isinstance(asked(world), RebootNode)
+
+
+def test_a_restart_that_never_took_place_does_not_hold_others_back_for_ever() -> None:
+    """The controller died between its note and the deed."""
+    world = cluster()
+    step = asked(world, OTHER)
+    assert isinstance(step, RebootNode)
+    world.reboots[OTHER] = step.reboot
+    assert asked(world) == "node-b is being restarted, and one at a time is"
+    world.now += reboots.AWAY_SECONDS
+    assert isinstance(asked(world), RebootNode)
+
+
+@pytest.mark.parametrize("later", [6 * HOURS, -7 * HOURS, 1e8, -1e8])
+def test_each_machine_at_most_every_six_hours_by_a_clock_that_may_be_set(later: float) -> None:
+    world = cluster()
+    restarted(world)
+    world.settle()
+    world.now += 5.9 * HOURS
+    assert asked(world) == "node-a was restarted less than 6 hours ago"
+    world.now -= 7 * HOURS
+    assert asked(world) == "node-a was restarted less than 6 hours ago"
+    world.now = world.reboots[NODE].at + later
+    assert isinstance(asked(world), RebootNode)
+
+
+def test_of_two_machines_that_need_it_in_one_pass_one_is_restarted() -> None:
+    steps = [asked(cluster(), name) for name in (NODE, OTHER)]
+    both = Plan(tuple(step for step in steps if isinstance(step, RebootNode)))
+    assert len(both.steps) == 2
+    assert one_restart(both).steps == both.steps[:1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([NODE, OTHER]), st.booleans(), st.floats(0, 8 * HOURS)), max_size=30)
+)
+def test_however_often_it_is_asked_for_they_are_apart(asks: list[tuple[NodeName, bool, float]]) -> None:
+    world = cluster()
+    done: list[tuple[NodeName, float]] = []
+    for name, back, pause in asks:
+        step = asked(world, name)
+        if isinstance(step, RebootNode):
+            assert not world.down, "two are away"
+            world.obey(step)
+            done.append((name, world.now))
+        if back:
+            world.settle()
+        world.now += pause
+    for name in (NODE, OTHER):
+        times = [at for other, at in done if other == name]
+        assert all(later - earlier >= reboots.EVERY_SECONDS for earlier, later in pairwise(times))
