@@ -16,7 +16,7 @@ export RECONCILER_HOME
 comma := ,
 WHOLE_CLUSTERS := tests/e2e tests/documents
 
-.PHONY: help quickstart test check fuzz bench mutants schemas tiny clean
+.PHONY: help quickstart test check fuzz faults fuzz-faults bench mutants schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for 
 
 mutants: $(VENV)/dev ## plant bugs, one at a time, and see which test catches each: 20 minutes; GROUP=requests, ONLY=part of a name
 	@$(BIN)/python -m tests.mutants $(if $(GROUP),--group $(GROUP)) $(if $(ONLY),--only "$(ONLY)")
+
+faults: $(VENV)/dev ## every fault at every effect of every scenario, simulated (ONLY=hang,drain for some)
+	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)")
+
+fuzz-faults: $(VENV)/dev ## random schedules of many faults, simulated (SEEDS=n, FIRST=n)
+	@$(BIN)/python -m tests.simulation fuzz --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands
 	$(BIN)/python -m reconciler.source.write_schemas schemas

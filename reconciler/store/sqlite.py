@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reboot, ReplicaId
@@ -58,12 +58,14 @@ class EventFilter:
 class Store:
     """The open store. One per controller, which holds the home's lock."""
 
+    connection: ClassVar[type[Connection]] = Connection
+
     def __init__(self, path: Path, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Open, create or migrate, and take over.
 
         Raises ``Invalid`` for a store of a newer version or a damaged one, ``Unwritable`` where the disk is full.
         """
-        self._db = Connection(path, isolation_level=None, timeout=patience_seconds)
+        self._db = self.connection(path, isolation_level=None, timeout=patience_seconds)
         self._db.path = path
         try:
             path.chmod(0o600)

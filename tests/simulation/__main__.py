@@ -1,0 +1,165 @@
+"""``python -m tests.simulation faults | fuzz | replay``: the simulator as a program."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .exhaustive import Tally, sweep
+from .fuzz import schedule, shrink
+from .play import Verdict, play
+from .points import Points
+from .scenarios import SCENARIOS
+
+COMMAND = "python -m tests.simulation"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog=COMMAND)
+    commands = parser.add_subparsers(dest="command", required=True)
+    faults = commands.add_parser("faults", help="every point of every scenario, times every fault")
+    faults.add_argument("--only", default="", help="names of scenarios, with commas")
+    faults.add_argument("--jobs", type=int, default=2)
+    fuzz = commands.add_parser("fuzz", help="random schedules")
+    fuzz.add_argument("--seeds", type=int, default=1000)
+    fuzz.add_argument("--first", type=int, default=1)
+    fuzz.add_argument("--jobs", type=int, default=2)
+    fuzz.add_argument("--only", default=None, help="one scenario")
+    replay = commands.add_parser("replay", help="one run again, with everything that happens in it")
+    replay.add_argument("scenario", nargs="?", choices=sorted(SCENARIOS))
+    replay.add_argument("--plan", default="", help="point:kind, with commas")
+    replay.add_argument("--seed", type=int)
+    replay.add_argument("--without", default="", help="faults to leave out")
+    asked = parser.parse_args()
+    return {"faults": _faults, "fuzz": _fuzz, "replay": _replay}[asked.command](asked)
+
+
+# --- every point -----------------------------------------------------------------------------------
+
+
+def _faults(asked: argparse.Namespace) -> int:
+    names = [name for name in asked.only.split(",") if name] or list(SCENARIOS)
+    started = time.perf_counter()
+    print(f"{'scenario':20} {'points':>7} {'kinds':>6} {'plans':>7} {'violations':>11} {'seconds':>8}")
+    total: Counter[str] = Counter()
+    failed: list[tuple[str, int, str, str]] = []
+    gc.collect()
+    gc.freeze()
+    for name in names:
+        tallies = _side_by_side(asked.jobs, partial(_swept, name, asked.jobs))
+        points = tallies[0]["points"]
+        kinds = {kind for tally in tallies for kind in tally["kinds"]}
+        plans = sum(tally["plans"] for tally in tallies)
+        found = sorted({tuple(entry) for tally in tallies for entry in tally["violations"]})
+        seconds = max(tally["seconds"] for tally in tallies)
+        print(f"{name:20} {points:7} {len(kinds):6} {plans:7} {len(found):11} {seconds:8.1f}", flush=True)
+        total.update(points=points, plans=plans, violations=len(found))
+        failed += [(name, *entry) for entry in found]
+    seconds = time.perf_counter() - started
+    print(f"{'all':20} {total['points']:7} {'':6} {total['plans']:7} {total['violations']:11} {seconds:8.1f}")
+    for name, point, kind, text in failed[:20]:
+        plan = f" --plan {point}:{kind}" if point else ""
+        print(f"\n{text}\n  {COMMAND} replay {name}{plan}")
+    return 1 if failed else 0
+
+
+def _swept(name: str, parts: int, part: int) -> dict[str, Any]:
+    tally: Tally = sweep(SCENARIOS[name], part, parts)
+    return {
+        "points": tally.points,
+        "plans": tally.plans,
+        "kinds": dict(tally.kinds),
+        "violations": tally.violations,
+        "seconds": tally.seconds,
+    }
+
+
+def _side_by_side(jobs: int, work: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same work in several processes, each with its own part."""
+    streams = []
+    for part in range(jobs):
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.close(reading)
+            with os.fdopen(writing, "w") as stream:
+                json.dump(work(part), stream)
+            os._exit(0)
+        os.close(writing)
+        streams.append(reading)
+    answers = []
+    for reading in streams:
+        with os.fdopen(reading) as stream:
+            answers.append(json.loads(stream.read()))
+    for _ in range(jobs):
+        os.wait()
+    return answers
+
+
+# --- random schedules ------------------------------------------------------------------------------
+
+
+def _fuzz(asked: argparse.Namespace) -> int:
+    started = time.perf_counter()
+    seeds = range(asked.first, asked.first + asked.seeds)
+
+    def work(part: int) -> dict[str, Any]:
+        tally: Counter[str] = Counter()
+        failed: list[int] = []
+        for seed in seeds[part :: asked.jobs]:
+            found = schedule(seed, asked.only)
+            verdict = found.play()
+            tally.update(schedules=1, faults=len(verdict.hit) + len(found.acts), points=verdict.points)
+            if verdict.violations:
+                failed.append(seed)
+                print(f"seed {seed} ({found.scenario.name}): {verdict.violations[0][:300]}", flush=True)
+        return {"tally": tally, "failed": failed}
+
+    answers = _side_by_side(asked.jobs, work)
+    tally = sum((Counter(answer["tally"]) for answer in answers), Counter[str]())
+    failed = sorted(seed for answer in answers for seed in answer["failed"])
+    seconds = time.perf_counter() - started
+    print(
+        f"{tally['schedules']} schedules with {tally['faults']} faults at {tally['points']} points:"
+        f" {len(failed)} with violations, {seconds:.0f} s"
+    )
+    for seed in failed[:5]:
+        without, best = shrink(schedule(seed, asked.only))
+        left = f" --without {','.join(without)}" if without else ""
+        only = f" {asked.only}" if asked.only else ""
+        print(f"\n{best.violations[0]}\n  {COMMAND} replay{only} --seed {seed}{left}")
+    return 1 if failed else 0
+
+
+# --- one of them again -----------------------------------------------------------------------------
+
+
+def _replay(asked: argparse.Namespace) -> int:
+    if asked.seed is not None:
+        found = schedule(asked.seed, asked.scenario)
+        verdict = found.play([part for part in asked.without.split(",") if part])
+    else:
+        pairs = (entry.split(":", 1) for entry in asked.plan.split(",") if entry)
+        verdict = play(SCENARIOS[asked.scenario], Points({int(point): kind for point, kind in pairs}))
+    _print(verdict)
+    return 1 if verdict.violations else 0
+
+
+def _print(verdict: Verdict) -> None:
+    print("\n".join(verdict.notes))
+    print(f"\n{verdict.points} points, {verdict.seconds:.1f} s until it had converged, {verdict.trace_hash}")
+    for number, kind, label in verdict.hit:
+        print(f"fault at point {number}: {kind} ({label})")
+    for text in verdict.violations:
+        print(f"VIOLATED {text}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Play one scenario under a plan of faults, and judge what came of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from reconciler.state import ReplicaId
+
+from .points import Points
+from .scenarios import Scenario
+from .world import QUIET, World
+
+BOUND_SECONDS = 1500.0
+"""Two of the longest back-offs, a load, and every time-out on the way."""
+QUIET_SECONDS = 3600.0
+SETTLE_SECONDS = 1.0
+
+
+@dataclass
+class Verdict:
+    """What became of one run."""
+
+    violations: list[str]
+    points: int
+    seconds: float
+    """Virtual, until it had converged."""
+    trace_hash: str
+    hit: list[tuple[int, str, str]]
+    notes: list[str] = field(repr=False, default_factory=list)
+    stops: dict[ReplicaId, int] = field(default_factory=dict)
+    formed: dict[ReplicaId, int] = field(default_factory=dict)
+
+
+class _Complaints(logging.Handler):
+    """Errors that the product did not expect: it survives them, a test must not."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self.found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """What the product complains of meanwhile; nothing of it is printed."""
+    handler = _Complaints()
+    product, agent = logging.getLogger("reconciler"), logging.getLogger("agent")
+    before = (product.level, product.propagate, agent.level)
+    product.addHandler(handler)
+    product.propagate = False
+    product.setLevel(logging.ERROR)
+    agent.setLevel(logging.CRITICAL + 1)
+    try:
+        yield handler.found
+    finally:
+        product.removeHandler(handler)
+        product.setLevel(before[0])
+        product.propagate = before[1]
+        agent.setLevel(before[2])
+
+
+def play(scenario: Scenario, points: Points, seed: int = 0) -> Verdict:
+    """Run a scenario to its end: story, convergence, and a quiet hour."""
+    with listening() as complaints:
+        world = scenario.world(points, seed)
+        try:
+            ended = finish(world, scenario.length)
+            return verdict(world, ended, complaints)
+        finally:
+            world.close()
+
+
+def finish(world: World, length: float) -> float:
+    """Let a world converge and be quiet; the virtual seconds until it had converged."""
+    begun = world.loop.now
+    world.run(length + 0.5)
+    why = _converge(world)
+    converged = world.loop.now
+    if why:
+        world.oracles.violated(f"not converged {BOUND_SECONDS:g} s after the last fault: {why}")
+        return converged - begun
+    world.points.open = False
+    world.points.steps.clear()
+    seen = len(world.notes)
+    world.change_pace(QUIET)
+    world.run(QUIET_SECONDS)
+    if world.points.steps:
+        world.oracles.violated(f"the quiet hour was not quiet: {world.notes[seen : seen + 3]}")
+    why = world.oracles.missing()
+    if why:
+        world.oracles.violated(f"it did not stay as it was: {why}")
+    return converged - begun
+
+
+def _converge(world: World) -> str:
+    """Run until everything is as it should be; why it is not, where the bound is over."""
+    deadline = world.loop.now + BOUND_SECONDS
+    before = -1
+    while world.loop.now < deadline:
+        world.run(SETTLE_SECONDS)
+        if len(world.notes) == before and not world.oracles.missing():
+            return ""
+        before = len(world.notes)
+    return world.oracles.missing() or "it never comes to rest"
+
+
+def verdict(world: World, seconds: float, complaints: list[str]) -> Verdict:
+    """Everything that is to be known of a run."""
+    violations = [*world.oracles.violations, *world.loop.faults, *complaints]
+    return Verdict(
+        violations=violations,
+        points=world.points.count,
+        seconds=seconds,
+        trace_hash=world.trace_hash,
+        hit=list(world.points.hit),
+        notes=world.notes,
+        stops=dict(world.oracles.stops),
+        formed=dict(world.oracles.formed),
+    )

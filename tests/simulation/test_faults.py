@@ -1,0 +1,50 @@
+"""A slice of what ``make faults`` and ``make fuzz-faults`` do in full."""
+
+from __future__ import annotations
+
+import pytest
+
+from .exhaustive import sweep
+from .fuzz import schedule
+from .play import play
+from .points import Points
+from .scenarios import SCENARIOS
+
+PARTS = 120
+"""Every so many points of each scenario are tried here, with every fault; all of them by ``make faults``."""
+SEEDS = 12
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_every_scenario_ends_well_with_many_points_and_the_same_seed_runs_it_in_the_same_way(
+    name: str,
+) -> None:
+    first, second = play(SCENARIOS[name], Points()), play(SCENARIOS[name], Points())
+    assert first.violations == []
+    assert first.points >= 100
+    assert first.trace_hash == second.trace_hash
+    assert first.notes == second.notes
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_no_fault_at_some_of_the_points_does_harm(name: str) -> None:
+    tally = sweep(SCENARIOS[name], part=sorted(SCENARIOS).index(name), parts=PARTS)
+    assert tally.violations == []
+    assert tally.plans > 0
+
+
+def test_no_schedule_of_many_faults_does_harm() -> None:
+    harmful = {seed: found for seed in range(1, SEEDS + 1) if (found := schedule(seed).play().violations)}
+    assert harmful == {}
+
+
+def test_the_same_seed_draws_the_same_faults_and_another_one_others() -> None:
+    traces = [schedule(seed, "rank-crash").play().trace_hash for seed in (7, 7, 8)]
+    assert traces[0] == traces[1]
+    assert traces[0] != traces[2]
+
+
+def test_a_fault_can_be_played_again_by_its_number() -> None:
+    found = play(SCENARIOS["bring-up"], Points({40: "crash-after"}))
+    assert [(number, kind) for number, kind, _ in found.hit] == [(40, "crash-after")]
+    assert found.trace_hash == play(SCENARIOS["bring-up"], Points({40: "crash-after"})).trace_hash
