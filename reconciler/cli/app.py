@@ -228,8 +228,11 @@ def run() -> None:
 
 
 def _usage_sentence(error: click.UsageError) -> str:
-    from .habits import OPTIONS
+    from .habits import ARGUMENTS, OPTIONS
 
+    name = error.ctx.info_name if error.ctx else None
+    if name in ARGUMENTS and error.message.startswith("Got unexpected extra argument"):
+        return f"{error.message}; {ARGUMENTS[name]}"
     if isinstance(error, click.NoSuchOption) and error.option_name in OPTIONS:
         return f"{error.message} {OPTIONS[error.option_name][0].upper()}{OPTIONS[error.option_name][1:]}"
     return error.format_message()

@@ -126,3 +126,10 @@ OPTIONS = {
     "--version": "here that is: reconciler version",
     "-V": "here that is: reconciler version",
 }
+
+ARGUMENTS = {
+    "events": "choose an object with: --for KIND/NAME",
+    "backup": "choose the file with: -o FILE",
+    "plan": "what a change would do shows: reconciler apply --dry-run=server -f FILE",
+}
+"""By the command that takes no such words."""

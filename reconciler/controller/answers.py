@@ -55,7 +55,7 @@ def kept_out(desired: Desired) -> dict[str, Any]:
 def _object(
     key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
 ) -> dict[str, Any]:
-    body = manifest.model_dump(mode="json", by_alias=True)
+    body = manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
     leaving = snapshots.memory.leaving.get(key)
     if leaving:
         body["metadata"]["deletionTimestamp"] = iso(leaving.since)

@@ -115,6 +115,9 @@ HABITS = [
     (("get", "events"), 'unknown kind "events"; here that is: reconciler events'),
     (("get", "nodes", "--kubeconfig", "k"), "A cluster is its state folder: reconciler --home PATH"),
     (("apply", "-k", "."), "kustomize build DIR | reconciler apply -f -"),
+    (("events", "deployment/tiny"), "choose an object with: --for KIND/NAME"),
+    (("backup", "all.tar.gz"), "choose the file with: -o FILE"),
+    (("plan", "f.yaml"), "what a change would do shows: reconciler apply --dry-run=server -f FILE"),
 ]
 
 
@@ -128,7 +131,8 @@ def test_what_other_tools_call_it_is_answered_with_what_it_is_called_here(
 
 
 def test_every_habit_names_commands_and_options_that_there_are(cli: Cli) -> None:
-    for advice in {*habits.COMMANDS.values(), *habits.KINDS.values(), *habits.OPTIONS.values()}:
+    tables = (habits.COMMANDS, habits.KINDS, habits.OPTIONS, habits.ARGUMENTS)
+    for advice in {advice for table in tables for advice in table.values()}:
         for named in re.findall(r"reconciler ((?:rollout )?[a-z]+)", advice):
             assert cli(*named.split(), "--help").code == 0, advice
     for words in habits.COMMANDS:
