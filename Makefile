@@ -48,7 +48,8 @@ fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for 
 		--timeout=7200 --durations=5
 
 mutants: $(VENV)/dev ## plant bugs, one at a time, and see which test catches each: 20 minutes; GROUP=requests, ONLY=part of a name
-	@$(BIN)/python -m tests.mutants $(if $(GROUP),--group $(GROUP)) $(if $(ONLY),--only "$(ONLY)")
+	@$(BIN)/python -m tests.mutants $(if $(GROUP),--group $(GROUP)) $(if $(ONLY),--only "$(ONLY)") \
+		$(if $(SIMULATED),--simulated)
 
 faults: $(VENV)/dev ## every fault at every effect of every scenario, simulated (ONLY=hang,drain for some)
 	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)")
