@@ -289,3 +289,15 @@ async def test_webhooks_of_several_notifiers_do_not_wait_for_each_other(tmp_path
         slow.speaks.set()
         await courier.close()
         store.close()
+
+
+async def test_what_crashes_while_it_is_sent_is_counted_as_an_attempt(office: Office) -> None:
+    office.put(notice())
+    for attempts in (1, 2):
+        office.now += 1.0
+        office.courier.tend(office.desired)
+        assert office.courier.busy
+        await office.crash()
+        (waiting,) = [office.store.notices.next("on-call")]
+        assert waiting is not None
+        assert waiting.attempts == attempts
