@@ -47,9 +47,16 @@ def test_null_is_the_same_as_absent() -> None:
     optional = (
         "stream stream_options temperature top_p top_k min_p seed max_tokens max_completion_tokens stop n tools "
         "tool_choice response_format logprobs top_logprobs logit_bias frequency_penalty presence_penalty "
-        "return_token_ids user metadata"
+        "return_token_ids user metadata parallel_tool_calls functions function_call audio modalities "
+        "reasoning_effort service_tier verbosity store"
     )
     assert parsed(**dict.fromkeys(optional.split())) == parsed()
+    (plain,) = HELLO
+    message = {**plain, **dict.fromkeys(["name", "tool_calls", "reasoning_content", "reasoning"])}
+    assert parsed(messages=[message]) == parsed()
+    bare = {"name": "f"}
+    tools = [{"type": "function", "function": {**bare, "description": None, "parameters": None}}]
+    assert parsed(tools=tools) == parsed(tools=[{"type": "function", "function": bare}])
 
 
 def test_ints_are_floats_and_unknown_fields_are_ignored() -> None:

@@ -248,6 +248,14 @@ LETHAL = (
         CHAT,
     ),
     Mutant(
+        "a-large-body-is-read-first",
+        "reconciler/gateway/exchange.py",
+        "    if length.isdigit() and int(length) > BODY_BYTES_MAX:",
+        "    if False:",
+        "gigabytes that are announced are received before they are refused",
+        CHAT,
+    ),
+    Mutant(
         "a-body-may-take-for-ever",
         "reconciler/gateway/exchange.py",
         "        async with asyncio.timeout(timing.body):",

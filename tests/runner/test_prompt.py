@@ -47,6 +47,14 @@ def test_an_answer_that_is_complete_already_has_its_last_events(endless_tokenize
     assert (finished.reason, finished.completion_tokens) == ("length", 3)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("wished", "left"), [(None, CONTEXT - 4), (1000, CONTEXT - 4), (7, 7)])
+def test_an_answer_ends_with_the_context_at_the_latest(
+    endless_tokenizer: Tokenizer, wished: int | None, left: int
+) -> None:
+    asked = question("a", "", messages=(), prompt_tokens=(5, 6, 7, 8), tokens_max=wished)
+    assert read_prompt(asked, endless_tokenizer, 304, CONTEXT).tokens_max == left
+
+
 def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokenizer) -> None:
     asked = question("a", "", messages=(), prompt_tokens=(5, 6), echo=True)
     prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
