@@ -37,7 +37,7 @@ def parse_answers(fields: Fields) -> int:
 
 
 def several(generate: Generate, count: int) -> Sequence[Generate]:
-    """The same request ``count`` times, with a seed each; the first keeps its own."""
+    """The same request ``count`` times, with a seed of 63 bits each; the first keeps its own."""
     sampling = generate.sampling
     return [
         dataclasses.replace(
@@ -60,7 +60,7 @@ def refuse_penalties(fields: Fields) -> None:
 
 
 def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
-    """How tokens are chosen. ``drawn_seed`` is used where the client gave none."""
+    """How tokens are chosen. ``drawn_seed`` is used where the client gave none; ``several`` folds it."""
     seed = fields.optional_whole("seed", low=-_SEED_RANGE, high=_SEED_RANGE - 1)
     top_p = fields.number("top_p", 1.0, low=0.0, high=1.0)
     temperature = fields.number("temperature", 1.0, low=0.0, high=2.0)
@@ -69,7 +69,7 @@ def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
         top_p=top_p or 1.0,
         top_k=max(0, fields.whole("top_k", 0, low=-1)),
         min_p=fields.number("min_p", 0.0, low=0.0, high=1.0),
-        seed=drawn_seed if seed is None else seed % _SEED_RANGE,
+        seed=drawn_seed if seed is None else seed,
         biases=_biases(fields),
     )
 

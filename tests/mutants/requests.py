@@ -370,8 +370,8 @@ LETHAL = (
     Mutant(
         "a-seed-is-not-folded",
         "reconciler/gateway/openai_params.py",
-        "seed=drawn_seed if seed is None else seed % _SEED_RANGE,",
-        "seed=drawn_seed if seed is None else seed,",
+        "(sampling.seed + index) % _SEED_RANGE",
+        "(sampling.seed + index)",
         "a negative seed, or n answers to the highest one, are no seed that ranks take",
         CHAT_REQUEST,
     ),
