@@ -19,10 +19,10 @@ from reconciler.state import (
     Desired,
     ForgetAgent,
     ForgetRank,
+    FreeTransport,
     GroupRecord,
     Memory,
     NodeName,
-    NodeStep,
     Observed,
     ObservedRank,
     Outcome,
@@ -38,6 +38,7 @@ from reconciler.state import (
     Step,
     StopAgent,
     StopRank,
+    Trouble,
     Waiting,
 )
 from reconciler.state.identity import ObjectKey
@@ -125,6 +126,8 @@ class _Planned:
     steps: Mapping[ObjectKey, Step]
     waiting: Mapping[ObjectKey, Waiting]
     refused: Mapping[ObjectKey, Refusal]
+    troubles: Mapping[ObjectKey, Trouble]
+    """Only those that need a person."""
 
     @classmethod
     def of(cls, plan: Plan) -> _Planned:
@@ -132,6 +135,7 @@ class _Planned:
             {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
             {waiting.object: waiting for waiting in reversed(plan.waiting)},
             {refusal.object: refusal for refusal in reversed(plan.refused)},
+            {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
         )
 
 
@@ -146,13 +150,14 @@ def _status(
     waiting = planned.waiting.get(key)
     step = planned.steps.get(key)
     active = str(step) if step else waiting.text if waiting else ""
-    stalled = refusal.text if refusal else ""
+    trouble = planned.troubles.get(key)
+    stalled, why_stalled = _stalled(refusal, trouble)
     conditions = (
         (
             "Ready",
             ready,
-            reason if not refusal or ready else refusal.reason.value,
-            message if ready else stalled or message,
+            reason if not refusal or ready else why_stalled,
+            stalled if refusal and not ready else message,
         ),
         (
             "Reconciling",
@@ -160,7 +165,7 @@ def _status(
             "Acting" if step else waiting.reason.value if waiting else "Settled",
             active,
         ),
-        ("Stalled", bool(stalled), refusal.reason.value if refusal else "NotStalled", stalled),
+        ("Stalled", bool(stalled), why_stalled, stalled),
         *([_quarantined(key.name, snapshots.plan)] if key.kind == "Node" else []),
     )
     return ObjectStatus(
@@ -179,6 +184,18 @@ def _quarantined(name: str, plan: Plan) -> tuple[str, bool, str, str]:
     if found is None:
         return "Quarantined", False, "NotQuarantined", ""
     return "Quarantined", True, found.reason, f"{found.text}; {found.person}"
+
+
+def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> tuple[str, str]:
+    """What only a person can change, with the exact steps where they are known, and the reason in a word."""
+    if refusal is None:
+        text = f"{trouble.seen}; to do: {trouble.person}" if trouble else ""
+        return text, trouble.fault.reason if trouble else "NotStalled"
+    told = trouble is None or trouble.person in refusal.text
+    return (
+        refusal.text if told or trouble is None else f"{refusal.text}; to do: {trouble.person}",
+        refusal.reason.value,
+    )
 
 
 def _since(before: ObjectStatus | None, kind: str, value: bool, now: float) -> float:
@@ -258,7 +275,7 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),
-        **({"strategy": _strategy(record)} if len(record.members) > 1 else {}),
+        **(_spread(record) if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,
         "since": record.proven_at or record.created_at,
         **_failure(record, observed),
@@ -273,8 +290,18 @@ def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
     return {"failed": {"rank": str(failed.report.id), "node": failed.node, "text": failed.last_words}}
 
 
-def _strategy(record: GroupRecord) -> str:
-    return f"{record.strategy} ({record.strategy_why})" if record.strategy else "as it was started"
+def _spread(record: GroupRecord) -> dict[str, str]:
+    """How a group of several ranks is split and joined, and why so."""
+    return {
+        "strategy": _with_reason(record.strategy, record.strategy_why),
+        "transport": _with_reason(record.transport, record.transport_why),
+    }
+
+
+def _with_reason(choice: str, why: str) -> str:
+    if not choice:
+        return "as it was started"
+    return f"{choice} ({why})" if why else choice
 
 
 def _gateway(name: str, snapshots: Snapshots) -> Readiness:
@@ -344,50 +371,26 @@ def told(outcome: Outcome, now: float) -> Event | None:
     step = outcome.step
     if outcome.problem:
         return Event(now, step.object, True, f"{type(step).__name__}Failed", f"{step}: {outcome.problem}")
-    reason = _done(step)
+    reason = DONE.get(type(step))
     if reason is None:
         return None
     text = f"{step}{': ' + outcome.detail if outcome.detail else ''}"
     return Event(now, step.object, False, reason, text)
 
 
-def _done(step: Step) -> str | None:
-    match step:
-        case AdoptGroup():
-            return "GroupAdopted"
-        case AllocateEpoch():
-            return "EpochAllocated"
-        case StartRank() | StopRank() | ContinueRank() | ForgetRank():
-            return _done_to_rank(step)
-        case ProveGroup():
-            return "GroupProven"
-        case ReleaseReplica():
-            return "ReplicaReleased"
-        case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():
-            return _done_to_node(step)
-        case RemoveObject():
-            return "Removed"
-
-
-def _done_to_node(step: NodeStep) -> str:
-    match step:
-        case StartAgent():
-            return "AgentStarted"
-        case StopAgent():
-            return "AgentStopped"
-        case ForgetAgent():
-            return "AgentForgotten"
-        case RebootNode():
-            return "NodeRestarted"
-
-
-def _done_to_rank(step: StartRank | StopRank | ContinueRank | ForgetRank) -> str | None:
-    match step:
-        case StartRank():
-            return "RankStarted"
-        case StopRank():
-            return "RankStopping"
-        case ContinueRank():
-            return "RankContinued"
-        case ForgetRank():
-            return None
+DONE: Mapping[type[Step], str] = {
+    AdoptGroup: "GroupAdopted",
+    AllocateEpoch: "EpochAllocated",
+    StartRank: "RankStarted",
+    StopRank: "RankStopping",
+    ContinueRank: "RankContinued",
+    ProveGroup: "GroupProven",
+    FreeTransport: "TransportFreed",
+    ReleaseReplica: "ReplicaReleased",
+    StartAgent: "AgentStarted",
+    StopAgent: "AgentStopped",
+    ForgetAgent: "AgentForgotten",
+    RebootNode: "NodeRestarted",
+    RemoveObject: "Removed",
+}
+"""What is told of a step that was done; of a rank that is forgotten, nothing."""

@@ -22,6 +22,7 @@ from reconciler.state import (
     Desired,
     ForgetAgent,
     ForgetRank,
+    FreeTransport,
     GroupRecord,
     Leaving,
     MachineFacts,
@@ -37,6 +38,7 @@ from reconciler.state import (
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
+    RungFailure,
     StartAgent,
     StartRank,
     Step,
@@ -44,6 +46,7 @@ from reconciler.state import (
     StopAgent,
     StopAsked,
     StopRank,
+    VerbsAttempts,
     Write,
 )
 from reconciler.wire.launch import Exit, Phase, RankId
@@ -112,6 +115,10 @@ class World:
     groups: dict[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
     attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
+    rungs: dict[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
+    verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
+    since: dict[str, float] = field(default_factory=dict)
+    """Since when a node's contact is as it is."""
     next_port: int = PORT_FIRST
     sequence: int = 1
     link: int = 1
@@ -190,9 +197,8 @@ class World:
             ),
         )
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
-        return NodeObservation(
-            name, contact, 0.0, self.link, report, facts=self.facts.get(name, MachineFacts())
-        )
+        facts = self.facts.get(name, MachineFacts())
+        return NodeObservation(name, contact, self.since.get(name, 0.0), self.link, report, facts=facts)
 
     def memory(self) -> Memory:
         return Memory(
@@ -209,6 +215,8 @@ class World:
             leaving=dict(self.leaving),
             attempts=dict(self.attempts),
             reboots=dict(self.reboots),
+            rungs=dict(self.rungs),
+            verbs=dict(self.verbs),
         )
 
     def lose(self, name: str) -> None:
@@ -264,6 +272,7 @@ class World:
                 self.groups[step.replica] = step.group
                 self.last_epochs[step.replica] = step.group.epoch
                 if isinstance(step, AllocateEpoch):
+                    self._note_transport(step)
                     self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)[-50:]
                 self.next_port = step.group.port + len(step.group.members) + 1
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
@@ -273,8 +282,8 @@ class World:
                 self._prove(step)
             case RemoveObject():
                 self._leaves(step.object)
-            case ReleaseReplica():
-                del self.groups[step.replica]
+            case ReleaseReplica() | FreeTransport():
+                self._obey_the_store(step)
             case StartAgent():
                 self._start_agent(step)
             case RebootNode():
@@ -293,6 +302,23 @@ class World:
         for rank in self.alive():
             if self.ranks[rank][0] == step.node:
                 self.end_rank(rank, signal=9)
+
+    def _obey_the_store(self, step: ReleaseReplica | FreeTransport) -> None:
+        if isinstance(step, ReleaseReplica):
+            del self.groups[step.replica]
+            self.rungs.pop(step.replica, None)
+        else:
+            failures = self.rungs[step.replica]
+            self.rungs[step.replica] = tuple(f for f in failures if f.transport != step.transport)
+
+    def _note_transport(self, step: AllocateEpoch) -> None:
+        if step.failed is not None:
+            self.rungs[step.replica] = (*self.rungs.get(step.replica, ()), step.failed)
+        if step.group.transport.startswith("jaccl"):
+            for name, boot in zip(step.group.members, step.group.boots, strict=True):
+                before = self.verbs.get(name)
+                count = before.count + 1 if before and before.boot_id == boot else 1
+                self.verbs[name] = VerbsAttempts(boot, count)
 
     def _prove(self, step: ProveGroup) -> None:
         if step.replica in self.mute:

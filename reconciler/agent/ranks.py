@@ -66,6 +66,7 @@ class Rank:
             exit=state.exit,
             stopped=self.watched and (self.vitals.stopped or self.vitals.shim_stopped),
             silent_seconds=round(self.vitals.silent_seconds, 1) if self.watched else 0.0,
+            idle_seconds=round(self.vitals.idle_seconds, 1) if self.watched else 0.0,
             age_seconds=round(self.vitals.age_seconds, 1),
             step_tokens=progress.step_tokens,
             size=self.size,

@@ -27,6 +27,7 @@ class Vitals:
         self.shim_stopped = False
         self.silent_seconds = 0.0
         self.age_seconds = 0.0
+        self.idle_seconds = 0.0
         self._owed = False
         self._mark: Tuple[Any, ...] = ()
 
@@ -43,6 +44,10 @@ class Vitals:
         stands_still = owed and self._owed and mark == self._mark
         self.silent_seconds = self.silent_seconds + seconds if stands_still else 0.0
         self.age_seconds += seconds
+        if mark != self._mark:
+            self.idle_seconds = 0.0
+        elif progress.phase == Phase.READY and not progress.demand:
+            self.idle_seconds += seconds
         self._owed, self._mark = owed, mark
         silent = self.silent_seconds >= WORTH_TELLING_SECONDS
         return silent or before != (self.stopped, self.shim_stopped, silent)

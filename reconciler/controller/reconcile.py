@@ -157,6 +157,8 @@ def remember(parts: Parts) -> Memory:
         attempts=parts.store.attempts.all(),
         deliveries=parts.store.notices.deliveries(),
         reboots=parts.store.reboots.all(),
+        rungs=parts.store.transports.failures(),
+        verbs=parts.store.transports.verbs(),
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 

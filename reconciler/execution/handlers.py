@@ -15,6 +15,7 @@ from reconciler.state import (
     ContinueRank,
     ForgetAgent,
     ForgetRank,
+    FreeTransport,
     GroupRecord,
     NodeName,
     NodeStep,
@@ -25,6 +26,7 @@ from reconciler.state import (
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
+    RungFailure,
     StartAgent,
     StartRank,
     Step,
@@ -55,10 +57,11 @@ class Groups(Protocol):
     @property
     def token(self) -> int: ...
     def renew(self) -> None: ...
-    def allocate(self, group: GroupRecord, attempt: Attempt) -> None: ...
+    def allocate(self, group: GroupRecord, attempt: Attempt, failed: RungFailure | None = None) -> None: ...
     def adopt(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
+    def free_transport(self, replica: ReplicaId, transport: str) -> None: ...
     def keep_agent(self, node: NodeName) -> None: ...
     def drop_agent(self, node: NodeName) -> None: ...
     def note_reboot(self, node: NodeName, reboot: Reboot) -> None: ...
@@ -108,12 +111,8 @@ class Tools:
 async def carry_out(step: Step, tools: Tools) -> str:
     """Do one step. Returns a detail worth telling; raises what went wrong."""
     match step:
-        case AdoptGroup():
-            tools.groups.adopt(step.group)
-        case AllocateEpoch():
-            tools.groups.allocate(step.group, step.attempt)
-        case ReleaseReplica():
-            tools.groups.release(step.replica)
+        case AdoptGroup() | AllocateEpoch() | FreeTransport() | ReleaseReplica():
+            _write(step, tools.groups)
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():
             await _change_rank(step, tools)
         case ProveGroup():
@@ -139,6 +138,19 @@ async def _change_node(step: NodeStep, tools: Tools) -> None:
             tools.groups.drop_agent(step.node)
         case RebootNode():
             await _reboot(tools, step)
+
+
+def _write(step: AdoptGroup | AllocateEpoch | FreeTransport | ReleaseReplica, groups: Groups) -> None:
+    """What is only written down."""
+    match step:
+        case AdoptGroup():
+            groups.adopt(step.group)
+        case AllocateEpoch():
+            groups.allocate(step.group, step.attempt, step.failed)
+        case FreeTransport():
+            groups.free_transport(step.replica, step.transport)
+        case ReleaseReplica():
+            groups.release(step.replica)
 
 
 async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, tools: Tools) -> None:

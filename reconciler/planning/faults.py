@@ -7,13 +7,16 @@ from itertools import takewhile
 
 from reconciler.state import Attempt, Cause, FaultClass, NodeName, ObservedRank, Trouble, most_telling
 
-from . import stalls
+from . import quarantine, rungs, stalls
 from .healing.scene import Scene, Symptom
+from .healing.sights import Sighting
 from .healing.table import Remedy, Row, diagnose
 from .view import View
 
 PROOFS_MAX = 3
 """A group that is ready and cannot answer so often is as good as dead."""
+RUNG_FORMS_MAX = 4
+"""A transport on which a group was formed again so often in a row is given up, whatever the classes."""
 TRIES_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
@@ -49,7 +52,7 @@ def fault(view: View) -> Fault | None:
     found = diagnose(scene(view, symptom))
     assert found is not None, f"no class explains {symptom}"
     row, sighting = found
-    now = stage(row, tries(view, row.fault))
+    now = _now(view, row, sighting)
     text = symptom.text if sighting.text == symptom.text else f"{sighting.text}; {symptom.text}"
     ended = most_telling(rank for rank in view.current.values() if not rank.alive)
     return Fault(
@@ -64,6 +67,37 @@ def fault(view: View) -> Fault | None:
         nodes=sighting.nodes,
         seen=sighting.text,
     )
+
+
+def _now(view: View, row: Row, sighting: Sighting) -> Remedy:
+    """The remedy for this time."""
+    now = stage(row, tries(view, row.fault))
+    if row.then is Remedy.LOWER_RUNG and now is not row.then and _forms_on_rung(view) >= RUNG_FORMS_MAX:
+        now = row.then
+    if now is Remedy.LOWER_RUNG and now is not row.remedy and not _can_go_lower(view):
+        return row.remedy
+    if row.fault is FaultClass.HOST_UNREACHABLE and any(
+        quarantine.reason(view.world, n) for n in sighting.nodes
+    ):
+        return Remedy.FORM_WITHOUT
+    return now
+
+
+def _can_go_lower(view: View) -> bool:
+    assert view.record is not None
+    return view.deployment is not None and rungs.lower(view.deployment, rungs.used(view.record))
+
+
+def _forms_on_rung(view: View) -> int:
+    """How often in a row the group was formed on its transport because something was wrong, of whatever class."""
+    latest = reversed(view.world.memory.attempts.get(view.replica, ()))
+    since = view.world.now - TRIES_SECONDS
+
+    def failing(attempt: Attempt) -> bool:
+        down = attempt.cause == Cause.TRANSPORT_FAILED.value
+        return attempt.fault is not None and not down and attempt.at > since and attempt.wish == view.wish
+
+    return sum(1 for _ in takewhile(failing, latest))
 
 
 def stage(row: Row, tried: int) -> Remedy:
@@ -99,6 +133,9 @@ def scene(view: View, symptom: Symptom) -> Scene:
         verbs=record.transport.startswith("jaccl"),
         cables=record.transport in ("jaccl", "jaccl-ring", "ring"),
         proven=record.proven_at is not None,
+        idle_seconds=max(
+            (r.report.idle_seconds for rank, r in view.current.items() if rank == 0), default=0.0
+        ),
         boots=dict(zip(record.members, record.boots, strict=False)),
         unstarted=frozenset(n for n in record.members if f"start-agent/{n}" in world.memory.failures),
     )

@@ -14,6 +14,7 @@ from reconciler.wire.launch import LaunchSpec, RankConfig
 from reconciler.wire.node import ModelReport, NodeReport
 
 from .deadlines import RENDEZVOUS_SECONDS
+from .rungs import Wiring
 
 PORT_FIRST = 21_000
 PORT_LAST = 28_999
@@ -58,29 +59,31 @@ def secret(entropy: str, replica: object, epoch: int) -> str:
 def launch(
     record: GroupRecord,
     rank: int,
-    deployment: ModelDeployment,
-    model: Model,
+    wish: tuple[ModelDeployment, Model],
     reports: tuple[NodeReport, ModelReport],
+    wiring: Wiring,
 ) -> LaunchSpec:
     """How one rank of a group is started on its node, which ``reports`` describe."""
+    deployment, model = wish
     node, weights = reports
     rank_id = record.rank_id(rank)
     size = len(record.members)
-    addresses = tuple(f"127.0.0.1:{record.port + i}" for i in range(size))
+    addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
     config = RankConfig(
         id=rank_id,
         size=size,
         model_path=weights.directory,
         strategy=record.strategy,
-        backend="ring",
+        backend=wiring.backend,
         addresses=addresses,
-        control=f"127.0.0.1:{record.port + size}",
+        control=f"{wiring.hosts[0]}:{record.port + size}",
         secret=record.secret,
         socket=paths.rank_socket(node.run_directory, rank_id),
         context=deployment.spec.serving.context,
         batch_max=deployment.spec.serving.max_batch,
         rendezvous_seconds=RENDEZVOUS_SECONDS,
         trust_remote_code=model.spec.trust_remote_code,
+        devices=wiring.devices,
     )
     return LaunchSpec(
         id=rank_id,

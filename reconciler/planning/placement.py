@@ -35,6 +35,10 @@ class Request:
     replica: ReplicaId
     deployment: ModelDeployment
     model: Model
+    size_max: int
+    """Nodes, at most; within the bounds of the deployment."""
+    without: Placed = ()
+    """Nodes that are not to be used."""
 
     @property
     def path(self) -> str:
@@ -54,8 +58,8 @@ class Placement:
 
 
 def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
-    """Where a replica's group goes; else what is awaited, or why it cannot be."""
-    selected = _selected(world, request.deployment)
+    """Where a replica's group goes; else what is awaited, or why it cannot be. Charges nothing."""
+    selected = [name for name in _selected(world, request.deployment) if name not in request.without]
     withheld = [name for name in selected if _withheld(world, name)]
     kept_out = [name for name in selected if name not in withheld and quarantine.of(world, name) is not None]
     matching = [name for name in selected if name not in withheld and name not in kept_out]
@@ -182,10 +186,9 @@ def _largest(world: World, ledger: Ledger, request: Request, usable: list[NodeNa
     """As many nodes as there are within the bounds, and fewer where the model or the memory asks for it."""
     bounds = request.deployment.spec.parallelism.nodes
     first: Refusal | None = None
-    for size in range(min(bounds.max, len(usable)), bounds.min - 1, -1):
+    for size in range(min(request.size_max, len(usable)), bounds.min - 1, -1):
         answer = _of_size(world, ledger, request, usable, size)
         if isinstance(answer, Placement):
-            ledger.charge(request.replica, answer.members, answer.rank_bytes)
             return answer
         first = first or answer
     assert first is not None

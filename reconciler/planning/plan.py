@@ -20,7 +20,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import nodes, quarantine, removal, replica, safety
+from . import machines, nodes, quarantine, removal, replica, safety
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -44,6 +44,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
+    decisions.append(Decision(troubles=tuple(t for name in names for t in machines.troubles(world, name))))
     decisions.append(Decision(troubles=quarantine.troubles(world, names)))
     kept_away = tuple(found for name in names if (found := quarantine.of(world, name)) is not None)
     return replace(_held_back(one_restart(whole(decisions)), memory, now), quarantined=kept_away)
@@ -66,8 +67,9 @@ def _replicas(world: World) -> list[Decision]:
     ledger = Ledger(world)
     decisions: list[Decision] = []
     for name in sorted(known):
-        decision = replica.decide(_view(world, ledger, name))
-        decisions.append(decision)
+        view = _view(world, ledger, name)
+        decision = replica.decide(view)
+        decisions += [decision, Decision(troubles=replica.degraded(view))]
         world = _after(world, decision)
     return decisions
 

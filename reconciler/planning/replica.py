@@ -7,14 +7,14 @@ the same ladder continues a formation that another controller began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from reconciler.state import (
     AdoptGroup,
-    AllocateEpoch,
     Cause,
     Contact,
     FaultClass,
+    FreeTransport,
     GroupRecord,
     NodeName,
     ObservedRank,
@@ -22,21 +22,21 @@ from reconciler.state import (
     Refusal,
     RefusedBecause,
     ReleaseReplica,
-    Standing,
     StartRank,
-    Waiting,
+    Trouble,
     WaitingFor,
 )
 from reconciler.wire.launch import Phase
 
-from . import adoption, budget, circumstances, faults, group, quarantine, remains, stalls
+from . import adoption, budget, circumstances, faults, group, growth, quarantine, remains, rungs, stalls
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
+from .forming import form
 from .healing.table import Remedy
 from .lost import lost_at
-from .placement import Request, place, suits
-from .references import unknown_model
+from .machines import TOLD_BY_FACTS
+from .placement import suits
 from .stopping import stop
 from .view import View
 
@@ -88,6 +88,18 @@ def _unwanted(view: View) -> Decision | None:
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
 
 
+def _freed(view: View) -> Decision | None:
+    """A transport that had failed may be tried again when a fact that it failed under is no longer the same."""
+    if view.record is None:
+        return None
+    now = view.circumstances(tuple(sorted(view.world.desired.nodes)))
+    for failure in view.world.memory.rungs.get(view.replica, ()):
+        changed = circumstances.changes(failure.facts, now)
+        if changed:
+            return Decision(steps=(FreeTransport(view.replica, failure.transport, ", ".join(changed)),))
+    return None
+
+
 def _unrecorded(view: View) -> Decision | None:
     """Ranks of a later epoch than the store knows: a whole group is adopted, anything less makes room."""
     if not adoption.unrecorded(view):
@@ -95,7 +107,7 @@ def _unrecorded(view: View) -> Decision | None:
     found = adoption.adopted(view)
     if isinstance(found, GroupRecord):
         return Decision(steps=(AdoptGroup(view.replica, found),))
-    decision = _form(view, Cause.STORE_LOST, found)
+    decision = form(view, Cause.STORE_LOST, found)
     if decision.steps or decision.waiting or not view.alive:
         return decision
     return stop(view, view.alive, GRACE_SECONDS, f"the store does not know it: {found}") + decision
@@ -108,7 +120,7 @@ def _drained(view: View) -> Decision | None:
     if not leaving:
         return None
     why = f"{', '.join(leaving)} is being drained"
-    decision = _form(view, Cause.NODE_DRAINED, why)
+    decision = form(view, Cause.NODE_DRAINED, why)
     if decision.steps:
         return decision
     if decision.waiting:  # whether there is another place is not known yet
@@ -127,7 +139,7 @@ def _lost(view: View) -> Decision | None:
     if view.record is None or not lost:
         return None
     why = "; ".join(f"{name} is quarantined: {quarantine.reason(view.world, name)}" for name in lost)
-    moved = _form(view, Cause.NODE_QUARANTINED, why, _without(view, why))
+    moved = form(view, Cause.NODE_QUARANTINED, why, _without(view, why))
     decision = moved + _cut_off(view, why, "form the group on other nodes")
     if decision.steps or decision.waiting:
         return decision
@@ -164,7 +176,7 @@ def _dead(view: View) -> Decision | None:
 def _heal(view: View, record: GroupRecord, fault: Fault) -> Decision:
     """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
     if view.model is None or record.fingerprint != view.fingerprint:
-        return _form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}")
+        return form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
         return _again(view, fault, fault.cause, fault.text)
     changed = circumstances.changes(record.facts, view.circumstances(record.members))
@@ -179,7 +191,7 @@ def _again(view: View, fault: Fault, cause: Cause, detail: str) -> Decision:
     """The next attempt, as soon as the budget of restarts allows it."""
     match budget.verdict(view, fault):
         case budget.Go(standing):
-            return _form(view, cause, detail, fault, standing)
+            return form(view, cause, detail, fault, standing)
         case budget.Later(until):
             return Decision(
                 waiting=(view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until),)
@@ -193,11 +205,31 @@ def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
     return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica),))
 
 
+def degraded(view: View) -> tuple[Trouble, ...]:
+    """The transports that failed the replica, as long as they are left alone; what facts tell of a machine is
+    said of that machine."""
+    if view.record is None or view.deployment is None:
+        return ()
+    doing = f"served over {rungs.used(view.record) or 'one node'} until a fact has changed"
+    return tuple(
+        Trouble(
+            view.replica.key,
+            f"replica/{view.replica}",
+            failure.fault,
+            f"{failure.transport} failed: {failure.text}",
+            doing,
+            failure.person,
+        )
+        for failure in view.world.memory.rungs.get(view.replica, ())
+        if failure.transport in view.deployment.spec.transport and failure.fault not in TOLD_BY_FACTS
+    )
+
+
 def _unformed(view: View) -> Decision | None:
     """A replica without a group gets one; a group for another wish is replaced."""
     record = view.record
     if record is None:
-        return _form(view, Cause.NEW_REPLICA, "it has no group yet")
+        return form(view, Cause.NEW_REPLICA, "it has no group yet")
     if view.model is None:
         return _replace(view, "its model is gone")
     assert view.deployment is not None
@@ -207,6 +239,8 @@ def _unformed(view: View) -> Decision | None:
     unsuited = [n for n in record.members if n in nodes and not suits(nodes[n], view.deployment)]
     if record.fingerprint != view.fingerprint:
         return _replace(view, "its manifest has changed")
+    if rungs.used(record) and rungs.used(record) not in view.deployment.spec.transport:
+        return _replace(view, f"{rungs.used(record)} is no longer in its spec.transport")
     if not bounds.min <= len(record.members) <= bounds.max:
         return _replace(
             view, f"it runs on {len(record.members)} nodes, wanted are {bounds.min} to {bounds.max}"
@@ -220,71 +254,10 @@ def _unformed(view: View) -> Decision | None:
 
 def _replace(view: View, why: str) -> Decision | None:
     """A new group where one can be formed; where not, say so, and let the old one go on."""
-    decision = _form(view, Cause.SPEC_CHANGED, why)
+    decision = form(view, Cause.SPEC_CHANGED, why)
     if decision.steps:
         return decision
     return decision + (_running(view) or NOTHING)
-
-
-def _form(
-    view: View, cause: Cause, detail: str, fault: Fault | None = None, standing: Standing | None = None
-) -> Decision:
-    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
-
-    ``fault`` is what it is to remedy, where something was wrong; ``standing`` is the budget's then.
-    """
-    assert view.deployment is not None
-    if view.model is None:
-        text = unknown_model(view.deployment)
-        refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
-        return Decision(refused=(refusal,))
-    unasked = adoption.unasked(view)
-    if unasked:
-        text = f"no answer yet from {', '.join(unasked)}, which may know of a later epoch"
-        return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
-    placed = place(view.world, view.ledger, Request(view.replica, view.deployment, view.model))
-    if isinstance(placed, Waiting):
-        return Decision(waiting=(placed,))
-    if isinstance(placed, Refusal):
-        return Decision(refused=(placed,))
-    memory = view.world.memory
-    seen = [rank.report.id.epoch for rank in view.ranks]
-    epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
-    record = GroupRecord(
-        replica=view.replica,
-        epoch=epoch,
-        members=placed.members,
-        port=group.first_ports(memory.next_port, len(placed.members) + 1, _ports(view)),
-        secret=group.secret(view.world.entropy, view.replica, epoch),
-        fingerprint=view.fingerprint,
-        created_at=view.world.now,
-        rank_bytes=placed.rank_bytes,
-        model=view.model.metadata.name,
-        strategy=placed.split.strategy,
-        strategy_why=placed.split.why,
-        boots=tuple(view.world.boot(name) for name in placed.members),
-        facts=circumstances.written(view.circumstances(placed.members)),
-    )
-    step = AllocateEpoch(
-        view.replica,
-        record,
-        cause,
-        detail,
-        fault=fault.fault if fault else None,
-        counted=fault is not None and fault.counted,
-        wish=view.wish,
-        standing=standing or budget.planned(view, faults.fault(view)),
-    )
-    return Decision(steps=(step,))
-
-
-def _ports(view: View) -> Iterator[range]:
-    """The ports of every group that is recorded or may live."""
-    for record in view.world.memory.groups.values():
-        yield range(record.port, record.port + len(record.members) + 1)
-    for rank in view.world.observed.ranks():
-        if rank.alive:
-            yield range(rank.report.port, rank.report.port + rank.report.size + 1)
 
 
 def _leftovers(view: View) -> Decision | None:
@@ -300,12 +273,20 @@ def _leftovers(view: View) -> Decision | None:
 
 def _running(view: View) -> Decision | None:
     """The rungs of a group on its way up, and nothing for one that is proven."""
-    for rule in (_leftovers, _incomplete, _not_ready, _not_proven, stalls.notice):
+    for rule in (_leftovers, _incomplete, _not_ready, _not_proven, stalls.notice, _better):
         decision = rule(view)
         if decision is not None:
             again = budget.retrying(view)
             return decision + (_refusal(view, RefusedBecause.RESTARTS_SPENT, again) if again else NOTHING)
     return None
+
+
+def _better(view: View) -> Decision | None:
+    """A group that could be larger, or better joined, is formed anew when nobody is disturbed by that."""
+    found = growth.better(view)
+    if found is None:
+        return None
+    return form(view, found.cause, found.text) if found.due(view.world.now) else growth.wait(view, found)
 
 
 def _incomplete(view: View) -> Decision | None:
@@ -329,7 +310,7 @@ def _held(view: View, names: list[NodeName]) -> Decision | None:
     for name in names:
         why = quarantine.reason(world, name)
         if why:
-            return _form(view, Cause.NODE_QUARANTINED, f"{name} is quarantined: {why}")
+            return form(view, Cause.NODE_QUARANTINED, f"{name} is quarantined: {why}")
     kept = [f"{name}: {left.text}" for name in names for left in remains.of(world, name)]
     if not kept:
         return None
@@ -344,7 +325,10 @@ def _start(view: View, record: GroupRecord, rank: int) -> StartRank | None:
     weights = node.model(view.model.spec.source.path)
     if node.report is None or weights is None or not view.world.reached(name):
         return None
-    spec = group.launch(record, rank, view.deployment, view.model, (node.report, weights))
+    wiring = rungs.wiring(view.world, rungs.used(record), record.members)
+    if wiring is None:
+        return None
+    spec = group.launch(record, rank, (view.deployment, view.model), (node.report, weights), wiring)
     return StartRank(view.replica, name, spec)
 
 
@@ -383,6 +367,7 @@ LADDER: tuple[Callable[[View], Decision | None], ...] = (
     _not_observed,
     stalls.resume,
     _unwanted,
+    _freed,
     _unrecorded,
     _drained,
     _lost,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.resources import Health, Model, ModelDeployment
-from reconciler.state import GroupRecord, NodeName, ObservedRank, ReplicaId, Waiting, WaitingFor
+from reconciler.state import GroupRecord, NodeName, ObservedRank, ReplicaId, RungFailure, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 
 from . import circumstances, group
@@ -62,6 +62,12 @@ class View:
         model = self.deployment.spec.model if self.deployment else ""
         generations = self.world.desired.generations
         return "/".join(str(generations.get(key, 1)) for key in (self.replica.key, ObjectKey("Model", model)))
+
+    def without_transport(self, failed: RungFailure) -> View:
+        """The same, in a world in which a transport has failed this replica."""
+        memory = self.world.memory
+        rungs = {**memory.rungs, self.replica: (*memory.rungs.get(self.replica, ()), failed)}
+        return replace(self, world=replace(self.world, memory=replace(memory, rungs=rungs)))
 
     def circumstances(self, members: tuple[NodeName, ...]) -> dict[str, str]:
         """The facts that a group on these nodes would be formed under."""

@@ -6,7 +6,14 @@ import ipaddress
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+)
 
 from .base import Bytes, Metadata, Name, Seconds, Strict
 from .words import API_VERSION
@@ -174,6 +181,18 @@ class Parallelism(Strict):
     """A number, or `{min, max}`: as many as there are, within these bounds."""
 
 
+Transport = Literal["jaccl", "jaccl-ring", "ring", "ring-lan"]
+
+
+def _ladder(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
+    if not value:
+        raise ValueError("expected at least one of jaccl, jaccl-ring, ring, ring-lan")
+    twice = [rung for at, rung in enumerate(value) if rung in value[:at]]
+    if twice:
+        raise ValueError(f"{twice[0]} is named twice")
+    return value
+
+
 class Placement(Strict):
     """Which nodes are considered."""
 
@@ -209,6 +228,15 @@ class ModelDeploymentSpec(Strict):
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
     """How many groups serve it, each with all of the weights. 0 stops serving it."""
     parallelism: Parallelism = Parallelism()
+    transport: Annotated[tuple[Transport, ...], AfterValidator(_ladder), Field(min_length=1)] = (
+        "jaccl",
+        "jaccl-ring",
+        "ring",
+        "ring-lan",
+    )
+    """How the ranks of a group may be joined, best first: a rung that fails, or that the machines cannot have, is
+    skipped until that has changed. `jaccl`, `jaccl-ring`: RDMA over Thunderbolt, as a mesh or a ring. `ring`: TCP
+    over the Thunderbolt cables. `ring-lan`: TCP over any network."""
     placement: Placement = Placement()
     serving: Serving = Serving()
     health: Health = Health()

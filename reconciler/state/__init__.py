@@ -2,7 +2,7 @@
 
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts
-from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble
+from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .node_steps import ForgetAgent, NodeStep, RebootNode, StartAgent, StopAgent
@@ -14,6 +14,7 @@ from .plan import (
     Cause,
     ContinueRank,
     ForgetRank,
+    FreeTransport,
     Plan,
     ProveGroup,
     Refusal,
@@ -39,6 +40,7 @@ __all__ = [
     "FaultClass",
     "ForgetAgent",
     "ForgetRank",
+    "FreeTransport",
     "GatewayObservation",
     "GroupRecord",
     "Hold",
@@ -74,6 +76,7 @@ __all__ = [
     "StopAsked",
     "StopRank",
     "Trouble",
+    "VerbsAttempts",
     "Waiting",
     "WaitingFor",
     "Write",

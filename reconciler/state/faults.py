@@ -37,6 +37,11 @@ class FaultClass(Enum):
         words = self.name.replace("_", " ").lower()
         return words.replace("rdma", "RDMA").replace("gpu", "GPU")
 
+    @property
+    def reason(self) -> str:
+        """CamelCase, for conditions."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
 
 class Standing(Enum):
     """How a replica's budget of restarts stood when a group was formed."""
@@ -120,3 +125,14 @@ class RungFailure:
     at: float
     text: str
     """Why, for people."""
+    fault: FaultClass
+    person: str = ""
+    """The exact steps that only a person can take; empty where nobody is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsAttempts:
+    """How often RDMA was set up on a machine since it booted: what fails there may hold on to kernel objects."""
+
+    boot_id: str
+    count: int

@@ -9,7 +9,7 @@ from functools import cached_property
 from reconciler.resources import Manifest
 from reconciler.wire.launch import RankId
 
-from .faults import Attempt, Reboot, RungFailure
+from .faults import Attempt, Reboot, RungFailure, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .notice import Delivery
 
@@ -120,6 +120,8 @@ class Memory:
     attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     """The latest formings of each replica, oldest first."""
     rungs: Mapping[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
+    """The transports that failed each replica, and are left alone."""
+    verbs: Mapping[NodeName, VerbsAttempts] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """How it stands with the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from enum import Enum
 
 from reconciler.wire.launch import LaunchSpec, RankId
 
-from .faults import Attempt, FaultClass, Quarantine, Standing, Trouble
+from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 from .node_steps import NodeStep
@@ -27,6 +27,9 @@ class Cause(Enum):
     NODE_QUARANTINED = "NodeQuarantined"
     STORE_LOST = "StoreLost"
     FACTS_CHANGED = "FactsChanged"
+    TRANSPORT_FAILED = "TransportFailed"
+    TRANSPORT_BACK = "TransportBack"
+    NODES_BACK = "NodesBack"
 
 
 class _OfReplica:
@@ -63,6 +66,8 @@ class AllocateEpoch(_OfReplica):
     """What it is done for: ``Attempt.wish``."""
     standing: Standing = Standing.NORMAL
     """Of the budget of restarts."""
+    failed: RungFailure | None = None
+    """The transport that is given up with it."""
 
     @property
     def attempt(self) -> Attempt:
@@ -205,6 +210,23 @@ class ProveGroup(_OfReplica):
 
 
 @dataclass(frozen=True, slots=True)
+class FreeTransport(_OfReplica):
+    """Let a transport that had failed be tried again: a fact that it failed under is no longer the same."""
+
+    replica: ReplicaId
+    transport: str
+    changed: str
+    """Which fact, for people."""
+
+    @property
+    def key(self) -> str:
+        return f"free/{self.replica}/{self.transport}"
+
+    def __str__(self) -> str:
+        return f"let {self.replica} use {self.transport} again ({self.changed})"
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseReplica(_OfReplica):
     """Take a replica that is no longer wanted, and has no rank left, out of the store."""
 
@@ -244,6 +266,7 @@ Step = (
     | ContinueRank
     | ForgetRank
     | ProveGroup
+    | FreeTransport
     | ReleaseReplica
     | NodeStep
     | RemoveObject
@@ -262,6 +285,7 @@ class WaitingFor(Enum):
     PROGRESS = "NoProgress"
     REMAINS = "RemainsOfRank"
     BACK_OFF = "BackOff"
+    QUIET = "QuietMoment"
     REMOVAL = "Terminating"
 
 
@@ -289,6 +313,7 @@ class RefusedBecause(Enum):
     NOT_SUPPORTED = "StrategyNotSupported"
     NOT_DIVISIBLE = "NotDivisible"
     NO_MEMORY = "NotEnoughMemory"
+    NO_TRANSPORT = "NoTransport"
     RANK_REFUSES = "RankRefuses"
     RESTARTS_SPENT = "RestartBudgetExceeded"
     CANNOT_LISTEN = "CannotListen"

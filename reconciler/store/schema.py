@@ -61,7 +61,8 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE TABLE rungs (
         deployment TEXT NOT NULL, replica INTEGER NOT NULL, transport TEXT NOT NULL, facts TEXT NOT NULL,
-        at REAL NOT NULL, text TEXT NOT NULL, PRIMARY KEY (deployment, replica, transport)
+        at REAL NOT NULL, text TEXT NOT NULL, fault TEXT NOT NULL, person TEXT NOT NULL,
+        PRIMARY KEY (deployment, replica, transport)
     ) STRICT;
     CREATE TABLE verbs_attempts (
         node TEXT NOT NULL, boot_id TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (node)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
-from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reboot, ReplicaId
+from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reboot, ReplicaId, RungFailure
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
 from reconciler.state.notice import Notice
@@ -33,6 +33,7 @@ from .notices import Notices
 from .objects import Objects
 from .reboots import Reboots
 from .schema import check, migrate
+from .transports import Transports
 
 EVENTS_KEPT = 10_000
 MESSAGE_CHARACTERS_MAX = 4096
@@ -81,6 +82,7 @@ class Store:
             self.reboots = Reboots(self._db)
             self.incidents = Incidents(self._db)
             self.notices = Notices(self._db)
+            self.transports = Transports(self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
@@ -177,11 +179,15 @@ class Store:
 
     # --- epochs and groups ---------------------------------------------------------------------
 
-    def allocate(self, group: GroupRecord, attempt: Attempt) -> None:
-        """Write a group and why it is formed. Raises ``Conflict`` unless its epoch is higher than every one before."""
+    def allocate(self, group: GroupRecord, attempt: Attempt, failed: RungFailure | None = None) -> None:
+        """Write a group, why it is formed, and the transport that is given up with it.
+
+        Raises ``Conflict`` unless its epoch is higher than every one before.
+        """
         with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)
+            self.transports.note(group, failed)
 
     def adopt(self, group: GroupRecord) -> None:
         """Write a group that runs already. Raises ``Conflict`` where there was a later epoch."""
@@ -230,6 +236,12 @@ class Store:
             self._db.execute(
                 "DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
             )
+            self.transports.forget(replica)
+
+    def free_transport(self, replica: ReplicaId, transport: str) -> None:
+        """Have a transport that failed a replica tried again."""
+        with self._db.writing():
+            self.transports.free(replica, transport)
 
     def groups(self) -> dict[ReplicaId, GroupRecord]:
         """Every group in the store."""

@@ -64,6 +64,8 @@ class RankConfig:
     rendezvous_seconds: float
     """Bound on waiting for the other ranks, from the first connection attempt."""
     trust_remote_code: bool = False
+    devices: Tuple[Tuple[str, ...], ...] = ()
+    """With ``jaccl``: for each rank, by peer, its RDMA device; empty towards itself and non-neighbours."""
 
 
 @dataclasses.dataclass(frozen=True)

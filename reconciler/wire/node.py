@@ -167,6 +167,9 @@ class RankReport:
     """What is left of it, for people; empty where nothing is, or nothing is known."""
     ended_seconds: float = 0.0
     """Of one that has exited: for how long this agent has known that, by a clock of the node that nobody sets."""
+    idle_seconds: float = 0.0
+    """For how long a rank that is ready has had no demand, and none before the one it has made no step for yet.
+    By the same clock as ``silent_seconds``."""
 
 
 @dataclasses.dataclass(frozen=True)

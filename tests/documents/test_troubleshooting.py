@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler import errors
+from reconciler.state.faults import FaultClass
 from reconciler.state.plan import Cause, RefusedBecause, WaitingFor
 from reconciler.wire.launch import Exit, ExitCode, exit_reason
 
@@ -81,6 +82,7 @@ TOLD = {
     "refusals": {reason.value for reason in RefusedBecause},
     "waits": {reason.value for reason in WaitingFor},
     "causes": {cause.value for cause in Cause},
+    "classes of faults": {fault.reason for fault in FaultClass},
     "exits": exits(),
     "readiness": readiness(),
     "errors": error_classes(),

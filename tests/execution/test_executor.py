@@ -229,7 +229,7 @@ async def test_a_group_that_does_not_answer_is_not_proven(bed: Bed) -> None:
 async def test_a_step_that_breaks_off_unexpectedly_has_failed(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def allocate(group: GroupRecord, attempt: object) -> None:
+    def allocate(*_: object) -> None:
         raise ZeroDivisionError("a fault of the product")
 
     monkeypatch.setattr(bed.store, "allocate", allocate)

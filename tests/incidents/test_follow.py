@@ -114,7 +114,7 @@ def test_a_crash_is_told_from_its_first_sign_to_the_first_completion() -> None:
     assert not found.open
     assert log.told(Telling.SEEN) == ["rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"]
     assert log.told(Telling.TRIED) == [
-        "form epoch 2 on node-a, node-b (RankExited)",
+        "form epoch 2 on node-a, node-b over ring-lan (RankExited)",
         "stop rank 0 of tiny/0 on node-a, epoch 1 (epoch 2 replaces it)",
         "start rank 0 of tiny/0 on node-a, epoch 2",
         "start rank 1 of tiny/0 on node-b, epoch 2",
@@ -380,7 +380,7 @@ def test_a_controller_that_ended_in_between_costs_no_more_than_the_outcomes_it_h
             break
     found = log.the()
     assert (found.id, found.open, log.occasions) == (1, False, [(1, Occasion.OPENED)])
-    assert log.told(Telling.TRIED) == ["form epoch 2 on node-a, node-b (RankExited)"]
+    assert log.told(Telling.TRIED) == ["form epoch 2 on node-a, node-b over ring-lan (RankExited)"]
     assert log.told(Telling.OUTCOME) == ["tiny/0 serves again as epoch 2"]
 
 

@@ -118,7 +118,7 @@ PLANNED = (
     ),
     Mutant(
         "epochs-of-the-nodes-are-forgotten",
-        "reconciler/planning/replica.py",
+        "reconciler/planning/forming.py",
         "max([memory.last_epochs.get(view.replica, 0), *seen]) + 1",
         "memory.last_epochs.get(view.replica, 0) + 1",
         "after the loss of the store an epoch is given twice, and ranks of two groups pass for one",
@@ -126,7 +126,7 @@ PLANNED = (
     ),
     Mutant(
         "epochs-of-the-store-are-forgotten",
-        "reconciler/planning/replica.py",
+        "reconciler/planning/forming.py",
         "max([memory.last_epochs.get(view.replica, 0), *seen]) + 1",
         "max([0, *seen]) + 1",
         "a replica that was released, and whose ranks were forgotten, begins with epoch 1 again",
@@ -134,7 +134,7 @@ PLANNED = (
     ),
     Mutant(
         "ports-of-living-ranks-are-reused",
-        "reconciler/planning/replica.py",
+        "reconciler/planning/forming.py",
         "        if rank.alive:\n            yield range(rank.report.port, rank.report.port + rank.report.size + 1)",
         "        if rank.alive:\n            yield range(0)",
         "a new group waits for the ports of ranks that no record speaks of any more",
@@ -214,7 +214,7 @@ PLANNED = (
     ),
     Mutant(
         "planned-moves-use-the-budget-up",
-        "reconciler/planning/replica.py",
+        "reconciler/planning/forming.py",
         "counted=fault is not None and fault.counted,",
         "counted=True,",
         "a node that is drained and put back a few times leaves nothing of the budget for a crash",
@@ -817,9 +817,8 @@ STORED = (
     Mutant(
         "a-release-forgets-epochs",
         "reconciler/store/sqlite.py",
-        '"DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)\n            )',
-        '"DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)\n            )\n'
-        '            self._db.execute("DELETE FROM epochs")',
+        "self.transports.forget(replica)",
+        'self.transports.forget(replica); self._db.execute("DELETE FROM epochs")',
         "a deployment that comes back begins with epoch 1, which old ranks have as well",
         STORE,
     ),

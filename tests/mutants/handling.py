@@ -356,7 +356,7 @@ IN_FORCE = (
 WEIGHTS = (
     Mutant(
         "a-missing-model-is-a-crash",
-        "reconciler/planning/replica.py",
+        "reconciler/planning/forming.py",
         "    if view.model is None:\n        text = unknown_model",
         "    if False:\n        text = unknown_model",
         "a deployment of a model that no manifest has ends every pass",

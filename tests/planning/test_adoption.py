@@ -45,7 +45,9 @@ def test_a_group_that_the_store_has_forgotten_is_adopted_as_it_is_and_proven_aga
     assert backends(world) == ()
     assert world.settle() == Plan()
     assert names(world) == ["AdoptGroup", "ProveGroup"]
-    assert world.groups[world.replica()] == replace(before, secret="", strategy="", strategy_why="")
+    assert world.groups[world.replica()] == replace(
+        before, secret="", strategy="", strategy_why="", transport="", transport_why=""
+    )
     assert world.ranks == ranks
     assert [backend.epoch for backend in backends(world)] == [2]
 

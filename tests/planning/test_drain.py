@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from reconciler.planning.deadlines import DRAIN_SECONDS
-from reconciler.state import AllocateEpoch, Cause, Plan, RefusedBecause, ReleaseReplica, StopAsked, StopRank
+from reconciler.state import (
+    AllocateEpoch,
+    Cause,
+    Plan,
+    RefusedBecause,
+    ReleaseReplica,
+    StopAsked,
+    StopRank,
+    WaitingFor,
+)
 from reconciler.wire.launch import RankId
 from tests.worlds import World, deployment, model, node
 
@@ -40,13 +49,15 @@ def test_a_group_moves_to_a_node_that_is_free() -> None:
     assert graces(world) == {DRAIN_SECONDS}
 
 
-def test_a_group_becomes_smaller_where_its_bounds_allow_it_and_stays_so() -> None:
+def test_a_group_becomes_smaller_where_its_bounds_allow_it_and_stays_so_until_a_quiet_moment() -> None:
     world = cluster("node-a", "node-b", nodes=ONE_OR_TWO)
     set_node(world, "node-b", drain=True)
     assert world.settle() == Plan()
     assert world.groups[world.replica()].members == ("node-a",)
     set_node(world, "node-b")
-    assert world.plan() == Plan()
+    plan = world.plan()
+    assert plan.steps == ()
+    assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
 
 
 def test_a_group_without_another_place_finishes_and_waits_for_uncordon() -> None:

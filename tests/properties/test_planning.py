@@ -303,6 +303,10 @@ def rest(world: World) -> Plan:
         check(world)
         reasons = {waiting.reason for waiting in decided.waiting}
         untils = [w.until for w in decided.waiting if w.until is not None]
+        if WaitingFor.QUIET in reasons:  # who does nothing has been idle ever longer
+            for rank in world.alive():
+                world.report(rank, idle_seconds=3600.0)
+            reasons.add(WaitingFor.RANKS)
         # Rank 0 alone knows what is owed; silence of others is nobody's concern.
         hanging = [rank for rank in world.alive() if rank.rank == 0 and world.ranks[rank][1].silent_seconds]
         if not untils and not hanging and not reasons & {WaitingFor.RANKS, WaitingFor.STOPPING}:

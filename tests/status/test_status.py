@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 from reconciler import status
-from reconciler.state import AllocateEpoch, GatewayObservation, NodeName, Outcome, Plan, StartRank
+from reconciler.state import (
+    AllocateEpoch,
+    ForgetRank,
+    GatewayObservation,
+    NodeName,
+    Outcome,
+    Plan,
+    StartRank,
+    Step,
+)
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase, RankId
@@ -200,3 +210,7 @@ def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
         world.report(rank, phase=Phase.READY)
     world.settle()
     assert failed(world) == [None]
+
+
+def test_every_step_but_forgetting_a_rank_is_told() -> None:
+    assert set(get_args(Step)) - status.DONE.keys() == {ForgetRank}

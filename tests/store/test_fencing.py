@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Deposed
-from reconciler.state import Desired, NodeName
+from reconciler.state import Desired, FaultClass, NodeName, Reboot, RungFailure
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Notice
 from reconciler.state.report import ObjectStatus
@@ -19,6 +19,7 @@ from reconciler.store.attempts import Attempts
 from reconciler.store.incidents import IncidentFilter, Incidents
 from reconciler.store.notices import Notices
 from reconciler.store.objects import Objects
+from reconciler.store.transports import Transports
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 from tests.worlds import node
 
@@ -42,6 +43,9 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "notices.mark": lambda store: store.notices.mark(Notice("n", 1, "opened", 5.0, "late")),
     "notices.forget": lambda store: store.notices.forget(()),
     "notices.give_up": lambda store: store.notices.give_up("late"),
+    "note_reboot": lambda store: store.note_reboot(NODE_A, Reboot(5.0, "boot", "late")),
+    "drop_reboot": lambda store: store.drop_reboot(NODE_A),
+    "free_transport": lambda store: store.free_transport(TINY, "jaccl"),
     "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),
     "objects.remove": lambda store: store.objects.remove(ObjectKey("Node", "node-b")),
     "objects.approve": lambda store: store.objects.approve("r9", 5.0, "ada"),
@@ -56,6 +60,8 @@ READS = {
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
     "incidents.put", "notices.put",  # likewise
     "notices.next", "notices.deliveries",
+    "transports.note", "transports.free", "transports.forget",
+    "transports.failures", "transports.verbs",
 }  # fmt: skip
 
 
@@ -63,7 +69,7 @@ READS = {
 def older(tmp_path: Path) -> Iterator[Store]:
     """The store of a controller that has been replaced, and had written before."""
     store = Store(tmp_path / "store.db")
-    store.allocate(GROUP, ATTEMPT)
+    store.allocate(GROUP, ATTEMPT, RungFailure("jaccl", "{}", 1.0, "no cable", FaultClass.LINK_DOWN))
     store.keep_agent(NODE_A)
     store.objects.apply(Desired.of("r1", [node("node-a"), node("node-b")]), 1.0)
     store.objects.apply(Desired.of("r1", [node("node-a")]), 2.0)
@@ -76,7 +82,8 @@ def content(store: Store) -> object:
     objects = store.objects
     return (
         store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.events(EventFilter()),
-        objects.revision(), objects.keys(), objects.leaving(), objects.approved(), store.attempts.all(), store.incidents.find(IncidentFilter()),
+        objects.revision(), objects.keys(), objects.leaving(), objects.approved(), store.attempts.all(),
+        store.transports.failures(), store.transports.verbs(), store.incidents.find(IncidentFilter()),
     )  # fmt: skip
 
 
@@ -118,6 +125,7 @@ def test_every_way_to_write_is_tried_here() -> None:
         "attempts.": Attempts,
         "incidents.": Incidents,
         "notices.": Notices,
+        "transports.": Transports,
     }
     public = {
         prefix + name

@@ -255,11 +255,11 @@ def _macs(scene: Scene) -> Iterator[tuple[NodeName, MachineFacts]]:
 
 
 def _ports(scene: Scene) -> Iterator[tuple[NodeObservation, PortFacts]]:
-    """Ports that lead to other nodes of the scene, or anywhere where it is about one machine."""
+    """Ports that lead to other nodes of the scene, or to any where it is about one machine."""
     names = {node.name for node in scene.nodes}
     for node in scene.nodes if scene.verbs else ():
         for port in node.facts.ports:
-            if len(names) == 1 or (port.peer and port.peer[0] in names):
+            if port.peer and (len(names) == 1 or port.peer[0] in names):
                 yield node, port
 
 

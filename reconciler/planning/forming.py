@@ -1,0 +1,125 @@
+"""Forming: the new group of a replica, its machines, its transport and its epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.state import (
+    AllocateEpoch,
+    Cause,
+    GroupRecord,
+    Refusal,
+    RefusedBecause,
+    RungFailure,
+    Standing,
+    Waiting,
+    WaitingFor,
+)
+
+from . import adoption, budget, circumstances, faults, group, rungs
+from .decision import Decision
+from .faults import Fault
+from .healing.table import Remedy
+from .placement import Placement
+from .references import unknown_model
+from .rungs import Rung
+from .spot import spot
+from .view import View
+
+
+def form(
+    view: View, cause: Cause, detail: str, fault: Fault | None = None, standing: Standing | None = None
+) -> Decision:
+    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
+
+    ``fault`` is what it is to remedy, where something was wrong; ``standing`` is the budget's then.
+    """
+    assert view.deployment is not None
+    if view.model is None:
+        text = unknown_model(view.deployment)
+        refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
+        return Decision(refused=(refusal,))
+    unasked = adoption.unasked(view)
+    if unasked:
+        text = f"no answer yet from {', '.join(unasked)}, which may know of a later epoch"
+        return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
+    failed = _given_up(view, fault) if fault else None
+    if failed is not None:
+        view = view.without_transport(failed)
+        cause = Cause.TRANSPORT_FAILED
+    found = _spot(view, fault)
+    if isinstance(found, Waiting):
+        return Decision(waiting=(found,))
+    if isinstance(found, Refusal):
+        return Decision(refused=(found,))
+    record = _record(view, *found)
+    step = AllocateEpoch(
+        view.replica,
+        record,
+        cause,
+        detail,
+        fault=fault.fault if fault else None,
+        counted=fault is not None and fault.counted,
+        wish=view.wish,
+        standing=standing or budget.planned(view, faults.fault(view)),
+        failed=failed,
+    )
+    return Decision(steps=(step,))
+
+
+def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:
+    """What is to be written of the new group; its memory is charged."""
+    assert view.model is not None
+    view.ledger.charge(view.replica, placed.members, placed.rank_bytes)
+    memory = view.world.memory
+    seen = [rank.report.id.epoch for rank in view.ranks]
+    epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
+    return GroupRecord(
+        replica=view.replica,
+        epoch=epoch,
+        members=placed.members,
+        port=group.first_ports(memory.next_port, len(placed.members) + 1, _ports(view)),
+        secret=group.secret(view.world.entropy, view.replica, epoch),
+        fingerprint=view.fingerprint,
+        created_at=view.world.now,
+        rank_bytes=placed.rank_bytes,
+        model=view.model.metadata.name,
+        strategy=placed.split.strategy,
+        strategy_why=placed.split.why,
+        transport=rung.transport,
+        transport_why=rung.why,
+        boots=tuple(view.world.boot(name) for name in placed.members),
+        facts=circumstances.written(view.circumstances(placed.members)),
+    )
+
+
+def _spot(view: View, fault: Fault | None) -> tuple[Placement, Rung] | Waiting | Refusal:
+    """Where it goes: without the machines that are to blame, where the table says so and others suffice."""
+    if fault is not None and fault.remedy is Remedy.FORM_WITHOUT:
+        found = spot(view, fault.nodes)
+        if isinstance(found, tuple):
+            return found
+    return spot(view)
+
+
+def _given_up(view: View, fault: Fault) -> RungFailure | None:
+    """The transport that the group is to leave, where the table says so and its ladder has a lower rung."""
+    record = view.record
+    assert record is not None
+    assert view.deployment is not None
+    transport = rungs.used(record)
+    if fault.remedy not in (Remedy.LOWER_RUNG, Remedy.REBOOT) or not rungs.lower(view.deployment, transport):
+        return None
+    if fault.remedy is Remedy.REBOOT and transport not in rungs.VERBS:
+        return None
+    facts = circumstances.written(view.circumstances(record.members))
+    return RungFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
+
+
+def _ports(view: View) -> Iterator[range]:
+    """The ports of every group that is recorded or may live."""
+    for record in view.world.memory.groups.values():
+        yield range(record.port, record.port + len(record.members) + 1)
+    for rank in view.world.observed.ranks():
+        if rank.alive:
+            yield range(rank.report.port, rank.report.port + rank.report.size + 1)

@@ -1,0 +1,87 @@
+"""Back up, when nobody is disturbed: a group that is smaller, or on a lower transport, than it could be.
+
+Only because something is there again that was not, never because time has passed; and seldom, so that a node or
+a cable that comes and goes costs no more than a few formings in an hour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.state import Cause, NodeName, WaitingFor
+
+from . import rungs
+from .decision import Decision
+from .rungs import Rung
+from .spot import spot
+from .view import View
+
+QUIET_SECONDS = 60.0
+"""So long nobody has asked for anything: then the next request is likely to find the new group."""
+LIFE_SECONDS = 600.0
+"""A group lives at least so long before it is replaced by a better one."""
+USABLE_SECONDS = 300.0
+"""A node has answered so long without a break before a group grows by it."""
+PER_HOUR_MAX = 2
+"""So often in an hour a replica is formed anew for this."""
+HOUR_SECONDS = 3600.0
+_UP = (Cause.TRANSPORT_BACK.value, Cause.NODES_BACK.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """What a group could be, and from when on it may become that."""
+
+    cause: Cause
+    text: str
+    not_before: float
+    quiet: bool
+
+    def due(self, now: float) -> bool:
+        """Whether this is the moment."""
+        return self.quiet and now >= self.not_before
+
+
+def better(view: View) -> Better | None:
+    """A larger group, or a higher transport, that facts allow now; None where it is as good as it can be."""
+    record = view.record
+    if record is None or record.proven_at is None or view.deployment is None or view.model is None:
+        return None
+    found = spot(view)
+    if not isinstance(found, tuple):
+        return None
+    placed, rung = found
+    ladder, now_used = view.deployment.spec.transport, rungs.used(record)
+    newcomers = [name for name in placed.members if name not in record.members]
+    if len(placed.members) > len(record.members) and not _below(ladder, rung.transport, now_used):
+        text = f"{', '.join(newcomers)} can be used: {len(placed.members)} nodes instead of {len(record.members)}"
+        return _when(view, Cause.NODES_BACK, text, newcomers)
+    climbed = rungs.choose(view.world, view.replica, view.deployment, record.members)
+    if isinstance(climbed, Rung) and _below(ladder, now_used, climbed.transport):
+        text = f"{climbed.transport} can be used instead of {now_used}"
+        return _when(view, Cause.TRANSPORT_BACK, text, [])
+    return None
+
+
+def wait(view: View, found: Better) -> Decision:
+    """Say what could be, and what it waits for."""
+    ahead = found.not_before > view.world.now
+    until = found.not_before if ahead else None
+    text = f"{found.text}, {'later' if ahead else 'as soon as no request has come for a minute'}"
+    return Decision(waiting=(view.wait(WaitingFor.QUIET, text, until),))
+
+
+def _below(ladder: tuple[str, ...], one: str, other: str) -> bool:
+    """Whether one transport is a lower rung than the other; a single rank has none."""
+    return one in ladder and other in ladder and ladder.index(one) > ladder.index(other)
+
+
+def _when(view: View, cause: Cause, text: str, newcomers: list[NodeName]) -> Better:
+    assert view.record is not None
+    world = view.world
+    ups = sorted(a.at for a in world.memory.attempts.get(view.replica, ()) if a.cause in _UP)
+    again = [at + HOUR_SECONDS for at in ups[-PER_HOUR_MAX:][:1] if len(ups) >= PER_HOUR_MAX]
+    usable = [node.since + USABLE_SECONDS for node in map(world.node, newcomers)]
+    not_before = max([view.record.created_at + LIFE_SECONDS, *again, *usable])
+    first = view.current[0].report
+    return Better(cause, text, not_before, first.demand == 0 and first.idle_seconds >= QUIET_SECONDS)

@@ -1,0 +1,42 @@
+"""What is wrong with a machine itself, whether or not a group has noticed, from its own facts."""
+
+from __future__ import annotations
+
+from reconciler.state import FaultClass, NodeName, ObjectKey, Trouble
+
+from .healing.scene import Scene
+from .healing.table import every
+from .placement import suits
+from .rungs import VERBS
+from .world import World
+
+TOLD_BY_FACTS = (
+    FaultClass.UNSUPPORTED_PLATFORM,
+    FaultClass.RDMA_DISABLED,
+    FaultClass.PORT_CONFIGURATION,
+    FaultClass.VERBS_WEDGED,
+    FaultClass.LAUNCH_CONTEXT,
+)
+"""Classes that a machine's facts tell without a group. Silence, and what ended ranks have left, are quarantine's."""
+
+
+def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
+    """Of a node in the manifests. RDMA is of no concern where no deployment would use it there."""
+    if name not in world.desired.nodes:
+        return ()
+    scene = Scene((world.node(name),), verbs=_wants_verbs(world, name))
+    key = ObjectKey("Node", name)
+    return tuple(
+        Trouble(key, f"node/{name}", row.fault, seen.text, row.remedy.value, row.steps(seen, ""))
+        for row, seen in every(scene)
+        if row.fault in TOLD_BY_FACTS
+    )
+
+
+def _wants_verbs(world: World, name: NodeName) -> bool:
+    node = world.desired.nodes[name]
+    return any(
+        suits(node, deployment) and deployment.spec.parallelism.nodes.max > 1
+        for _, deployment in sorted(world.desired.deployments.items())
+        if not set(VERBS).isdisjoint(deployment.spec.transport)
+    )

@@ -1,0 +1,197 @@
+"""The ladder of transports: which rung the facts allow, and why those above it are skipped.
+
+From the fastest down: ``jaccl`` and ``jaccl-ring`` are RDMA over Thunderbolt, as a mesh and as a ring; ``ring`` is
+TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. A rung above the last needs
+facts that say that it works: what is not known is never fine. One that failed is left alone until a fact that it
+failed under has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from reconciler.resources import ModelDeployment
+from reconciler.state import GroupRecord, NodeName, PortFacts, ReplicaId, RungFailure
+
+from .healing import sights
+from .healing.scene import Scene, towards
+from .ledger import Placed
+from .world import World
+
+VERBS = ("jaccl", "jaccl-ring")
+CABLES = (*VERBS, "ring")
+LAN = "ring-lan"
+VERBS_ATTEMPTS_MAX = 5
+"""In one boot of a machine, of the eleven protection domains that it has: a failed attempt may keep one."""
+_MACHINE_SIGHTS = (
+    sights.old_system,
+    sights.old_runtime,
+    sights.rdma_disabled,
+    sights.wedged,
+    sights.slow_link,
+    sights.port_configuration,
+    sights.link_down,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A transport for a group, and why those above it were skipped, for people; both empty for a single rank."""
+
+    transport: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How the ranks of a group reach each other, in the order of ranks."""
+
+    backend: str
+    """MLX's name of it."""
+    hosts: tuple[str, ...]
+    """The address at which each rank's neighbour finds it."""
+    devices: tuple[tuple[str, ...], ...] = ()
+    """For each rank, by peer, its RDMA device; empty towards itself and where none is used."""
+
+
+def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, members: Placed) -> Rung | str:
+    """The first rung of the deployment's ladder that may be used now; else why none may."""
+    if len(members) == 1:
+        return Rung("", "")
+    skipped: list[tuple[str, str]] = []
+    for transport in deployment.spec.transport:
+        why = obstacle(world, replica, transport, members)
+        if not why:
+            return Rung(transport, _told(skipped))
+        skipped.append((transport, why))
+    return _told(skipped)
+
+
+def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
+    """Why a transport may not be used by a group on these nodes; empty where it may."""
+    failed = failure(world, replica, transport)
+    if failed is not None:
+        return failed.text
+    return next(_flaws(world, transport, members), "") if transport in CABLES else ""
+
+
+def failure(world: World, replica: ReplicaId, transport: str) -> RungFailure | None:
+    """How a transport failed a replica, where it did and is left alone since."""
+    return next((f for f in world.memory.rungs.get(replica, ()) if f.transport == transport), None)
+
+
+def used(record: GroupRecord) -> str:
+    """The transport of a group; one from before there was a choice uses the last. Empty for a single rank, and
+    where it is not known: of a group that was adopted."""
+    before = LAN if record.secret else ""
+    return record.transport or before if len(record.members) > 1 else ""
+
+
+def lower(deployment: ModelDeployment, transport: str) -> bool:
+    """Whether the deployment's ladder has a rung below this one."""
+    ladder = deployment.spec.transport
+    return transport in ladder and ladder.index(transport) + 1 < len(ladder)
+
+
+def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
+    """How a group on this rung is wired; None while facts that it needs are not known."""
+    loopback = ("127.0.0.1",) * len(members)
+    if transport not in CABLES:
+        return Wiring("ring", loopback)
+    size = len(members)
+    behind = [_port(world, name, members[at - 1]) for at, name in enumerate(members)]
+    if any(port is None or not port.address for port in behind):
+        return None
+    hosts = tuple(port.address or "" for port in behind if port)
+    if transport not in VERBS:
+        return Wiring("ring", hosts)
+    needed = set(_pairs(transport, range(size)))
+    devices = tuple(
+        tuple(_device(world, members[a], members[b]) if _pair(a, b) in needed else "" for b in range(size))
+        for a in range(size)
+    )
+    complete = all(devices[a][b] and devices[b][a] for a, b in needed)
+    return Wiring("jaccl", hosts, devices) if complete else None
+
+
+# --- what facts say --------------------------------------------------------------------------------
+
+
+def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
+    """Why a rung that uses the cables cannot be had, the plainest reason first."""
+    verbs = transport in VERBS
+    nodes = tuple(world.node(name) for name in members)
+    for node in nodes:
+        system = node.facts.system or (node.report.system if node.report else "")
+        if verbs and system not in ("", "Darwin"):
+            yield f"{node.name} runs {system}, and RDMA over Thunderbolt needs macOS"
+    scene = Scene(nodes, verbs=verbs, cables=True)
+    for sight in _MACHINE_SIGHTS:
+        sighting = sight(scene)
+        if sighting is not None:
+            yield sighting.text
+    if verbs:
+        yield from _untold(world, members)
+        yield from _worn(world, members)
+    for a, b in _pairs(transport, range(len(members))):
+        yield from _unjoined(world, (members[a], members[b]), verbs)
+
+
+def _untold(world: World, members: Placed) -> Iterator[str]:
+    """What has to be known of each machine."""
+    for name in members:
+        facts = world.node(name).facts
+        if not facts.ports:
+            yield f"no RDMA device is known on {name}"
+        if facts.jaccl is None or facts.rdma_enabled is None or not facts.version:
+            yield f"it is not known whether RDMA is enabled on {name}"
+
+
+def _worn(world: World, members: Placed) -> Iterator[str]:
+    """Machines on which RDMA was set up too often to try it again before they restart."""
+    for name in members:
+        attempts = world.memory.verbs.get(name)
+        if attempts and attempts.boot_id == world.boot(name) and attempts.count >= VERBS_ATTEMPTS_MAX:
+            yield f"RDMA was set up {attempts.count} times on {name} since it booted, which is as often as is safe"
+
+
+def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Iterator[str]:
+    """What keeps two neighbours from using a cable between them."""
+    for here, there in (pair, pair[::-1]):
+        port = _port(world, here, there)
+        if port is None or not port.connected:
+            yield f"no Thunderbolt cable is known between {pair[0]} and {pair[1]}"
+        elif not port.address:
+            yield f"no IPv4 address is known of {here}/{port.receptacle}"
+        elif verbs and not (port.device and port.verbs_up and (port.gbps or 0) >= sights.LINK_GBPS_MIN):
+            yield f"no working RDMA device is known at {here}/{port.receptacle}"
+
+
+def _pairs(transport: str, ranks: range) -> Collection[tuple[int, int]]:
+    """The pairs of ranks that speak with each other: all of them in a mesh, neighbours in a ring."""
+    if transport == "jaccl":
+        return tuple(combinations(ranks, 2))
+    return sorted({_pair(rank, (rank + 1) % len(ranks)) for rank in ranks})
+
+
+def _pair(a: int, b: int) -> tuple[int, int]:
+    return (min(a, b), max(a, b))
+
+
+def _port(world: World, here: NodeName, there: NodeName) -> PortFacts | None:
+    return towards(world.node(here), there)
+
+
+def _device(world: World, here: NodeName, there: NodeName) -> str:
+    port = _port(world, here, there)
+    return port.device if port else ""
+
+
+def _told(skipped: list[tuple[str, str]]) -> str:
+    """Which rungs were skipped and why, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for transport, why in skipped:
+        by_reason.setdefault(why, []).append(transport)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())

@@ -1,0 +1,64 @@
+"""The store keeps which transports failed, and how often RDMA was set up since a machine booted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Conflict
+from reconciler.state import FaultClass, NodeName, RungFailure, VerbsAttempts
+from reconciler.store import Store
+
+from .test_store import ATTEMPT, GROUP, TINY
+
+FAILED = RungFailure(
+    "jaccl", '{"node-a/3 cable":"no"}', 6.0, "the link is down", FaultClass.LINK_DOWN, "reseat it"
+)
+VERBS = replace(GROUP, transport="jaccl", boots=("one", "two"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path / "store.db")
+    yield opened
+    opened.close()
+
+
+def test_a_transport_that_failed_is_noted_with_the_epoch_that_leaves_it_and_survives_a_restart(
+    store: Store, tmp_path: Path
+) -> None:
+    store.allocate(GROUP, ATTEMPT, FAILED)
+    with pytest.raises(Conflict):
+        store.allocate(GROUP, ATTEMPT, replace(FAILED, transport="ring"))
+    store.close()
+    again = Store(tmp_path / "store.db")
+    assert again.transports.failures() == {TINY: (FAILED,)}
+    again.free_transport(TINY, "jaccl")
+    assert again.transports.failures() == {}
+    again.close()
+
+
+def test_what_failed_a_replica_is_forgotten_when_it_is_released(store: Store) -> None:
+    store.allocate(GROUP, ATTEMPT, FAILED)
+    store.release(TINY)
+    assert store.transports.failures() == {}
+
+
+def test_setting_up_rdma_is_counted_for_each_boot_of_a_machine(store: Store) -> None:
+    store.allocate(VERBS, ATTEMPT)
+    store.allocate(replace(VERBS, epoch=2), ATTEMPT)
+    store.allocate(replace(VERBS, epoch=3, boots=("one", "three")), ATTEMPT)
+    store.allocate(replace(VERBS, epoch=4, transport="ring"), ATTEMPT)
+    assert store.transports.verbs() == {
+        NodeName("node-a"): VerbsAttempts("one", 3),
+        NodeName("node-b"): VerbsAttempts("three", 1),
+    }
+
+
+def test_a_group_comes_back_with_the_facts_and_boots_it_was_formed_under(store: Store) -> None:
+    formed = replace(VERBS, facts='{"node-a boot":"one"}', transport_why="jaccl: no cable")
+    store.allocate(formed, ATTEMPT)
+    assert store.groups() == {TINY: formed}
