@@ -27,7 +27,8 @@ REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
 CHANGES_SECONDS = 0.02
-"""Pushes this close together are answered by one report."""
+"""Reports are asked for no closer together: what is pushed meanwhile is answered by one. The first of many pushes
+waits for nothing, for it may tell of the end of a rank."""
 
 PROBE_SECONDS_MAX = 60.0
 """All probes of a machine together; what takes longer is not known."""
@@ -200,8 +201,9 @@ class Collector:
                     prober = asyncio.create_task(
                         self._examine(watch, link, report), name=f"probes of {watch.seen.name}"
                     )
+                again_at = asyncio.get_running_loop().time() + CHANGES_SECONDS
                 await self._pause(watch, self.resync_seconds)
-                await asyncio.sleep(CHANGES_SECONDS)
+                await asyncio.sleep(max(0.0, again_at - asyncio.get_running_loop().time()))
         finally:
             listener.cancel()
             if prober is not None:

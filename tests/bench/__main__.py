@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .figures import Figure, table
 
-NAMES = ("decode", "admission", "idle", "recovery", "passes", "documents", "overhead")
+NAMES = ("decode", "admission", "idle", "recovery", "passes", "documents", "overhead", "detection")
 
 
 def main() -> int:
