@@ -43,6 +43,7 @@ def describe(
       reconciler describe deployment tiny
       reconciler describe node/node-a model/tiny
       reconciler describe nodes -l pool=studios
+      reconciler describe incident 3
     """
     number = None if what[0].isdigit() else incidents.identified(what)
     if number is not None:

@@ -60,6 +60,7 @@ COMMANDS = {
 
 _RANKS = "processes are ranks here: reconciler get ranks"
 _DEPLOYMENTS = "what is served is a deployment: reconciler get deployments"
+_NOTIFIERS = "who is told of incidents is a notifier: reconciler get notifiers"
 _ENDPOINT = "the endpoint is a gateway: reconciler get gateways"
 
 KINDS = {
@@ -72,6 +73,9 @@ KINDS = {
     "events": "here that is: reconciler events",
     "gitrepositories": _GIT,
     "groups": "a group is the ranks of one replica: reconciler get ranks",
+    "alerts": _NOTIFIERS,
+    "incident": "here that is: reconciler incidents",
+    "incidents": "here that is: reconciler incidents",
     "ing": _ENDPOINT,
     "ingress": _ENDPOINT,
     "ingresses": _ENDPOINT,
@@ -84,6 +88,8 @@ KINDS = {
     "pod": _RANKS,
     "pods": _RANKS,
     "processes": _RANKS,
+    "providers": _NOTIFIERS,
+    "receivers": _NOTIFIERS,
     "replicas": "the processes of each replica are its ranks: reconciler get ranks",
     "replicasets": _DEPLOYMENTS,
     "rs": _DEPLOYMENTS,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +16,9 @@ from reconciler.cli.incidents import identified
 from reconciler.cli.tables import lasting
 from reconciler.wire.admin import ListIncidents
 
+from . import bodies
 from .conftest import Cli, Controller
+from .live import ROOT
 
 
 def entry(after: float, kind: str, text: str, **more: Any) -> dict[str, Any]:
@@ -192,3 +198,45 @@ def test_an_incident_is_named_by_its_number(words: tuple[str, ...], number: int 
 )  # fmt: skip
 def test_how_long_it_took_is_short_to_read(seconds: float, text: str) -> None:
     assert lasting(seconds) == text
+
+
+def test_numbers_and_objects_are_completed(home: Path, troubled: Controller) -> None:
+    def completed(line: str) -> list[str]:
+        words = line.split(" ")
+        environment = {
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+            "_RECONCILER_COMPLETE": "bash_complete",
+            "RECONCILER_HOME": str(home),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "reconciler"],
+            env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return [row.partition(",")[2] for row in done.stdout.splitlines()]
+
+    assert completed("reconciler incidents ") == ["7", "8"]
+    assert completed("reconciler incidents mod") == ["models", "modeldeployments"]
+    assert completed("reconciler inc") == ["incidents"]
+
+
+def test_a_notifier_is_listed_with_where_its_url_is_and_never_with_the_url_itself(
+    cli: Cli, controller: Controller
+) -> None:
+    webhook = {"url": None, "urlFrom": {"env": "HOOK", "file": None}}
+    spec = {"webhook": webhook, "tell": ["opened", "closed"]}
+    item = bodies.item("Notifier", "on-call", spec, waiting=2, givenUp=0, sentAt=bodies.ago(5400))
+    controller.answers["get"] = {"version": "1", "revision": "1", "items": [item]}
+    rows = [line.split() for line in cli("get", "notifiers", "-o", "wide").out.splitlines()]
+    assert rows[0] == ["NAME", "READY", "SENT", "WAITING", "TELLS", "URL", "STATUS"]
+    assert rows[1] == ["on-call", "True", "90m", "2", "opened,closed", "env:", "HOOK", "Ready"]
+
+
+@pytest.mark.parametrize("word", ["incidents", "alerts"])
+def test_what_is_looked_for_among_the_kinds_is_shown_the_way(
+    cli: Cli, controller: Controller, word: str
+) -> None:
+    result = cli("get", word)
+    assert result.code == 2
+    assert f'unknown kind "{word}"; ' in result.err
+    assert "reconciler incidents" in result.err or "reconciler get notifiers" in result.err

@@ -91,6 +91,25 @@ def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> N
     assert story(tiny, after_event) == [
         "RankExited", "EpochAllocated", "RankStarted", "RankStarted", "GroupProven", "Ready",
     ]  # fmt: skip
+    check_incident(tiny, victim, before[0]["epoch"] + 1)
+
+
+def check_incident(cluster: Cluster, victim: int, epoch: int) -> None:
+    """What was killed, what it was taken for, what was tried about it and how long it took are told as one story."""
+    found = cluster.json("incidents", "deployment/tiny")["items"][-1]
+    entries = [(entry["kind"], entry["text"]) for entry in found["entries"]]
+    assert (found["class"], found["open"], found["object"]) == ("C8", False, "modeldeployment/tiny")
+    assert any(k == "seen" and text.endswith(f"pid {victim}) was killed by signal 9") for k, text in entries)
+    tried = [text for kind, text in entries if kind == "tried" and f"epoch {epoch}" in text]
+    assert tried[0].startswith(f"form epoch {epoch} on "), tried
+    assert sum(text.startswith("start rank") for text in tried) == 2
+    assert f"ask tiny/0, epoch {epoch}, for a first completion" in tried[-1]
+    assert entries[-1] == ("outcome", f"tiny/0 serves again as epoch {epoch}")
+    assert 0 < found["unservedSeconds"] <= found["seconds"]
+    assert found["unservedSeconds"] < 2 * HEALED_SECONDS, "a second kill so soon is the same incident"
+    page = cluster.run("incidents", str(found["id"])).stdout
+    assert "What to do:   nothing: it is over" in page
+    assert f"pid {victim}) was killed by signal 9" in cluster.run("describe", "deployment", "tiny").stdout
 
 
 def story(cluster: Cluster, after: int) -> list[str]:
