@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.notify.receiver import Receiver, receiver
+
 from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
 pytestmark = pytest.mark.e2e
@@ -24,8 +26,25 @@ ctypes.string_at(0)
 """Code that comes with weights, and that ends the process that trusts it."""
 
 
+NOTIFIER = """apiVersion: reconciler/v1alpha1
+kind: Notifier
+metadata:
+  name: on-call
+spec:
+  webhook:
+    urlFrom:
+      file: {file}
+"""
+
+
 @pytest.fixture
-def doomed(tmp_path: Path) -> Iterator[Cluster]:
+def hook() -> Iterator[Receiver]:
+    with receiver() as made:
+        yield made
+
+
+@pytest.fixture
+def doomed(tmp_path: Path, hook: Receiver) -> Iterator[Cluster]:
     """A cluster whose only model crashes every rank that loads it."""
     weights = tmp_path / "models"
     shutil.copytree(ROOT / "examples/models/tiny", weights / "tiny")
@@ -38,6 +57,8 @@ def doomed(tmp_path: Path) -> Iterator[Cluster]:
     (manifests / "node.yaml").write_text(node("node-a"))
     (manifests / "model.yaml").write_text(_model("crashing"))
     (manifests / "tiny.yaml").write_text(deployment("tiny", nodes=1))
+    (tmp_path / "url").write_text(hook.url)
+    (manifests / "notifier.yaml").write_text(NOTIFIER.format(file=tmp_path / "url"))
     with cluster() as made:
         made.start("-f", str(manifests), "--models", str(weights), "--any-port")
         yield made
@@ -53,7 +74,7 @@ def stalled(cluster: Cluster) -> dict[str, str]:
 
 
 def test_a_rank_that_crashes_at_once_each_time_uses_its_budget_up_until_the_manifest_is_put_right(
-    doomed: Cluster, tmp_path: Path
+    doomed: Cluster, hook: Receiver, tmp_path: Path
 ) -> None:
     doomed.wait("the budget to be used up", lambda: stalled(doomed)["reason"] == "RestartBudgetExceeded")
     condition = stalled(doomed)
@@ -79,3 +100,23 @@ def test_a_rank_that_crashes_at_once_each_time_uses_its_budget_up_until_the_mani
     assert time.monotonic() - begun < 60
     assert [row["epoch"] for row in doomed.ranks()] == [7]
     assert stalled(doomed)["status"] == "False"
+    check_what_was_told(doomed, hook)
+
+
+def check_what_was_told(cluster: Cluster, hook: Receiver) -> None:
+    """All of it was one incident, over the end of a controller too, and the webhook was told once that it began."""
+    (incident,) = cluster.json("incidents")["items"]
+    tried = [entry["text"] for entry in incident["entries"] if entry["kind"] == "tried"]
+    assert sum(text.startswith("form epoch ") for text in tried) == 6
+    assert incident["entries"][-1]["text"] == "tiny/0 serves again as epoch 7"
+    assert (incident["class"], incident["open"]) == ("C8", False)
+    opened = [text for text in hook.texts if text.startswith("[opened]")]
+    assert len(opened) == 1
+    assert opened[0].startswith(
+        "[opened] modeldeployment/tiny: rank crash (C8): rank 0 on node-a (epoch 1, pid "
+    )
+    assert "was killed by signal 11" in opened[0]
+    assert hook.paths == ["/hook/s3cret"] * len(hook.texts)
+    shown = [cluster.run(*command).stdout for command in (("events",), ("get", "notifiers", "-o", "yaml"))]
+    log = (cluster.home / "logs/controller.log").read_text()
+    assert "s3cret" not in "".join((*shown, log))
