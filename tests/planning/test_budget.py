@@ -349,8 +349,8 @@ def test_attempts_from_a_time_to_come_do_not_keep_a_replica_waiting() -> None:
 LIVES = st.one_of(st.sampled_from([0.0, 1.0, 30.0, 250.0, 599.0, 601.0, 1300.0]), st.floats(0, 4000))
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(LIVES, st.sampled_from([1, ExitCode.DIVERGED, ExitCode.PEER_LOST])), max_size=25))
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(LIVES, st.sampled_from([1, ExitCode.DIVERGED, ExitCode.PEER_LOST])), max_size=14))
 def test_no_half_hour_has_more_restarts_than_the_budget_and_one(crashes: list[tuple[float, int]]) -> None:
     world = small()
     world.settle()
@@ -362,8 +362,8 @@ def test_no_half_hour_has_more_restarts_than_the_budget_and_one(crashes: list[tu
         assert sum(at <= other < at + HALF_HOUR for other in formed_at) <= budget.RESTARTS_MAX + 1
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 590), min_size=1, max_size=25), st.integers(0, 2**16))
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0, 590), min_size=1, max_size=10), st.integers(0, 2**16))
 def test_a_used_up_budget_gives_one_restart_in_half_an_hour_for_as_long_as_nothing_lives(
     lives: list[float], begin: int
 ) -> None:
@@ -405,8 +405,8 @@ def _forget(world: World, seconds: float) -> None:
 DOINGS: list[Callable[[World, float], None]] = [_go_on, _set_clock, _crash, _crash, _settle, _settle, _forget]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(DOINGS), st.floats(0, 6000)), max_size=30))
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(DOINGS), st.floats(0, 6000)), max_size=20))
 def test_whatever_clocks_and_crashes_do_it_serves_again_within_the_bound(
     history: list[tuple[Callable[[World, float], None], float]],
 ) -> None:

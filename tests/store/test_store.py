@@ -19,7 +19,9 @@ from reconciler.state import (
     GroupRecord,
     Leaving,
     NodeName,
+    Reboot,
     ReplicaId,
+    Standing,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.report import Condition, Event, ObjectStatus
@@ -32,7 +34,9 @@ from tests.worlds import deployment, gateway, model, node
 
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 1, (NodeName("node-a"), NodeName("node-b")), 21000, "secret", "print", 5.0)
-ATTEMPT = Attempt(1, 5.0, "RankExited", FaultClass.RANK_CRASH, True, "rank 1 was killed", "1/1")
+ATTEMPT = Attempt(
+    1, 5.0, "RankExited", FaultClass.RANK_CRASH, True, "rank 1 was killed", "1/1", Standing.SLOW
+)
 
 
 @pytest.fixture
@@ -323,3 +327,25 @@ def test_a_store_outgrows_another_and_never_goes_back(store: Store, tmp_path: Pa
     assert store.token >= token
     store.renew()
     assert store.token > token
+
+
+def test_another_deployment_of_the_same_name_begins_with_a_fresh_budget(store: Store) -> None:
+    store.objects.apply(Desired.of("r1", [model(), deployment()]), 1.0)
+    other = replace(GROUP, replica=ReplicaId(DeploymentName("other"), 0))
+    store.allocate(GROUP, ATTEMPT)
+    store.allocate(other, ATTEMPT)
+    store.objects.apply(Desired.of("r2", [model()]), 2.0)
+    assert set(store.attempts.all()) == {TINY, other.replica}, "it has not left yet"
+    store.remove_object(ObjectKey("ModelDeployment", "tiny"))
+    assert set(store.attempts.all()) == {other.replica}
+
+
+def test_the_last_restart_of_each_machine_is_there_again_after_one_of_the_controller(
+    store: Store, tmp_path: Path
+) -> None:
+    a, b = NodeName("node-a"), NodeName("node-b")
+    store.note_reboot(a, Reboot(1.0, "boot-1", "C7: held"))
+    store.note_reboot(b, Reboot(2.0, "boot-2", "C13: wedged"))
+    store.note_reboot(a, Reboot(3.0, "boot-3", "C7: held again"))
+    store.drop_reboot(b)
+    assert reopened(store, tmp_path).reboots.all() == {a: Reboot(3.0, "boot-3", "C7: held again")}
