@@ -58,6 +58,7 @@ DEATHS = tuple(
     )
 )
 LOSSES = ("tests/planning/test_lost.py", "tests/planning/test_remains.py")
+RUNGS = (*PLANNING, "tests/store/test_transports.py")
 LAPSES = ("tests/controller/test_lapses.py",)
 FENCING = (
     "tests/agent/test_deaths_of_agent_and_shim.py"
@@ -594,6 +595,89 @@ HEALED = (
         "return 1.0",
         "after a power cut all groups load at the same second, again and again",
         BUDGET,
+    ),
+)
+
+CLIMBED = (
+    Mutant(
+        "a-failed-transport-is-tried-again",
+        "reconciler/planning/rungs.py",
+        "    if failed is not None:\n        return failed.text\n",
+        "",
+        "a group whose queue pairs cannot be set up is formed on them again and again",
+        RUNGS,
+    ),
+    Mutant(
+        "a-changed-fact-frees-nothing",
+        "reconciler/planning/replica.py",
+        "        if changed:\n            return Decision(steps=(FreeTransport",
+        "        if False:\n            return Decision(steps=(FreeTransport",
+        "after a new cable a group stays on the slow transport for ever",
+        RUNGS,
+    ),
+    Mutant(
+        "what-is-not-known-is-fine",
+        "reconciler/planning/rungs.py",
+        "if facts.jaccl is None or facts.rdma_enabled is None or not facts.version:",
+        "if False:",
+        "RDMA is tried where nobody knows whether it is on, and a protection domain is lost each time",
+        RUNGS,
+    ),
+    Mutant(
+        "rdma-is-set-up-too-often",
+        "reconciler/planning/rungs.py",
+        " and attempts.count >= VERBS_ATTEMPTS_MAX",
+        "  and False",
+        "the last protection domain of a machine is used up, which only a restart gives back",
+        RUNGS,
+    ),
+    Mutant(
+        "a-boot-gives-nothing-back",
+        "reconciler/store/transports.py",
+        "iif(boot_id = excluded.boot_id, count + 1, 1)",
+        "count + 1",
+        "a machine that has restarted stays on the slow transport, for attempts of an earlier boot count",
+        ("tests/store/test_transports.py",),
+    ),
+    Mutant(
+        "the-failed-rung-is-not-noted",
+        "reconciler/planning/forming.py",
+        "        failed=failed,\n",
+        "        failed=None,\n",
+        "after a restart of the controller the transport that failed is tried again",
+        RUNGS,
+    ),
+    Mutant(
+        "a-group-grows-under-load",
+        "reconciler/planning/growth.py",
+        "return self.quiet and now >= self.not_before",
+        "return now >= self.not_before",
+        "a node that is back cuts the answers that run",
+        RUNGS,
+    ),
+    Mutant(
+        "a-group-grows-and-shrinks-on",
+        "reconciler/planning/growth.py",
+        "max([view.record.created_at + LIFE_SECONDS, *again, *usable])",
+        "max([0.0, *usable])",
+        "a cable with a loose contact costs a forming a minute",
+        RUNGS,
+    ),
+    Mutant(
+        "a-node-that-flaps-is-counted-on",
+        "reconciler/planning/growth.py",
+        "max([view.record.created_at + LIFE_SECONDS, *again, *usable])",
+        "max([view.record.created_at + LIFE_SECONDS, *again])",
+        "a group grows by a node that is gone again a moment later",
+        RUNGS,
+    ),
+    Mutant(
+        "a-group-climbs-all-the-time",
+        "reconciler/planning/growth.py",
+        "if len(ups) >= PER_HOUR_MAX]",
+        "if False]",
+        "what comes and goes every quarter of an hour has the group formed anew each time",
+        RUNGS,
     ),
 )
 
@@ -1311,5 +1395,15 @@ PUBLISHED = (
 )
 
 MUTANTS: tuple[Mutant, ...] = (
-    PLANNED + HEALED + LOST + EXECUTED + STORED + KEPT_BY_AGENTS + SEEN + CONTROLLED + PUBLISHED + TOLD
+    PLANNED
+    + HEALED
+    + CLIMBED
+    + LOST
+    + EXECUTED
+    + STORED
+    + KEPT_BY_AGENTS
+    + SEEN
+    + CONTROLLED
+    + PUBLISHED
+    + TOLD
 )
