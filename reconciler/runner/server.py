@@ -58,12 +58,14 @@ class Server:
         self._unread = 0
         self._server: asyncio.Server | None = None
         self._own: Footing | None = None
+        self._thread: threading.Thread
 
     def start(self) -> None:
         """Listen, with mode 0600. Raises ``RankEnd(CONFIG)`` when the path cannot be used."""
         listener = _listen(self._path)
         self._own = Footing.at(self._path)
-        threading.Thread(target=self._run, args=(listener,), name="socket", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, args=(listener,), name="socket", daemon=True)
+        self._thread.start()
 
     def post(self, events: Mapping[Any, Sequence[object]]) -> None:
         """Send the events of one step, from the loop's thread; never waits."""
@@ -73,11 +75,13 @@ class Server:
         """Send what is left, close every connection and remove the socket."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=2 * FLUSH_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(FLUSH_SECONDS)
 
     def _run(self, listener: socket.socket) -> None:
         asyncio.set_event_loop(self._loop)
         self._server = self._loop.run_until_complete(asyncio.start_unix_server(self._serve, sock=listener))
         self._loop.run_forever()
+        self._loop.close()
 
     async def _close(self) -> None:
         if self._server is not None:

@@ -20,6 +20,7 @@ CONVERSATIONS = ("tests/runner/test_conversations.py",)
 SAMPLING = ("tests/runner/test_sampling.py",)
 STEPS = ("tests/runner/test_steps.py",)
 ANSWER = ("tests/runner/test_answer.py",)
+RANK_SERVER = ("tests/runner/test_server.py",)
 TEMPLATES = ("tests/runner/test_templates.py",)
 
 READING = "reconciler/gateway/reading.py"
@@ -397,7 +398,7 @@ LETHAL = (
         "failed = error.failed(wish.request) if isinstance(error, Unanswerable) else _unreadable(wish, error)",
         "failed = error.failed(wish.request)  # type: ignore[attr-defined]",
         "a request that no rank can read drops a connection with all that is on it",
-        ("tests/runner",),
+        RANK_SERVER,
     ),
     Mutant(
         "a-wrong-frame-ends-the-connection",
@@ -504,7 +505,7 @@ OVERFLOW = (
         '"overloaded" if self._unread + length > UNREAD_BYTES_MAX else self._inbox.open()',
         "self._inbox.open()",
         "texts that wait to be tokenized fill the memory of rank 0",
-        ("tests/runner",),
+        RANK_SERVER,
     ),
 )
 
