@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import openai
 import orjson
 import pytest
+from starlette.types import Message
 
+from reconciler.gateway.app import build_app
+from reconciler.gateway.pool import Pool
+from reconciler.gateway.routes import RoutesFile
 from reconciler.gateway.timing import Timing
 
-from .conftest import HELLO, Start
+from .conftest import HELLO, SOURCES, Start
 from .rank_double import PROMPT, Turn, story, told
 
 
@@ -203,6 +209,28 @@ async def test_errors_outside_the_endpoints_have_the_same_shape(start: Start) ->
             assert answer.status == status
             assert set((await answer.json())["error"]) == {"message", "type", "param", "code"}
             assert answer.headers["x-request-id"]
+
+
+async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the_log(tmp_path: Path) -> None:
+    def broken() -> int:
+        raise ZeroDivisionError
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": orjson.dumps({"model": "llama", "messages": HELLO})}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    sent: list[Message] = []
+    app = build_app(Pool(RoutesFile(tmp_path / "routes.json"), Timing()), replace(SOURCES, new_seed=broken))
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    with pytest.raises(ZeroDivisionError):
+        await app(scope, receive, send)
+    start, *parts = sent
+    assert start["status"] == 500
+    assert dict(start["headers"])[b"x-request-id"]
+    error = orjson.loads(b"".join(part["body"] for part in parts))["error"]
+    assert (error["code"], error["param"]) == ("internal_error", None)
 
 
 async def test_a_body_that_is_no_json_is_400(start: Start) -> None:

@@ -335,6 +335,20 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_stream_cancels_it(star
     await cluster.ranks[0].until(lambda rank: bool(rank.cancelled))
 
 
+async def test_a_client_that_goes_away_while_it_sends_has_asked_nothing(start: Start) -> None:
+    cluster = await start(story(1))
+    body = orjson.dumps(ASK)
+    host, _, port = cluster.listen.rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body) + 1}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await asyncio.sleep(0.2)
+    writer.close()
+    await writer.wait_closed()
+    assert (await cluster.post(ASK))[0] == 200
+    assert len(cluster.ranks[0].asked) == 1
+
+
 async def test_a_client_that_goes_away_while_held_is_forgotten(start: Start) -> None:
     cluster = await start(timing=dataclasses.replace(QUICK, held_max=1))
     asking = asyncio.create_task(text_of(cluster, stream=False))

@@ -382,7 +382,7 @@ LETHAL = (
         "    except orjson.JSONEncodeError:",
         "    except ZeroDivisionError:",
         "half of a surrogate pair in an answer or a name is a 500",
-        ("tests/gateway",),
+        CHAT,
     ),
     Mutant(
         "a-template-s-error-ends-the-reader",
@@ -540,7 +540,7 @@ GONE = (
         '        if message["type"] == "http.disconnect":',
         "        if False:",
         "a client that goes in the middle of its body is waited for",
-        ("tests/gateway",),
+        FAILOVER,
     ),
     Mutant(
         "a-queued-request-stays",
@@ -679,7 +679,7 @@ PATHS = (
         "exception_handlers={HTTPException: http_fault, Exception: unexpected},",
         "exception_handlers={HTTPException: http_fault},",
         "a defect of the gateway has no error object and no id to look for in the log",
-        ("tests/gateway",),
+        CHAT,
     ),
     Mutant(
         "what-is-no-http-is-plain-text",
