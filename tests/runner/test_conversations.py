@@ -12,7 +12,7 @@ import pytest
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
-from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, Sampling
+from reconciler.wire.generation import Accepted, Bias, Delta, Failed, Finished, Prefill, Sampling
 
 from .ranks import Group, connected, question
 
@@ -129,12 +129,15 @@ async def test_a_running_and_a_queued_request_can_be_cancelled(pair: Group) -> N
 
 
 async def test_a_closed_connection_takes_its_requests_with_it(pair: Group) -> None:
+    endless = Sampling(temperature=0.0, biases=tuple(Bias(token, -100.0) for token in range(4)))
     async with connected(pair.socket) as client:
-        client.send(question("a", "Tell me a story", sampling=Sampling(temperature=20.0)))
+        client.send(question("a", "Tell me a story", sampling=endless))
         while not isinstance(await client.next("a"), Delta):
             pass
+        begun = pair.ranks[0].last.steps
     for rank in pair.ranks:
         await asyncio.to_thread(rank.wait_until, lambda report: report.demand == 0)
+    assert pair.ranks[0].last.steps < begun + pair.ranks[0].config.context // 2
 
 
 def test_the_socket_is_for_its_owner_alone(pair: Group) -> None:
