@@ -51,7 +51,11 @@ def decide(world: World, name: NodeName) -> Decision:
         return Decision(steps=(StartAgent(name),))
     if needed or (node.contact is Contact.AGENT_DOWN and not started):
         return NOTHING
-    return Decision(steps=(ForgetAgent(name) if node.contact is Contact.AGENT_DOWN else StopAgent(name),))
+    if node.contact is Contact.AGENT_DOWN:
+        return Decision(steps=(ForgetAgent(name),))
+    if not world.fresh(name):
+        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for news from it"),))
+    return Decision(steps=(StopAgent(name),))
 
 
 def _unanswered(world: World, name: NodeName) -> Decision:

@@ -18,6 +18,7 @@ from reconciler.state import (
     RefusedBecause,
     StartRank,
     StepFailure,
+    StopAgent,
     StopAsked,
     StopRank,
     WaitingFor,
@@ -283,6 +284,19 @@ def test_nothing_is_decided_before_a_look_with_the_newest_token() -> None:
     assert [w.reason for w in plan.waiting] == [WaitingFor.OBSERVATION]
     world.asked_with = world.token
     assert [type(step) for step in world.plan().steps] == [AllocateEpoch]
+
+
+def test_no_agent_is_ended_on_an_observation_from_before_the_newest_token() -> None:
+    """What was asked for before may have started a rank there since."""
+    world = World([node("node-a"), node("node-b"), model()])
+    world.settle()
+    world.remove(next(m for m in world.manifests if m.metadata.name == "node-b"))
+    world.token += 1
+    plan = world.plan()
+    assert plan.steps == ()
+    assert ("node-b", WaitingFor.OBSERVATION) in [(w.object.name, w.reason) for w in plan.waiting]
+    world.asked_with = world.token
+    assert [str(step) for step in world.plan().steps] == [str(StopAgent(NodeName("node-b")))]
 
 
 def test_an_agent_that_knows_no_tokens_of_looks_is_believed() -> None:
