@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from reconciler.wire.admin import ListIncidents
 
 from . import bodies
 from .conftest import Cli, Controller
-from .live import ROOT
+from .live import ROOT, Running
 
 
 def entry(after: float, kind: str, text: str, **more: Any) -> dict[str, Any]:
@@ -240,3 +241,28 @@ def test_what_is_looked_for_among_the_kinds_is_shown_the_way(
     assert result.code == 2
     assert f'unknown kind "{word}"; ' in result.err
     assert "reconciler incidents" in result.err or "reconciler get notifiers" in result.err
+
+
+def test_a_watch_prints_what_changes_and_nothing_for_what_only_lasts(
+    home: Path, controller: Controller
+) -> None:
+    seen: list[str] = []
+
+    def answer(message: ListIncidents) -> dict[str, Any]:
+        seen.append(message.seen)
+        changes = min(len(seen), 3)
+        time.sleep(0.05)  # as a controller that has nothing new holds its answer back
+        still = needs_person()
+        still["seconds"] += len(seen)
+        items = [incident(), still] if changes < 3 else [incident(), {**still, "open": False, "person": ""}]
+        return {"version": str(changes), "items": items}
+
+    controller.answers["incidents"] = answer
+    watch = Running(
+        [sys.executable, "-m", "reconciler", "--home", str(home), "incidents", "-w", "-o", "json"]
+    )
+    watch.wait_for(lambda out: len(out) >= 3 and len(seen) > 6)
+    assert watch.end() == 130
+    printed = [json.loads(line) for line in watch.out]
+    assert [(item["id"], item["open"]) for item in printed] == [(7, False), (8, True), (8, False)]
+    assert seen[:4] == ["", "1", "2", "3"]
