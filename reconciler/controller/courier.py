@@ -60,7 +60,7 @@ class Courier:
 
     def _begin(self, name: str, webhook: Webhook) -> None:
         notice = self._store.notices.next(name)
-        if notice is None or _key(notice) in self._unmarked or notice.retry_at > self._clock():
+        if notice is None or notice.retry_at > self._clock():
             return
         begun = replace(notice, attempts=notice.attempts + 1)
         try:

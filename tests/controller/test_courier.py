@@ -208,6 +208,11 @@ async def test_a_url_that_cannot_be_used_costs_no_attempt_and_what_waits_is_sent
         await office.deliver(after=UNUSABLE_SECONDS)
     assert office.delivery().waiting == 1
     office.environment["HOOK"] = url
+    hook.statuses = [500]
+    await office.deliver(after=UNUSABLE_SECONDS)
+    tried = office.store.notices.next("on-call")
+    assert tried is not None
+    assert tried.attempts == 1
     await office.deliver(after=UNUSABLE_SECONDS)
     assert hook.texts == ["text 1"]
 
@@ -226,6 +231,14 @@ async def test_a_pass_does_not_wait_for_a_webhook_that_does_not_answer(
     hook.speaks.set()
     await office.deliver()
     assert len(hook.texts) == 2
+
+
+async def test_a_message_that_is_known_is_not_sent_anew(office: Office, hook: Receiver) -> None:
+    office.put(notice())
+    await office.deliver()
+    office.put(notice())
+    await office.deliver()
+    assert hook.texts == ["text 1"]
 
 
 def test_the_queue_and_what_is_remembered_are_bounded(office: Office) -> None:
