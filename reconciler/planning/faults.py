@@ -55,7 +55,7 @@ def fault(view: View) -> Fault | None:
     now = _now(view, row, sighting)
     text = symptom.text if sighting.text == symptom.text else f"{sighting.text}; {symptom.text}"
     ended = most_telling(rank for rank in view.current.values() if not rank.alive)
-    return Fault(
+    fault = Fault(
         symptom.cause,
         text,
         symptom.at,
@@ -67,6 +67,21 @@ def fault(view: View) -> Fault | None:
         nodes=sighting.nodes,
         seen=sighting.text,
     )
+    return _after_restart(view, fault)
+
+
+def _after_restart(view: View, fault: Fault) -> Fault:
+    """What a machine was restarted for is over: the group is formed again as it was, and that was planned."""
+    assert view.record is not None
+    boots = dict(zip(view.record.members, view.record.boots, strict=False))
+    for name in fault.nodes:
+        last, report = view.world.memory.reboots.get(name), view.world.node(name).report
+        if last is not None and report is not None and report.boot_id != last.boot_id == boots.get(name):
+            text = f"{name} was restarted: {fault.text}"
+            return Fault(
+                fault.cause, text, fault.at, FaultClass.REBOOT, counted=False, nodes=(name,), seen=text
+            )
+    return fault
 
 
 def _now(view: View, row: Row, sighting: Sighting) -> Remedy:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode
 from reconciler.wire.launch import Phase
 
-from .healing.table import TABLE
+from .faults import Fault
+from .healing.table import TABLE, Remedy
+from .view import View
 from .world import World
 
 EVERY_SECONDS = 6 * 3600.0
@@ -26,6 +28,17 @@ def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> Reboot
     report = world.node(name).report
     assert report is not None
     return RebootNode(name, Reboot(world.now, report.boot_id, f"{fault.value}: {why}"))
+
+
+def remedy(view: View, fault: Fault) -> RebootNode | str:
+    """The restart of the first machine to blame that may be; else why there is none, empty where none is wanted."""
+    if fault.remedy is not Remedy.REBOOT or view.model is None or view.deployment is None:
+        return ""
+    if view.record is None or view.record.fingerprint != view.fingerprint:
+        return ""
+    asked = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
+    steps = [step for step in asked if isinstance(step, RebootNode)]
+    return steps[0] if steps else "; ".join(str(why) for why in asked)
 
 
 def _against(world: World, name: NodeName, fault: FaultClass) -> str:
@@ -49,6 +62,9 @@ def _against(world: World, name: NodeName, fault: FaultClass) -> str:
     away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
     if away:
         return f"{away[0]} is being restarted, and one at a time is"
+    failed = world.memory.failures.get(f"reboot/{name}")
+    if failed is not None:
+        return f"{name} could not be restarted: {failed.text}"
     last = world.memory.reboots.get(name)
     if last is not None and abs(world.now - last.at) < EVERY_SECONDS:
         return f"{name} was restarted less than {EVERY_SECONDS / 3600:.0f} hours ago"

@@ -19,6 +19,7 @@ from reconciler.state import (
     NodeName,
     ObservedRank,
     ProveGroup,
+    RebootNode,
     Refusal,
     RefusedBecause,
     ReleaseReplica,
@@ -28,7 +29,19 @@ from reconciler.state import (
 )
 from reconciler.wire.launch import Phase
 
-from . import adoption, budget, circumstances, faults, group, growth, quarantine, remains, rungs, stalls
+from . import (
+    adoption,
+    budget,
+    circumstances,
+    faults,
+    group,
+    growth,
+    quarantine,
+    reboots,
+    remains,
+    rungs,
+    stalls,
+)
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
 from .faults import Fault
@@ -166,8 +179,13 @@ def _dead(view: View) -> Decision | None:
     fault = faults.fault(view)
     if view.record is None or fault is None:
         return None
-    trouble = faults.trouble(view, fault, fault.remedy.value)
-    decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
+    restart = reboots.remedy(view, fault)
+    against = f", not now: {restart}" if isinstance(restart, str) and restart else ""
+    trouble = faults.trouble(view, fault, f"{fault.remedy.value}{against}")
+    if isinstance(restart, RebootNode):  # its own ranks end in order first
+        decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
+    else:
+        decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:
         return decision
     return stop(view, view.alive, GRACE_SECONDS, f"its group is dead: {fault.text}") + decision

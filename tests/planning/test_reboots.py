@@ -13,8 +13,21 @@ from hypothesis import strategies as st
 from reconciler.planning import reboots
 from reconciler.planning.plan import one_restart
 from reconciler.planning.world import World as Snapshots
-from reconciler.state import FaultClass, MachineFacts, NodeName, Plan, RebootNode
-from reconciler.wire.launch import RankId
+from reconciler.state import (
+    AllocateEpoch,
+    FaultClass,
+    ForgetRank,
+    MachineFacts,
+    NodeName,
+    Plan,
+    ProveGroup,
+    RebootNode,
+    StartAgent,
+    StartRank,
+    StepFailure,
+    StopRank,
+)
+from reconciler.wire.launch import ExitCode, RankId
 from tests.worlds import World, deployment, model, node
 
 NODE, OTHER = NodeName("node-a"), NodeName("node-b")
@@ -168,3 +181,65 @@ def test_however_often_it_is_asked_for_they_are_apart(asks: list[tuple[NodeName,
     for name in (NODE, OTHER):
         times = [at for other, at in done if other == name]
         assert all(later - earlier >= reboots.EVERY_SECONDS for earlier, later in pairwise(times))
+
+
+# --- as the next remedy of a group -----------------------------------------------------------------
+
+
+def exhausted(**repair: bool) -> World:
+    """A group that lacks kernel objects on node-b although it was formed again."""
+    world = cluster(**repair)
+    world.bring(deployment())
+    world.settle()
+    for epoch in (1, 2):
+        world.end_rank(RankId("tiny", 0, epoch, 1), code=ExitCode.KERNEL_OBJECTS)
+        if epoch == 1:
+            world.settle()
+    world.history.clear()
+    return world
+
+
+def test_where_forming_again_did_not_help_the_machine_is_restarted_after_its_ranks_have_ended() -> None:
+    world = exhausted()
+    (trouble,) = world.plan().troubles
+    assert trouble.doing == "restart the machine"
+    (waiting,) = world.settle().waiting
+    assert waiting.until is not None
+    assert waiting.until < world.now + 2, "the back-off goes on"
+    world.now = waiting.until
+    assert world.settle() == Plan()
+    assert [type(step) for step in world.history if not isinstance(step, ForgetRank)] == [
+        StopRank, RebootNode, StartAgent, AllocateEpoch, StartRank, StartRank, ProveGroup,
+    ]  # fmt: skip
+    assert [step.node for step in world.history if isinstance(step, RebootNode)] == [OTHER]
+    (formed,) = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    assert (formed.fault, formed.counted) == (FaultClass.REBOOT, False), "planned, and so not charged"
+
+
+def test_where_it_may_not_be_the_group_is_formed_again_and_the_reason_is_told() -> None:
+    world = exhausted(reboot=False)
+    (trouble,) = world.plan().troubles
+    assert trouble.doing == (
+        "restart the machine, not now: spec.repair.reboot of node/node-b does not allow to restart it"
+    )
+    assert "sudo shutdown -r now" in trouble.person
+    plan = world.settle()
+    world.now = max([world.now, *(waiting.until for waiting in plan.waiting if waiting.until is not None)])
+    assert world.settle() == Plan()
+    assert not any(isinstance(step, RebootNode) for step in world.history)
+
+
+def test_a_restart_that_is_refused_does_not_keep_the_group_from_being_formed() -> None:
+    world = exhausted()
+    for _ in range(2):
+        for step in world.plan().steps:
+            if isinstance(step, RebootNode):
+                world.failures[step.key] = StepFailure(
+                    1, world.now + 60, "it is the controller's own machine"
+                )
+            else:
+                world.obey(step)
+    (trouble,) = world.plan().troubles
+    assert trouble.doing.endswith("node-b could not be restarted: it is the controller's own machine")
+    world.now += 2
+    assert world.settle() == Plan()
