@@ -188,11 +188,13 @@ async def test_what_is_given_up_is_neither_finished_nor_followed_by_more(bed: Be
     await bed.do(StartAgent(NODE))
     bed.executor.launch((bed.start_rank("sleep()"),))
     bed.executor.abandon()
-    bed.executor.launch((AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"),))
+    more = StartAgent(NodeName("another"))
+    bed.executor.launch((more,))
+    assert more.subject not in bed.executor.in_flight
     await bed.executor.close()
     assert bed.executor.in_flight == frozenset()
     assert bed.outcomes.empty()
-    assert bed.store.groups() == {}
+    assert bed.store.agents() == {NODE}
 
 
 async def test_what_a_look_with_the_next_token_shows_no_late_request_changes(bed: Bed) -> None:
