@@ -117,6 +117,8 @@ class World:
     attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     rungs: dict[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
     verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
+    system: str = "Linux"
+    """``uname -s`` of every node."""
     since: dict[str, float] = field(default_factory=dict)
     """Since when a node's contact is as it is."""
     next_port: int = PORT_FIRST
@@ -178,7 +180,7 @@ class World:
             sequence=self.sequence,
             boot_id=self.boots.get(name, "boot"),
             agent_id="agent",
-            system="Linux",
+            system=self.system,
             release="6.1",
             machine="x86_64",
             hostname=name,
@@ -327,6 +329,9 @@ class World:
         group = self.groups.get(step.replica)
         if group is not None and group.epoch == step.epoch:
             self.groups[step.replica] = replace(group, proven_at=self.now)
+            for name in group.members if group.transport.startswith("jaccl") else ():
+                before = self.verbs[name]
+                self.verbs[name] = replace(before, count=max(0, before.count - 1))
 
     def _start_agent(self, step: StartAgent) -> None:
         if step.node in self.broken:

@@ -53,14 +53,15 @@ def fault(view: View) -> Fault | None:
     assert found is not None, f"no class explains {symptom}"
     row, sighting = found
     now = _now(view, row, sighting)
-    text = symptom.text if sighting.text == symptom.text else f"{sighting.text}; {symptom.text}"
+    whole = symptom.text in sighting.text
     ended = most_telling(rank for rank in view.current.values() if not rank.alive)
+    words = ended.last_words if ended else symptom.text
     fault = Fault(
         symptom.cause,
-        text,
+        sighting.text if whole else f"{sighting.text}; {symptom.text}",
         symptom.at,
         row.fault,
-        lasting=(ended.last_words if ended else text) if now is Remedy.REFUSE else "",
+        lasting=(words if whole else f"{sighting.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
         person=row.steps(sighting, view.replica.deployment) if _needs_person(row, now) else "",
         remedy=now,
@@ -184,5 +185,9 @@ def _lived(rank: ObservedRank) -> float:
 
 
 def trouble(view: View, fault: Fault, doing: str) -> Trouble:
-    """What is wrong with a replica now, and what is done about it."""
-    return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, fault.text, doing, fault.person)
+    """What is wrong with a replica now, and what is done about it.
+
+    Where a person is needed, only what explains it is said: that stays the same over the attempts.
+    """
+    seen = fault.seen if fault.person else fault.text
+    return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, seen, doing, fault.person)

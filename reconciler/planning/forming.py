@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from reconciler.state import (
     AllocateEpoch,
     Cause,
+    FaultClass,
     GroupRecord,
     Refusal,
     RefusedBecause,
@@ -110,8 +111,10 @@ def _given_up(view: View, fault: Fault) -> RungFailure | None:
     transport = rungs.used(record)
     if fault.remedy not in (Remedy.LOWER_RUNG, Remedy.REBOOT) or not rungs.lower(view.deployment, transport):
         return None
-    if fault.remedy is Remedy.REBOOT and transport not in rungs.VERBS:
-        return None
+    if fault.remedy is Remedy.REBOOT and (
+        transport not in rungs.VERBS or fault.fault is not FaultClass.KERNEL_OBJECTS
+    ):
+        return None  # no other transport would help until the machine has restarted
     facts = circumstances.written(view.circumstances(record.members))
     return RungFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
 

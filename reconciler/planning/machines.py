@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from reconciler.state import FaultClass, NodeName, ObjectKey, Trouble
+from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Trouble
 
+from . import reboots
+from .decision import NOTHING, Decision
 from .healing.scene import Scene
 from .healing.table import every
 from .placement import suits
@@ -31,6 +33,19 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
         for row, seen in every(scene)
         if row.fault in TOLD_BY_FACTS
     )
+
+
+def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
+    """Restart the first machine whose own trouble asks for that, where its Node allows it and nothing runs there."""
+    for trouble in troubles:
+        name = NodeName(trouble.object.name)
+        idle = not any(rank.alive for rank in world.observed.ranks_on(name))
+        free = f"node/{name}" not in world.memory.in_flight
+        if trouble.object.kind == "Node" and trouble.person and idle and free:
+            step = reboots.restart(world, name, trouble.fault, trouble.seen)
+            if isinstance(step, RebootNode):
+                return Decision(steps=(step,))
+    return NOTHING
 
 
 def _wants_verbs(world: World, name: NodeName) -> bool:

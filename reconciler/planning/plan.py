@@ -15,6 +15,7 @@ from reconciler.state import (
     RefusedBecause,
     ReplicaId,
     Step,
+    Trouble,
     Waiting,
     WaitingFor,
 )
@@ -44,10 +45,22 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
-    decisions.append(Decision(troubles=tuple(t for name in names for t in machines.troubles(world, name))))
-    decisions.append(Decision(troubles=quarantine.troubles(world, names)))
+    own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
+    own += quarantine.troubles(world, names)
+    decisions = [_told_once(decision, own) for decision in decisions]
+    decisions.append(Decision(troubles=own) + machines.restart(world, own))
     kept_away = tuple(found for name in names if (found := quarantine.of(world, name)) is not None)
     return replace(_held_back(one_restart(whole(decisions)), memory, now), quarantined=kept_away)
+
+
+def _told_once(decision: Decision, own: tuple[Trouble, ...]) -> Decision:
+    """What a person must do on a machine is said of that machine, and not of each group that suffers from it."""
+    said = {(trouble.fault, trouble.person) for trouble in own}
+    troubles = tuple(
+        replace(trouble, person="") if (trouble.fault, trouble.person) in said else trouble
+        for trouble in decision.troubles
+    )
+    return replace(decision, troubles=troubles)
 
 
 def _gateway(world: World) -> Decision:

@@ -234,7 +234,7 @@ def degraded(view: View) -> tuple[Trouble, ...]:
             view.replica.key,
             f"replica/{view.replica}",
             failure.fault,
-            f"{failure.transport} failed: {failure.text}",
+            failure.text,
             doing,
             failure.person,
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from reconciler.resources import ModelDeployment
-from reconciler.state import GroupRecord, NodeName, PortFacts, ReplicaId, RungFailure
+from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, RungFailure
 
 from .healing import sights
 from .healing.scene import Scene, towards
@@ -78,8 +78,14 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
 
 
 def failure(world: World, replica: ReplicaId, transport: str) -> RungFailure | None:
-    """How a transport failed a replica, where it did and is left alone since."""
-    return next((f for f in world.memory.rungs.get(replica, ()) if f.transport == transport), None)
+    """How a transport failed a replica, where it did and is left alone since: with nothing left to set up RDMA
+    with, in either of its shapes."""
+
+    def concerns(failed: RungFailure) -> bool:
+        both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
+        return failed.transport == transport or both
+
+    return next((f for f in world.memory.rungs.get(replica, ()) if concerns(f)), None)
 
 
 def used(record: GroupRecord) -> str:
@@ -154,7 +160,7 @@ def _worn(world: World, members: Placed) -> Iterator[str]:
     for name in members:
         attempts = world.memory.verbs.get(name)
         if attempts and attempts.boot_id == world.boot(name) and attempts.count >= VERBS_ATTEMPTS_MAX:
-            yield f"RDMA was set up {attempts.count} times on {name} since it booted, which is as often as is safe"
+            yield f"RDMA was set up {attempts.count} times in vain on {name} since it booted, as often as is safe"
 
 
 def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Iterator[str]:

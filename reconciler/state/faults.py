@@ -132,7 +132,7 @@ class RungFailure:
 
 @dataclass(frozen=True, slots=True)
 class VerbsAttempts:
-    """How often RDMA was set up on a machine since it booted: what fails there may hold on to kernel objects."""
+    """How often RDMA was set up in vain on a machine since it booted: what fails there may keep kernel objects."""
 
     boot_id: str
     count: int

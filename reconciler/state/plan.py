@@ -89,9 +89,11 @@ class AllocateEpoch(_OfReplica):
         return f"allocate/{self.replica}"
 
     def __str__(self) -> str:
-        nodes = ", ".join(self.group.members)
+        place = ", ".join(self.group.members)
+        if self.cause in (Cause.TRANSPORT_FAILED, Cause.TRANSPORT_BACK):
+            place += f" over {self.group.transport}"
         return (
-            f"form {self.replica} as epoch {self.group.epoch} on {nodes} ({self.cause.value}: {self.detail})"
+            f"form {self.replica} as epoch {self.group.epoch} on {place} ({self.cause.value}: {self.detail})"
         )
 
 

@@ -180,10 +180,7 @@ class Store:
     # --- epochs and groups ---------------------------------------------------------------------
 
     def allocate(self, group: GroupRecord, attempt: Attempt, failed: RungFailure | None = None) -> None:
-        """Write a group, why it is formed, and the transport that is given up with it.
-
-        Raises ``Conflict`` unless its epoch is higher than every one before.
-        """
+        """Write a group, why, and the transport that it leaves. Raises ``Conflict`` unless its epoch is the highest."""
         with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)
@@ -223,12 +220,14 @@ class Store:
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
         """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""
         with self._db.writing():
-            cursor = self._db.execute(
-                "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
-                (at, replica.deployment, replica.index, epoch),
+            group = self.groups().get(replica)
+            if group is None or group.epoch != epoch:
+                raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
+            name = (replica.deployment, replica.index)
+            self._db.execute(
+                "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ?", (at, *name)
             )
-        if cursor.rowcount != 1:
-            raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
+            self.transports.came_up(group)
 
     def release(self, replica: ReplicaId) -> None:
         """Remove a replica's group. Its last epoch stays, for epochs only grow."""

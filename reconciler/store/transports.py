@@ -74,7 +74,15 @@ class Transports:
             list(zip(group.members, group.boots, strict=True)),
         )
 
+    def came_up(self, group: GroupRecord) -> None:
+        """Take the attempt of a group back that now serves: what it holds, it gives back when it ends in order."""
+        if group.transport in VERBS and group.proven_at is None:
+            self._db.executemany(
+                "UPDATE verbs_attempts SET count = max(0, count - 1) WHERE node = ? AND boot_id = ?",
+                list(zip(group.members, group.boots, strict=True)),
+            )
+
     def verbs(self) -> dict[NodeName, VerbsAttempts]:
-        """How often RDMA was set up on each machine since the boot that is named."""
+        """How often RDMA was set up in vain on each machine since the boot that is named."""
         rows = self._db.execute("SELECT node, boot_id, count FROM verbs_attempts ORDER BY node")
         return {NodeName(row[0]): VerbsAttempts(row[1], row[2]) for row in rows}

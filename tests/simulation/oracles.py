@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .machines import Machine, Rank
     from .world import World
 
+UP = ("NodesBack", "TransportBack")
+"""Why a group that is well may be formed anew."""
+UP_PER_HOUR_MAX = 2
 REASONS_KEPT_SECONDS = 60.0
 """For so long after a wish or a group was not as it should be, its consequences may still arrive."""
 MESSAGES_PER_SECOND_MAX = 400
@@ -125,8 +128,19 @@ class Oracles:
         """A rank is asked to end: its group was not well, or nobody wants it as it is."""
         replica = replica_of(rank.id)
         self.stops[replica] += 1
-        if self.well(rank) and not self._excused(replica):
+        if self.well(rank) and not self._excused(replica) and not self._better(rank):
             self.violated(f"{rank} on {rank.node} was asked to end, and its group was well")
+
+    def _better(self, rank: Rank) -> bool:
+        """Whether it has nothing to do and makes room for a larger group, or one on a faster transport; seldom."""
+        memory = self._world.memory()
+        if memory is None:
+            return False
+        attempts = memory.attempts.get(replica_of(rank.id), ())
+        ups = [attempt for attempt in attempts if attempt.cause in UP]
+        hour = [up for up in ups if attempts[-1].at - up.at < 3600.0]
+        owes = any(r.shim.state.progress.demand for r in (rank, *self._world.group_of(rank)))
+        return bool(ups) and ups[-1].epoch > rank.id.epoch and len(hour) <= UP_PER_HOUR_MAX and not owes
 
     def forgotten(self, machine: Machine, id: RankId) -> None:
         """What is left of a rank is removed."""

@@ -58,6 +58,14 @@ def test_setting_up_rdma_is_counted_for_each_boot_of_a_machine(store: Store) -> 
     }
 
 
+def test_a_group_that_serves_has_not_set_rdma_up_in_vain(store: Store) -> None:
+    store.allocate(VERBS, ATTEMPT)
+    store.allocate(replace(VERBS, epoch=2), ATTEMPT)
+    for at in (9.0, 10.0):
+        store.prove(TINY, 2, at)
+    assert {attempts.count for attempts in store.transports.verbs().values()} == {1}
+
+
 def test_a_group_comes_back_with_the_facts_and_boots_it_was_formed_under(store: Store) -> None:
     formed = replace(VERBS, facts='{"node-a boot":"one"}', transport_why="jaccl: no cable")
     store.allocate(formed, ATTEMPT)

@@ -142,7 +142,10 @@ def crash(scene: Scene) -> Sighting | None:
     explained = (
         scene.symptom is None
         or scene.symptom.cause not in (Cause.RANK_EXITED, Cause.RANK_MISSING)
-        or any(sight(scene) for sight in (refused, out_of_memory, gpu_fault, rebooted, no_route, idle_decay))
+        or any(
+            sight(scene)
+            for sight in (refused, out_of_memory, gpu_fault, rebooted, wedged, no_route, idle_decay)
+        )
         or scene.code == ExitCode.WRONG_GROUP
     )
     return None if explained else _symptom(scene)

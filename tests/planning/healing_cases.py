@@ -1,0 +1,121 @@
+"""What happens to a group of two Macs that serves over RDMA, one case for each way to see a class of faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from reconciler.state import StepFailure
+from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
+from tests.worlds import World
+
+from .macs import A, B, learn, learn_of_port
+
+Happen = Callable[[World], None]
+
+
+def _group(world: World) -> tuple[RankId, RankId]:
+    first, second = world.groups[world.replica()].rank_ids
+    return first, second
+
+
+def _ends(code: int | None = None, signal: int | None = None, words: str = "") -> Happen:
+    """Rank 1 ends like this; rank 0, whose peer is gone, has said so a second earlier by its own clock."""
+
+    def happen(world: World) -> None:
+        first, second = _group(world)
+        world.end_rank(first, code=ExitCode.PEER_LOST)
+        world.now += 1
+        world.end_rank(second, code, signal)
+        ended = Exit(code, signal, world.now, words)
+        place, report = world.ranks[second]
+        world.ranks[second] = (place, replace(report, exit=ended))
+
+    return happen
+
+
+def _dies(world: World) -> None:
+    _ends(signal=11)(world)
+
+
+def _while_forming(happen: Happen) -> Happen:
+    """It happens before the group has ever given a completion."""
+
+    def before_proof(world: World) -> None:
+        record = world.groups[world.replica()]
+        world.groups[world.replica()] = replace(record, proven_at=None)
+        happen(world)
+
+    return before_proof
+
+
+def _both(*happenings: Happen) -> Happen:
+    def happen(world: World) -> None:
+        for each in happenings:
+            each(world)
+
+    return happen
+
+
+def _hangs(world: World) -> None:
+    for rank in _group(world):
+        world.report(rank, demand=1, silent_seconds=90.0, steps=40 + rank.rank)
+
+
+def _mute(world: World) -> None:
+    record = world.groups[world.replica()]
+    world.groups[world.replica()] = replace(record, proven_at=None)
+    key = f"prove/{record.replica}/{record.epoch}"
+    world.failures[key] = StepFailure(3, world.now, "no answer within 120 s")
+
+
+def _reboots(world: World) -> None:
+    for rank in list(world.ranks):
+        if world.ranks[rank][0] == B and world.ranks[rank][1].phase != Phase.EXITED:
+            world.end_rank(rank, signal=9)
+    world.boots[B] = f"boot-{world.now}"
+
+
+def _idles(world: World) -> None:
+    world.report(_group(world)[0], idle_seconds=1500.0)
+
+
+def _loses(world: World) -> None:
+    world.lose(B)
+
+
+HAPPENINGS: dict[str, Happen] = {
+    "C0 a machine is silent": _loses,
+    "C1 an older macOS": _both(lambda w: learn(w, A, version=(26, 1)), _dies),
+    "C1 two versions of macOS": _both(lambda w: learn(w, A, version=(26, 4)), _dies),
+    "C1 no JACCL": _while_forming(_ends(ExitCode.NO_BACKEND)),
+    "C1 unequal ranks": _while_forming(
+        _ends(ExitCode.UNEQUAL, words="the mlx version is 1 on rank 0 and 2 on rank 1")
+    ),
+    "C1 a slow link": _both(lambda w: learn_of_port(w, A, gbps=40), _dies),
+    "C2 RDMA disabled": _both(lambda w: learn(w, A, rdma_enabled=False), _dies),
+    "C3 a cable pulled": _both(lambda w: learn_of_port(w, A, connected=False), _dies),
+    "C3 a port down for RDMA alone": _both(lambda w: learn_of_port(w, A, verbs_up=False), _dies),
+    "C4 a port in a bridge": _both(lambda w: learn_of_port(w, A, bridged=True), _dies),
+    "C4 a port without an address": _both(lambda w: learn_of_port(w, A, address=""), _dies),
+    "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
+    "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
+    "C7 no protection domain": _while_forming(_ends(ExitCode.KERNEL_OBJECTS)),
+    "C8 a crash": _dies,
+    "C8 an unexpected error": _ends(ExitCode.UNEXPECTED),
+    "C8 weights that cannot be read": _ends(ExitCode.WEIGHTS, words="model.safetensors is cut short"),
+    "C9 a hang": _hangs,
+    "C10 out of memory": _ends(ExitCode.MEMORY, words="this node has too little memory"),
+    "C10 a GPU fault": _ends(ExitCode.GPU),
+    "C10 an abort in Metal": _ends(signal=6, words="[METAL] Command buffer execution failed"),
+    "C11 wired memory left": lambda w: learn(w, B, wired_excess_bytes=90 * 2**30),
+    "C12 a restart": _reboots,
+    "C12 two panics": _both(lambda w: learn(w, B, panics=2), _reboots),
+    "C13 wedged tools": _both(lambda w: learn(w, B, verbs_answer=False), _dies),
+    "C14 no route": _while_forming(_ends(ExitCode.NO_ROUTE)),
+    "C14 not allowed to use the network": lambda w: learn(w, B, launch_context=False),
+    "C15 idle decay": _both(_idles, _ends(ExitCode.VERBS)),
+    "C16 a wrong group": _while_forming(_ends(ExitCode.WRONG_GROUP)),
+    "C17 no completion": _mute,
+}
+"""By name, which begins with the class."""

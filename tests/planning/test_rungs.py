@@ -1,0 +1,233 @@
+"""The ladder of transports: down for a fact, up when it has changed and nobody is asking."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler import status
+from reconciler.planning.growth import LIFE_SECONDS, PER_HOUR_MAX, QUIET_SECONDS, USABLE_SECONDS
+from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
+from reconciler.state import (
+    AllocateEpoch,
+    Cause,
+    FreeTransport,
+    NodeName,
+    Plan,
+    RefusedBecause,
+    StartRank,
+    VerbsAttempts,
+    WaitingFor,
+)
+from reconciler.status import Snapshots
+from reconciler.wire.launch import ExitCode
+from tests.worlds import World, deployment, model, node, two_nodes
+
+from .macs import A, B, learn, learn_of_port, two_macs
+
+
+def transport(world: World) -> str:
+    return world.groups[world.replica()].transport
+
+
+def forms(world: World) -> list[Cause]:
+    return [step.cause for step in world.history if isinstance(step, AllocateEpoch)]
+
+
+def kill(world: World, code: int | None = None) -> None:
+    world.end_rank(world.groups[world.replica()].rank_ids[1], code=code, signal=None if code else 9)
+
+
+def idle(world: World, seconds: float = QUIET_SECONDS) -> None:
+    for rank in world.alive():
+        world.report(rank, idle_seconds=seconds)
+
+
+def without_cable(world: World) -> None:
+    """The cable is pulled, which kills a rank; the group is formed over the network."""
+    learn_of_port(world, A, connected=False)
+    kill(world)
+    world.settle()
+
+
+# --- which rung ------------------------------------------------------------------------------------
+
+
+def test_macs_with_a_good_cable_use_rdma_and_each_rank_is_told_its_devices() -> None:
+    world = two_macs()
+    assert (transport(world), world.groups[world.replica()].transport_why) == ("jaccl", "")
+    kill(world)
+    world.settle()
+    starts = [step.spec.config for step in world.history if isinstance(step, StartRank)]
+    assert {config.backend for config in starts} == {"jaccl"}
+    assert {config.devices for config in starts} == {(("", "rdma_en3"), ("rdma_en4", ""))}
+    assert [address.partition(":")[0] for address in starts[0].addresses] == ["10.77.0.1", "10.77.0.2"]
+
+
+def test_without_thunderbolt_everything_goes_on_over_the_network_and_status_says_why() -> None:
+    world = two_nodes()
+    world.settle()
+    found = status.statuses(
+        Snapshots(world.desired(), world.observed(), world.memory(), Plan(), world.now), {}
+    )
+    (group,) = found[world.replica().key].extra["groups"]
+    assert group["transport"] == (
+        "ring-lan (jaccl, jaccl-ring: node-a runs Linux, and RDMA over Thunderbolt needs macOS;"
+        " ring: no Thunderbolt cable is known between node-a and node-b)"
+    )
+    starts = [step.spec.config for step in world.history if isinstance(step, StartRank)]
+    assert {config.backend for config in starts} == {"ring"}
+    assert {address.partition(":")[0] for address in starts[0].addresses} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("unknown", ["jaccl", "rdma_enabled"])
+def test_what_is_not_known_is_not_fine_and_is_no_trouble(unknown: str) -> None:
+    world = two_macs()
+    learn(world, A, **{unknown: None})
+    kill(world)
+    world.settle()
+    assert transport(world) == "ring"
+    assert forms(world) == [Cause.RANK_EXITED]
+    assert world.plan().troubles == ()
+
+
+def test_a_ladder_without_a_rung_that_works_is_refused_with_every_reason() -> None:
+    world = two_nodes(transport=["jaccl", "ring"])
+    (refusal,) = world.settle().refused
+    assert refusal.reason is RefusedBecause.NO_TRANSPORT
+    assert "jaccl: node-a runs Linux" in refusal.text
+    assert "ring: no Thunderbolt cable is known" in refusal.text
+
+
+def test_where_no_transport_joins_two_nodes_one_alone_serves() -> None:
+    world = two_nodes(nodes={"min": 1, "max": 2}, transport=["jaccl"])
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].members == ("node-a",)
+
+
+def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -> None:
+    world = two_macs()
+    world.verbs[A] = VerbsAttempts("boot", VERBS_ATTEMPTS_MAX)
+    kill(world)
+    world.settle()
+    assert transport(world) == "ring"
+    assert "RDMA was set up 5 times in vain on node-a" in world.groups[world.replica()].transport_why
+    world.boots[A] = "another"
+    kill(world)
+    world.pass_time(world.now + 400)
+    world.settle()
+    assert transport(world) == "jaccl"
+
+
+def test_a_transport_that_is_taken_out_of_the_ladder_is_left() -> None:
+    world = two_macs()
+    world.manifests[-1] = deployment(transport=["ring", "ring-lan"])
+    assert world.settle() == Plan()
+    assert (transport(world), forms(world)) == ("ring", [Cause.SPEC_CHANGED])
+
+
+# --- down and up -----------------------------------------------------------------------------------
+
+
+def test_a_pulled_cable_takes_the_group_down_and_the_same_cable_back_up_at_a_quiet_moment() -> None:
+    world = two_macs()
+    without_cable(world)
+    assert (transport(world), forms(world)) == ("ring-lan", [Cause.TRANSPORT_FAILED])
+    world.pass_time(world.now + 100_000)
+    idle(world)
+    assert world.settle().steps == ()  # time alone changes nothing
+    learn_of_port(world, A, connected=True)
+    assert world.settle() == Plan()
+    assert (transport(world), forms(world)[1:]) == ("jaccl", [Cause.TRANSPORT_BACK])
+    (freed,) = [step for step in world.history if isinstance(step, FreeTransport)]
+    assert freed.changed == "node-a/3 cable: no → yes"
+
+
+def test_a_group_that_is_asked_something_is_not_disturbed() -> None:
+    world = two_macs()
+    without_cable(world)
+    learn_of_port(world, A, connected=True)
+    world.pass_time(world.now + LIFE_SECONDS)
+    for rank in world.alive():
+        world.report(rank, idle_seconds=QUIET_SECONDS, demand=1)
+    plan = world.settle()
+    assert transport(world) == "ring-lan"
+    assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
+
+
+def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_changed() -> None:
+    world = two_macs()
+    for _ in range(3):
+        kill(world, ExitCode.UNEXPECTED)
+        world.settle()
+        world.pass_time(world.now + 340)
+    kill(world, ExitCode.UNEXPECTED)
+    world.pass_time(world.now + 340)
+    world.settle()
+    assert transport(world) == "jaccl-ring"
+    world.pass_time(world.now + 100_000)
+    idle(world)
+    assert world.settle().steps == ()
+    assert transport(world) == "jaccl-ring"
+    world.boots[B] = "another"
+    assert world.settle() == Plan()
+    assert transport(world) == "jaccl"
+
+
+def test_another_wish_forgives_a_transport() -> None:
+    world = two_macs()
+    without_cable(world)
+    learn_of_port(world, A, connected=None)  # no news of it any more
+    key = world.replica().key
+    world.generations[key] = 2
+    world.settle()
+    assert world.rungs[world.replica()] == ()
+
+
+# --- nodes that are back ---------------------------------------------------------------------------
+
+
+def three_nodes() -> World:
+    names = ("node-a", "node-b", "node-c")
+    spec = deployment(nodes={"min": 1, "max": 2}, placement={"nodeSelector": {"pool": "x"}})
+    world = World([*(node(name, labels={"pool": "x"}) for name in names[:2]), model(), spec])
+    world.settle()
+    world.history.clear()
+    return world
+
+
+def lost(world: World, name: str = "node-b") -> None:
+    """A node gives no answer for so long that its group is formed without it."""
+    world.lose(name)
+    world.pass_time(world.now + 60)
+    world.settle()
+
+
+def test_a_lost_node_makes_the_group_smaller_and_its_return_makes_it_whole_again() -> None:
+    world = three_nodes()
+    lost(world)
+    assert world.groups[world.replica()].members == ("node-a",)
+    world.find("node-b")
+    world.since["node-b"] = world.now
+    idle(world)
+    plan = world.settle()
+    assert world.groups[world.replica()].members == ("node-a",)
+    assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
+    world.pass_time(world.now + max(LIFE_SECONDS, USABLE_SECONDS) + 1)
+    idle(world)
+    assert world.settle() == Plan()
+    assert world.groups[world.replica()].members == ("node-a", "node-b")
+    assert forms(world)[-1] is Cause.NODES_BACK
+
+
+def test_a_group_grows_only_so_often_in_an_hour() -> None:
+    world = three_nodes()
+    for _ in range(6):
+        lost(world)
+        world.find("node-b")
+        world.since[NodeName("node-b")] = world.now
+        world.pass_time(world.now + LIFE_SECONDS + 1)
+        idle(world)
+        world.settle()
+    steps = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    grown = [step.group.created_at for step in steps if step.cause is Cause.NODES_BACK]
+    assert max(sum(at <= other < at + 3600 for other in grown) for at in grown) == PER_HOUR_MAX
