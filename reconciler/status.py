@@ -363,6 +363,18 @@ def endings(observed: Observed, now: float) -> list[Event]:
         )
         for rank in observed.ranks()
         if not rank.alive
+    ] + [
+        Event(
+            at=now,
+            object=rank.replica.key,
+            warning=True,
+            reason="RankKilled",
+            message=f"rank {rank.report.id.rank} on {rank.node} (epoch {rank.report.id.epoch}, pid"
+            f" {rank.report.pid}) had not ended {rank.report.exit.killed_after:g} s after SIGTERM and was killed",
+            key=f"killed/{rank.report.id}",
+        )
+        for rank in observed.ranks()
+        if rank.report.exit is not None and rank.report.exit.killed_after is not None
     ]
 
 

@@ -105,6 +105,9 @@ class Host(Protocol):
     def birth(self, pid: int) -> Optional[str]:
         """What a process has in common with no other; None when it is gone."""
 
+    async def left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
+        """Of a rank that has ended, and was to listen on ``ports``: a value of ``Gone``, and what is left."""
+
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
         """The state of each process that is there, as one letter of ``ps``."""
 

@@ -19,7 +19,7 @@ from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import AGENT_HEARS_OF_SHIM, ModelReport, NodeReport, ShimState
 from reconciler.wire.paths import shim_socket
 
-from . import directory, machine, process
+from . import directory, machine, process, remains
 from .directory import RankDirectory
 from .files import read_json, tail, write_json
 from .peer import Peer
@@ -212,6 +212,16 @@ class LocalHost:
 
     def birth(self, pid: int) -> Optional[str]:
         return process.birth(pid, machine.boot_id())
+
+    async def left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
+        return await asyncio.get_event_loop().run_in_executor(None, self._look_at_left, id, ports)
+
+    def _look_at_left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
+        pid, born = self.process(id) or (None, "")
+        if pid is not None and born.startswith(self.boot_id()):
+            reused = self.birth(pid) not in (None, born)
+            return remains.look(remains.Ended(pid, reused, str(self._at(id).file("config.json")), ports))
+        return remains.look(remains.Ended(None, False, "", ports))
 
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
         return await asyncio.get_event_loop().run_in_executor(None, process.states, tuple(pids))

@@ -13,8 +13,8 @@ import logging
 import signal
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
-from reconciler.wire.launch import Exit, LaunchSpec, Phase, Progress, RankId
-from reconciler.wire.node import RankReport, ShimState, Terminate
+from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
+from reconciler.wire.node import Gone, RankReport, ShimState, Terminate
 
 from .host import Connection, Host
 from .process import STOPPED
@@ -24,6 +24,10 @@ GONE_CHECK_SECONDS = 0.1
 """How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
 STOPPED_SHIM_SECONDS = 2.0
 """Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
+LEFT_CHECK_SECONDS = 1.0
+"""How often what a rank has left is looked at until it is gone."""
+ENDED_SECONDS_MAX = 120.0
+"""Longer than anybody asks for: a rank that ended long ago is no news every time that it is told of."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
 
@@ -41,6 +45,11 @@ class Rank:
         self.peer: Optional[Connection] = None
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
+        self.own_ports = _own_ports(spec) if spec else None
+        self.gone = Gone.UNKNOWN
+        self.kept = ""
+        self.ended_at: Optional[float] = None
+        """When this agent has learnt of its end, by the loop's clock."""
 
     @property
     def watched(self) -> bool:
@@ -72,7 +81,16 @@ class Rank:
             size=self.size,
             port=self.port,
             memory_bytes=self.memory_bytes,
+            gone=self.gone,
+            kept=self.kept,
+            ended_seconds=self._ended_seconds(),
         )
+
+    def _ended_seconds(self) -> float:
+        if self.ended_at is None:
+            return 0.0
+        since = asyncio.get_event_loop().time() - self.ended_at
+        return round(min(since, ENDED_SECONDS_MAX), 1)
 
 
 class Ranks:
@@ -84,6 +102,7 @@ class Ranks:
         self._host = host
         self._on_change = on_change
         self._ranks: Dict[RankId, Rank] = {}
+        self._proving: Dict[RankId, asyncio.Task[None]] = {}
         self.look_seconds = look_seconds
 
     def adopt(self) -> None:
@@ -198,6 +217,7 @@ class Ranks:
     def _hear(self, rank: Rank, message: Any) -> None:
         if isinstance(message, ShimState):
             before, rank.state = rank.state, message
+            self._prove(rank)
             urgent = (before.progress.phase, before.pid, before.exit) != (
                 message.progress.phase,
                 message.pid,
@@ -214,6 +234,7 @@ class Ranks:
         """The shim is gone: find out how the rank ended, and see to it that it has."""
         rank.state = self._host.state(rank.id) or rank.state
         if rank.state.exit is not None:
+            self._prove(rank)
             self._on_change(True)
             return
         process = self._host.process(rank.id)
@@ -236,7 +257,48 @@ class Ranks:
             self._host.write_state(rank.id, rank.state)
         except OSError as error:
             _log.warning("%s: state.json cannot be written: %s", rank.id, error)
+        self._prove(rank)
         self._on_change(True)
+
+    # --- what ranks leave behind ---
+
+    def close(self) -> None:
+        """Look at nothing any more."""
+        for task in self._proving.values():
+            task.cancel()
+
+    def _prove(self, rank: Rank) -> None:
+        """From the end of a rank on, look whether everything of it is gone, until it is."""
+        if rank.state.exit is None or rank.ended_at is not None:
+            return
+        loop = asyncio.get_event_loop()
+        rank.ended_at = loop.time()
+        if rank.own_ports is None:
+            return  # what it was started with cannot be read
+        rank.gone = Gone.PENDING
+        task = loop.create_task(self._look_at_left(rank), name="look at what {} left".format(rank.id))
+        self._proving[rank.id] = task
+        task.add_done_callback(lambda _: self._proving.pop(rank.id, None))
+
+    async def _look_at_left(self, rank: Rank) -> None:
+        assert rank.state.exit is not None
+        foreign = rank.state.exit.code == ExitCode.PORT_IN_USE
+        ports = () if foreign or rank.own_ports is None else rank.own_ports
+        while rank.id in self._ranks and rank.gone in (Gone.PENDING, Gone.NO):
+            before = (rank.gone, rank.kept)
+            rank.gone, rank.kept = await self._host.left(rank.id, ports)
+            if before != (rank.gone, rank.kept):
+                self._on_change(True)
+            if rank.gone == Gone.NO:
+                await asyncio.sleep(LEFT_CHECK_SECONDS)
+
+
+def _own_ports(spec: LaunchSpec) -> Tuple[int, ...]:
+    """The ports that a rank itself listens on: its address, and with rank 0 the control channel's."""
+    config = spec.config
+    own = [*config.addresses[spec.id.rank : spec.id.rank + 1], *([] if spec.id.rank else [config.control])]
+    texts = (address.rpartition(":")[2] for address in own)
+    return tuple(int(text) for text in texts if text.isdecimal())
 
 
 def _first_port(addresses: Sequence[str]) -> int:

@@ -103,6 +103,7 @@ class Agent:
         _log.info("serving as process %d", os.getpid())
         await self.ending.wait()
         looking.cancel()
+        self.ranks.close()
         standing.cancel()
         server.close()
         self._host.end()

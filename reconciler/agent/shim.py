@@ -81,6 +81,8 @@ class Shim:
         self._kill: Optional[asyncio.TimerHandle] = None
         self._killed = ""
         """Why the shim has killed its rank; empty while it has not."""
+        self._grace = 0.0
+        """How long the rank was given for its end before that."""
         self._ended = asyncio.Event()
         self._alone = asyncio.Event()
         self._state = ShimState(None, os.getpid(), time.time(), Progress(Phase.STARTING))
@@ -189,7 +191,7 @@ class Shim:
         last = self._state.progress
         killed = self._killed if number == signal.SIGKILL else ""
         detail = self._child.problem or killed or last.detail or self._last_line()
-        ended = Exit(code, number, time.time(), detail)
+        ended = Exit(code, number, time.time(), detail, self._grace if killed else None)
         if self._kill is not None:
             self._kill.cancel()
         self._change(
@@ -224,6 +226,7 @@ class Shim:
         self._kill = self._loop.call_at(due, self._kill_rank, self._child.pid, grace_seconds)
 
     def _kill_rank(self, pid: int, grace_seconds: float) -> None:
+        self._grace = grace_seconds
         self._killed = "it was asked to end and had not after {:g} s".format(grace_seconds)
         signal_group(pid, signal.SIGKILL)
         self._loop.call_later(HELD_CHECK_SECONDS, self._look_at_held, pid)

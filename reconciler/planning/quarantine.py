@@ -79,6 +79,8 @@ def _holding(world: World, name: NodeName) -> Quarantine | None:
 
 def _kept(world: World, name: NodeName) -> Trouble | None:
     for kept in remains.of(world, name):
+        if kept.seconds < remains.NOTICE_SECONDS:
+            continue
         settled = kept.seconds >= remains.SETTLE_SECONDS
         doing = "nothing new is started there" if settled else "wait until it is given back"
         person = kept.person if settled else ""

@@ -22,6 +22,8 @@ from .world import World
 
 SETTLE_SECONDS = 60.0
 """How long what a rank held may take to be given back; longer means that it never is, short of a person."""
+NOTICE_SECONDS = 5.0
+"""How long it may take before people are told of it: most is gone in an instant."""
 
 
 class Proof(Enum):

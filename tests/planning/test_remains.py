@@ -61,6 +61,9 @@ def test_no_rank_starts_before_what_an_old_one_held_is_gone(gone: str) -> None:
     (waiting,) = plan.waiting
     assert waiting.reason is WaitingFor.REMAINS
     assert waiting.text == "tiny/0: node-b: rank 1 of tiny/0, epoch 1, has ended and left process 77"
+    assert (plan.troubles, plan.quarantined) == ((), ())
+    world.report(RankId("tiny", 0, 1, 1), ended_seconds=5.0)
+    plan = world.settle()
     assert [(t.subject, t.fault, t.person) for t in plan.troubles] == [
         ("node/node-b", FaultClass.KERNEL_OBJECTS, "")
     ]

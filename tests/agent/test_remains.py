@@ -1,0 +1,123 @@
+"""What a rank leaves behind when it ends: told while it is there, told when it is gone, and no stranger's."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+
+from reconciler.agent import remains
+from reconciler.wire.node import Gone, StartRank, StopRank
+from tests.agent.bench import RANK, Bench, ask, ended, in_phase, program, pushed, rank
+
+CHILD = """
+pid = os.fork()
+if pid == 0:
+    {leave}
+    import socket
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", {port}))
+        taken.listen()
+        time.sleep(600)
+say("ready", detail=str(pid))
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def at_port(bench: Bench, body: str, port: int) -> StartRank:
+    """A rank that is to listen on a port."""
+    spec = bench.spec(program(body))
+    config = dataclasses.replace(spec.config, addresses=(f"127.0.0.1:{port}",))
+    return StartRank(1, dataclasses.replace(spec, config=config))
+
+
+async def test_a_rank_that_ends_leaves_nothing(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sys.exit(0)")
+    report = await pushed(link, lambda found: found.gone == Gone.YES)
+    assert (report.kept, report.exit is not None) == ("", True)
+
+
+async def test_a_process_that_left_the_ranks_session_and_its_port_are_found_and_told_until_they_are_gone(
+    bench: Bench,
+) -> None:
+    link, port = await bench.agent(), free_port()
+    body = CHILD.format(leave="os.setsid()", port=port)
+    await ask(link, at_port(bench, body + "sys.stdin.read()", port))
+    child = int((await in_phase(link, "ready")).detail)
+    os.kill((await rank(link)).pid or 0, signal.SIGKILL)
+    left = await pushed(link, lambda found: found.gone == Gone.NO and "port" in found.kept)
+    assert left.kept == f"process {child}, port {port}"
+    assert (await rank(link)).ended_seconds >= left.ended_seconds
+    await bench.kill_agent()
+    link = await bench.agent()
+    assert (await pushed(link, lambda found: found.gone != Gone.PENDING)).kept == left.kept, (
+        "another agent sees it too"
+    )
+    os.kill(child, signal.SIGKILL)
+    assert (await pushed(link, lambda found: found.gone == Gone.YES)).kept == ""
+
+
+async def test_a_stranger_on_its_port_is_not_the_ranks(bench: Bench) -> None:
+    link = await bench.agent()
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        await ask(link, at_port(bench, "sys.exit(1)", stranger.getsockname()[1]))
+        assert (
+            await pushed(link, lambda found: found.gone not in (Gone.PENDING, Gone.UNKNOWN))
+        ).gone == Gone.YES
+
+
+async def test_that_a_rank_had_to_be_killed_is_told_with_its_grace(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)")
+    await in_phase(link, "ready")
+    await ask(link, StopRank(1, RANK, 0.2))
+    killed = (await ended(link)).exit
+    assert killed is not None
+    assert killed.killed_after == 0.2
+
+
+async def test_a_rank_that_somebody_else_killed_was_given_no_grace(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, "say('ready'); sleep()")
+    os.kill((await in_phase(link, "ready")).pid or 0, signal.SIGKILL)
+    killed = (await ended(link)).exit
+    assert killed is not None
+    assert killed.killed_after is None
+
+
+def test_listeners_are_read_from_the_tables_of_both_systems() -> None:
+    linux = (
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        "   0: 0100007F:5208 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0\n"
+        "   1: 0100007F:5209 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4\n"
+    )
+    assert remains.listeners_in_proc(linux) == {21000}
+    macos = (
+        "Active Internet connections (including servers)\n"
+        "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
+        "tcp4       0      0  127.0.0.1.21000        *.*                    LISTEN\n"
+        "tcp46      0      0  *.8400                 *.*                    LISTEN\n"
+        "tcp6       0      0  ::1.21002              ::1.50112              ESTABLISHED\n"
+        "tcp4       0      0  127.0.0.1.21003        127.0.0.1.50113        TIME_WAIT\n"
+    )
+    assert remains.listeners(macos) == {21000, 8400}
+
+
+def test_members_of_a_group_are_those_that_live() -> None:
+    table = "  501   500 S\n  502   500 Z+\n  503   499 R\n  500   500 U\n"
+    assert remains.members(table, 500) == [501, 500]
+
+
+def test_a_number_that_somebody_else_has_by_now_leaves_nobody() -> None:
+    ended = remains.Ended(os.getsid(0), True, "/nowhere/config.json", ())
+    assert remains.look(ended) == (Gone.YES, "")
+    assert remains.look(ended._replace(reused=False))[0] == Gone.NO
