@@ -24,6 +24,8 @@ GONE_CHECK_SECONDS = 0.1
 """How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
 STOPPED_SHIM_SECONDS = 2.0
 """Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
+ENDED_SECONDS_STEP = 5.0
+"""How finely that is told: every step of it is news to controllers."""
 LEFT_CHECK_SECONDS = 1.0
 """How often what a rank has left is looked at until it is gone."""
 ENDED_SECONDS_MAX = 120.0
@@ -89,8 +91,8 @@ class Rank:
     def _ended_seconds(self) -> float:
         if self.ended_at is None:
             return 0.0
-        since = asyncio.get_event_loop().time() - self.ended_at
-        return round(min(since, ENDED_SECONDS_MAX), 1)
+        since = min(asyncio.get_event_loop().time() - self.ended_at, ENDED_SECONDS_MAX)
+        return since // ENDED_SECONDS_STEP * ENDED_SECONDS_STEP
 
 
 class Ranks:

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.errors import Refused
 from reconciler.wire.launch import ExitCode, Phase, RankId, exit_reason
-from reconciler.wire.node import ForgetRank, Log, ReadLog, StartRank, StopRank
+from reconciler.wire.node import ForgetRank, Gone, Log, ReadLog, StartRank, StopRank
 from tests.agent.bench import RANK, Bench, alive, ask, ended, gone, in_phase, observe, program, pushed, rank
 
 
@@ -202,11 +202,12 @@ async def test_starting_a_rank_twice_starts_one_process(bench: Bench) -> None:
 async def test_a_rank_that_has_exited_is_not_started_again(bench: Bench) -> None:
     link = await bench.agent()
     await bench.start(link, "sys.exit(3)")
-    first = await ended(link)
+    first = await pushed(link, lambda report: report.gone == Gone.YES)
 
     await bench.start(link, "sleep()")
 
-    assert await rank(link) == first
+    again = await rank(link)
+    assert (again.exit, again.pid, again.gone) == (first.exit, first.pid, Gone.YES)
 
 
 async def test_a_rank_finds_its_config_its_environment_and_its_directory(bench: Bench) -> None:
