@@ -14,7 +14,7 @@ from reconciler.agent import directory
 from reconciler.agent.server import Agent
 from reconciler.state import MachineFacts
 from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
-from reconciler.wire.node import ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.node import Gone, ModelReport, NodeReport, ShimState, Terminate
 
 from .loop import PROCESS, Killed, Process
 from .points import AGENT, DIE_AFTER, DIE_BEFORE, ERROR, SIGNAL
@@ -33,6 +33,8 @@ END_SECONDS = 0.2
 PEER_LOST_SECONDS = 0.3
 RUNTIME_SECONDS = 0.3
 EXAMINE_SECONDS = 0.4
+LEFT_SECONDS = 0.02
+"""Of a look at what a rank has left."""
 
 
 @dataclass
@@ -296,6 +298,14 @@ class SimHost:
     def birth(self, pid: int) -> str | None:
         process = self._machine.processes.get(pid)
         return process.birth if process is not None else None
+
+    async def left(self, id: RankId, ports: tuple[int, ...]) -> tuple[str, str]:
+        """At the earliest a moment after the end was seen, as on a machine of this world's pace."""
+        await self._world.sleep(LEFT_SECONDS * self._machine.slow)
+        process = self.process(id) if id in self._machine.disk.ranks else None
+        if process is not None and self.birth(process[0]) == process[1]:
+            return Gone.NO, f"process {process[0]}"
+        return Gone.YES, ""
 
     async def states(self, pids: Iterable[int]) -> dict[int, str]:
         there = self._machine.processes

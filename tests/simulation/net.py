@@ -95,6 +95,7 @@ class SimLink(AgentLink):
         self._there: deque[tuple[int, Any]] = deque()
         self._back: deque[tuple[int, Any]] = deque()
         self._reason = "the connection is closed"
+        self._silent = False
         self._last: NodeReport | None = None
         self._stale: tuple[float, NodeReport] | None = None
         self._mute: set[int] = set()
@@ -109,13 +110,14 @@ class SimLink(AgentLink):
         if not self._process.alive:
             raise Killed
         if self.closed.is_set():
-            raise Unreachable(self._reason)
+            raise self._over()
         number, future = self._ask(message)
         try:
             async with asyncio.timeout(timeout):
                 reply = await future
         except TimeoutError:
-            raise Unreachable(f"no answer to {message.TYPE} within {timeout:g} s") from None
+            self._silent = True
+            raise self._world.silent(f"no answer to {message.TYPE} within {timeout:g} s") from None
         finally:
             self._futures.pop(number, None)
         if isinstance(reply, RefusedMessage):
@@ -225,8 +227,16 @@ class SimLink(AgentLink):
             loop = self._world.loop
             loop.call_later(SILENCE_SECONDS, self._given_up, context=self._process.context)
 
+    def _over(self, reason: str = "") -> Unreachable:
+        return (
+            self._world.silent(reason or self._reason)
+            if self._silent
+            else Unreachable(reason or self._reason)
+        )
+
     def _given_up(self) -> None:
         if not self.machine.reachable or not self.line.open:
+            self._silent = True
             self._gone(f"no sign of life for {SILENCE_SECONDS:g} s")
 
     def _gone(self, reason: str = "the other side closed the connection") -> None:
@@ -239,7 +249,7 @@ class SimLink(AgentLink):
             self._world.links.remove(self)
         for future in self._futures.values():
             if not future.done():
-                future.set_exception(Unreachable(reason))
+                future.set_exception(self._over())
                 future.exception()  # who asked may be dead by now
 
     async def close(self) -> None:
