@@ -351,31 +351,16 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
 
 
 def endings(observed: Observed, now: float) -> list[Event]:
-    """An event for every rank that has ended; its key makes it be told once."""
-    return [
-        Event(
-            at=now,
-            object=rank.replica.key,
-            warning=not rank.orderly,
-            reason="RankExited",
-            message=rank.last_words,
-            key=f"exit/{rank.report.id}",
-        )
-        for rank in observed.ranks()
-        if not rank.alive
-    ] + [
-        Event(
-            at=now,
-            object=rank.replica.key,
-            warning=True,
-            reason="RankKilled",
-            message=f"rank {rank.report.id.rank} on {rank.node} (epoch {rank.report.id.epoch}, pid"
-            f" {rank.report.pid}) had not ended {rank.report.exit.killed_after:g} s after SIGTERM and was killed",
-            key=f"killed/{rank.report.id}",
-        )
-        for rank in observed.ranks()
-        if rank.report.exit is not None and rank.report.exit.killed_after is not None
-    ]
+    """An event for every rank that has ended, and for each that had to be killed; its key makes it be told once."""
+    events = []
+    for rank in observed.ranks():
+        report, key = rank.report, rank.replica.key
+        if not rank.alive:
+            orderly = report.exit is not None and report.exit.code == 0
+            events.append(Event(now, key, not orderly, "RankExited", rank.last_words, f"exit/{report.id}"))
+        if rank.killing:
+            events.append(Event(now, key, True, "RankKilled", rank.killing, f"killed/{report.id}"))
+    return events
 
 
 def told(outcome: Outcome, now: float) -> Event | None:

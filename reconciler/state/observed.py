@@ -85,6 +85,15 @@ class ObservedRank:
         return f"{who} exited with {report.exit.code} ({exit_reason(report.exit)})"
 
     @property
+    def killing(self) -> str:
+        """That it was asked to end and had to be killed, for people; empty where it was not."""
+        ended, report = self.report.exit, self.report
+        if ended is None or ended.killed_after is None:
+            return ""
+        who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}, pid {report.pid})"
+        return f"{who} had not ended {ended.killed_after:g} s after SIGTERM and was killed"
+
+    @property
     def last_words(self) -> str:
         """How the rank ended, and why in its own words where it had time to say it."""
         ended = self.report.exit

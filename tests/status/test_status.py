@@ -214,3 +214,19 @@ def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
 
 def test_every_step_but_forgetting_a_rank_is_told() -> None:
     assert set(get_args(Step)) - status.DONE.keys() == {ForgetRank}
+
+
+def test_a_rank_that_had_to_be_killed_is_told_of_with_its_grace() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=0)
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    ended = world.ranks[RankId("tiny", 0, 1, 1)][1].exit
+    assert ended is not None
+    world.report(RankId("tiny", 0, 1, 1), exit=replace(ended, killed_after=5.0))
+    told = status.endings(world.observed(), world.now)
+    assert [(event.reason, event.warning) for event in told] == [
+        ("RankExited", False), ("RankExited", True), ("RankKilled", True),
+    ]  # fmt: skip
+    assert told[2].message.endswith("had not ended 5 s after SIGTERM and was killed")
+    assert len({event.key for event in told}) == 3
