@@ -25,6 +25,7 @@ RANK_WEIGHTS = ("tests/runner/test_weights.py",)
 GATEWAY_PROCESS = ("tests/gateway/test_process.py",)
 STORE_DISK = ("tests/store/test_full_disk.py",)
 CONTROLLER_DISK = ("tests/controller/test_full_disk.py",)
+AGENT_DISK = ("tests/agent/test_full_disk.py",)
 HOME = ("tests/cli/test_home.py",)
 
 MANIFESTS = (
@@ -642,6 +643,38 @@ MACHINES = (
         '    except ZeroDivisionError as error:\n        log.warning("%s cannot be written',
         "the endpoint goes because its own state cannot be written",
         GATEWAY_PROCESS,
+    ),
+    Mutant(
+        "a-full-disk-stops-a-rank-s-reports",
+        "reconciler/agent/shim.py",
+        "        except OSError as error:\n            if not self._lossy:",
+        "        except ZeroDivisionError as error:\n            if not self._lossy:",
+        "what a rank reports is lost together with what it prints",
+        AGENT_DISK,
+    ),
+    Mutant(
+        "a-full-disk-hides-the-end",
+        "reconciler/agent/shim.py",
+        '        except OSError as error:\n            _log.warning("state.json',
+        '        except ZeroDivisionError as error:\n            _log.warning("state.json',
+        "how a rank ended is told to nobody where it cannot be written down",
+        AGENT_DISK,
+    ),
+    Mutant(
+        "an-error-is-a-traceback",
+        "reconciler/cli/app.py",
+        "        except (ReconcilerError, OSError) as error:",
+        "        except ZeroDivisionError as error:",
+        "whatever is wrong, the command line shows where in the program it was noticed",
+        HOME,
+    ),
+    Mutant(
+        "what-is-refused-is-no-condition",
+        "reconciler/status.py",
+        "    refusal = planned.refused.get(key)",
+        "    refusal = None",
+        "an object that cannot be served says for ever that it is on its way",
+        ("tests/status",),
     ),
     Mutant(
         "a-read-only-home-is-a-crash",

@@ -1,0 +1,39 @@
+"""A rank whose machine's disk takes nothing any more: it serves on, and how it ends is still known."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+from reconciler.wire.launch import Phase
+from tests.agent.bench import Bench, alive, ended, in_phase
+
+TALKS_WHEN_SIGNALLED = """
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+say('loading')
+signal.sigwait([signal.SIGUSR1])
+for _ in range(100): print('output ' * 100, flush=True)
+os.write(int(os.environ["RECONCILER_PROGRESS_FD"]), b'something for the log\\n{"phase": "ready"}\\n')
+sleep()
+"""
+
+
+async def test_a_rank_on_a_full_disk_goes_on_and_its_end_is_told(bench: Bench) -> None:
+    link = await bench.agent()
+    await bench.start(link, TALKS_WHEN_SIGNALLED)
+    loading = await in_phase(link, Phase.LOADING)
+    assert loading.pid is not None
+    assert loading.shim_pid is not None
+    resource.prlimit(loading.shim_pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    os.kill(loading.pid, signal.SIGUSR1)
+
+    ready = await in_phase(link, Phase.READY)
+    assert (ready.pid, alive(ready.shim_pid)) == (loading.pid, True)
+
+    os.kill(loading.pid, signal.SIGKILL)
+
+    report = await ended(link)
+    assert report.exit is not None
+    assert report.exit.signal == signal.SIGKILL
