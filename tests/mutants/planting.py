@@ -19,7 +19,7 @@ from .mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("reconciler", "tests", "examples", "manifests", "docs", "schemas", "pyproject.toml", "README.md")
-SECONDS_MAX = 150.0
+SECONDS_MAX = 300.0
 """For all tests that map to one bug."""
 TEST_SECONDS_MAX = 30
 """For each of them: a bug may well make something wait for ever."""
