@@ -47,17 +47,20 @@ def better(view: View) -> Better | None:
     record = view.record
     if record is None or record.proven_at is None or view.deployment is None or view.model is None:
         return None
+    ladder, now_used = view.deployment.spec.transport, rungs.used(record)
+    climbed = rungs.choose(view.world, view.replica, view.deployment, record.members)
+    higher = isinstance(climbed, Rung) and _below(ladder, now_used, climbed.transport)
+    if len(record.members) >= view.deployment.spec.parallelism.nodes.max and not higher:
+        return None  # as nearly every group in nearly every pass: nobody has to look for places
     found = spot(view)
     if not isinstance(found, tuple):
         return None
     placed, rung = found
-    ladder, now_used = view.deployment.spec.transport, rungs.used(record)
     newcomers = [name for name in placed.members if name not in record.members]
     if len(placed.members) > len(record.members) and not _below(ladder, rung.transport, now_used):
         text = f"{', '.join(newcomers)} can be used: {len(placed.members)} nodes instead of {len(record.members)}"
         return _when(view, Cause.NODES_BACK, text, newcomers)
-    climbed = rungs.choose(view.world, view.replica, view.deployment, record.members)
-    if isinstance(climbed, Rung) and _below(ladder, now_used, climbed.transport):
+    if isinstance(climbed, Rung) and higher:
         text = f"{climbed.transport} can be used instead of {now_used}"
         return _when(view, Cause.TRANSPORT_BACK, text, [])
     return None

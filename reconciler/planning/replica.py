@@ -103,10 +103,11 @@ def _unwanted(view: View) -> Decision | None:
 
 def _freed(view: View) -> Decision | None:
     """A transport that had failed may be tried again when a fact that it failed under is no longer the same."""
-    if view.record is None:
+    failures = view.world.memory.rungs.get(view.replica, ())
+    if view.record is None or not failures:
         return None
     now = view.circumstances(tuple(sorted(view.world.desired.nodes)))
-    for failure in view.world.memory.rungs.get(view.replica, ()):
+    for failure in failures:
         changed = circumstances.changes(failure.facts, now)
         if changed:
             return Decision(steps=(FreeTransport(view.replica, failure.transport, ", ".join(changed)),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from reconciler.store.transports import Transports
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 from tests.worlds import node
 
+OPENS = re.compile(r"\bStore\(\S")
 NODE_A = NodeName("node-a")
 REVISION = Desired.of("r2", [node("node-a")])
 
@@ -116,6 +118,13 @@ def test_whose_store_was_taken_away_writes_nothing(older: Store, tmp_path: Path)
         with pytest.raises(Deposed, match="taken away"):
             WRITES[name](older)
     newer.close()
+
+
+def test_nobody_opens_the_store_of_a_home_beside_its_controller() -> None:
+    """Whoever opens it takes it over: commands ask the controller, or open a copy of their own."""
+    room = Path(__file__).parents[2] / "reconciler"
+    opening = {str(path.relative_to(room)) for path in room.rglob("*.py") if OPENS.search(path.read_text())}
+    assert opening == {"bootstrap.py", "store/copying.py", "cli/backup.py"}
 
 
 def test_every_way_to_write_is_tried_here() -> None:
