@@ -47,7 +47,7 @@ fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for 
 	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway -k mutated \
 		--timeout=7200 --durations=5
 
-mutants: $(VENV)/dev ## plant bugs, one at a time, and see which test catches each: 20 minutes; GROUP=requests, ONLY=part of a name
+mutants: $(VENV)/dev ## plant bugs, one at a time, and see which test catches each: half an hour; GROUP= and ONLY= choose
 	@$(BIN)/python -m tests.mutants $(if $(GROUP),--group $(GROUP)) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(SIMULATED),--simulated)
 

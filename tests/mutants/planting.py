@@ -23,6 +23,8 @@ SECONDS_MAX = 300.0
 """For all tests that map to one bug."""
 TEST_SECONDS_MAX = 30
 """For each of them: a bug may well make something wait for ever."""
+SOUND_SECONDS_MAX = 1800.0
+"""For every test of every bug, without any of them."""
 FAREWELL_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""
 PASSED, FAILED = 0, 1
@@ -95,7 +97,7 @@ def judge(mutant: Mutant) -> Verdict:
 def sound(tests: tuple[str, ...]) -> str:
     """What fails without any bug, in a copy as well: then nothing could be concluded. Empty when nothing does."""
     with copied() as copy:
-        code, said = tested(copy, tests, 4 * SECONDS_MAX)
+        code, said = tested(copy, tests, SOUND_SECONDS_MAX)
     return "" if code == PASSED else f"without any bug pytest ended with {code}:\n{said[-4000:]}"
 
 
