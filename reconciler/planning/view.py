@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.resources import Health, Model, ModelDeployment
@@ -40,7 +41,7 @@ class View:
         return [name for name in members if is_lost(self.world, name)]
 
     @property
-    def current(self) -> dict[int, ObservedRank]:
+    def current(self) -> Mapping[int, ObservedRank]:
         """The ranks of the recorded group, by rank."""
         return self.world.observed.group(self.record) if self.record else {}
 

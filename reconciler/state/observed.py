@@ -153,20 +153,28 @@ class Observed:
         """The ranks of one replica, of any epoch."""
         return tuple(self._by_replica.get(replica, ()))
 
-    def group(self, record: GroupRecord) -> dict[int, ObservedRank]:
+    def group(self, record: GroupRecord) -> Mapping[int, ObservedRank]:
         """The ranks of a recorded group, by rank: one of its epoch elsewhere is of another store's time."""
-        places = dict(zip(record.rank_ids, record.members, strict=True))
-        return {
-            rank.report.id.rank: rank
-            for rank in self.ranks_of(record.replica)
-            if places.get(rank.report.id) == rank.node
-        }
+        known = self._groups.get((record.replica, record.epoch, record.members))
+        if known is None:
+            known = {
+                id.rank: rank
+                for rank in self._by_replica.get(record.replica, ())
+                if (id := rank.report.id).epoch == record.epoch and rank.node in record.members[id.rank :][:1]
+            }
+            self._groups[record.replica, record.epoch, record.members] = known
+        return known
 
     def failed(self, replica: ReplicaId) -> ObservedRank | None:
         """The rank to blame for the end of the replica's newest group of which one did not end in order."""
         bad = [rank for rank in self.ranks_of(replica) if not rank.alive and not rank.orderly]
         newest = max((rank.report.id.epoch for rank in bad), default=0)
         return most_telling(rank for rank in bad if rank.report.id.epoch == newest)
+
+    @cached_property
+    def _groups(self) -> dict[tuple[ReplicaId, int, tuple[NodeName, ...]], Mapping[int, ObservedRank]]:
+        """Those that were asked for."""
+        return {}
 
     @cached_property
     def _by_node(self) -> dict[NodeName, tuple[ObservedRank, ...]]:

@@ -191,6 +191,7 @@ class World:
     def open_store(self) -> Store:
         """The store as a controller opens it."""
         opened = self._store(_place())
+        opened._db.footing = None  # what stands for its file does not go away
         assert self._keeper is not None
         with self._keeper:
             self._keeper.execute(
