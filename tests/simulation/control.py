@@ -14,7 +14,7 @@ from reconciler.bootstrap import Surroundings, compose
 from reconciler.controller.loop import Loop
 from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import Conflict, ReconcilerError, Unreachable
+from reconciler.errors import ReconcilerError, Silent, Unreachable
 from reconciler.resources import Manifest
 from reconciler.source.documents import Document
 from reconciler.source.sources import Revision, Source
@@ -193,7 +193,7 @@ class Controller:
             self.loop, self.parts = compose(self._surroundings(), store)
             world.set_pace(self)
             await self.loop.run()
-        except (Conflict, ReconcilerError) as error:
+        except ReconcilerError as error:
             world.note(f"{self.process.name} ends: {error}")
         world.controller_ended(self)
 
@@ -221,7 +221,7 @@ class Controller:
         machine = self._machine(name)
         if not machine.reachable:
             await self.world.sleep(DIAL_SECONDS_MAX)
-            raise self.world.silent(f"{name} does not answer within {DIAL_SECONDS_MAX:g} s")
+            raise Silent(f"{name} does not answer within {DIAL_SECONDS_MAX:g} s")
         await self.world.sleep(DIAL_SECONDS * machine.slow)
         agent = machine.agent
         if not machine.reachable or agent is None or not agent.process.alive or agent.agent is None:
@@ -243,7 +243,7 @@ class Controller:
         await self.world.sleep(DIAL_SECONDS)
         if not link.machine.reachable:
             await self.world.sleep(SILENCE_SECONDS)
-            raise Unreachable("the probes got no answer")
+            raise Silent("the probes got no answer")
         return link.machine.told_facts()
 
     async def _start_agent(self, name: NodeName) -> None:
@@ -257,7 +257,7 @@ class Controller:
         await world.sleep(START_AGENT_SECONDS * machine.slow)
         if kind == LOST or not machine.reachable:
             await world.sleep(START_AGENT_SECONDS_MAX)
-            raise world.silent(f"the agent of {name} did not start: not serving after 10 s")
+            raise Silent(f"the agent of {name} did not start: not serving after 10 s")
         machine.start_agent()
         if kind == CRASH_AFTER:
             world.kill_controller(self.process)
@@ -275,7 +275,7 @@ class Controller:
             raise Unreachable("rank 0 broke off")
         if kind == LOST or rank.hung or not rank.machine.reachable:
             await world.sleep(120.0)
-            raise Unreachable("no completion within 120 s")
+            raise Silent("no completion within 120 s")
         return ASK_SECONDS
 
     def look_at_source(self) -> None:

@@ -182,8 +182,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                try:
-                    task.get_coro().close()
-                except (RuntimeError, ValueError, Killed):
-                    continue
+                _let_go(task.get_coro())
         self._tasks.clear()
+
+
+def _let_go(coro: Any) -> None:
+    """End a coroutine that nobody runs any more; what it would do at its end comes to nothing."""
+    for _ in range(20):
+        try:
+            coro.close()
+            return
+        except (RuntimeError, ValueError, Killed):  # it waits for something even now
+            continue

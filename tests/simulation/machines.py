@@ -75,6 +75,8 @@ class Machine:
         self.agent: AgentProcess | None = None
         self.facts = MachineFacts(system="Linux")
         self.load_seconds = LOAD_SECONDS
+        self.withheld_at: float | None = None
+        """Since when it is not fit for new ranks."""
 
     @property
     def boot_id(self) -> str:
@@ -186,7 +188,7 @@ class SimHost:
             sequence=0,
             boot_id=machine.boot_id,
             agent_id=f"agent-{self._owner.number}",
-            system="Linux",
+            system=machine.facts.system,
             release="6.1",
             machine="x86_64",
             hostname=machine.name,

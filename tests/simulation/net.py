@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.transport.link import AgentLink
 from reconciler.wire import frames
 from reconciler.wire.codec import Refused as RefusedMessage
@@ -27,6 +27,7 @@ LATENCY = 0.002
 SILENCE_SECONDS = 15.0
 """After so long without a sign of life a connection is given up."""
 STALE_SECONDS = 3.0
+CLOSED = Unreachable("the other side closed the connection")
 
 
 def checked(message: Any, vocabulary: dict[str, type], known: set[str]) -> None:
@@ -94,8 +95,7 @@ class SimLink(AgentLink):
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._there: deque[tuple[int, Any]] = deque()
         self._back: deque[tuple[int, Any]] = deque()
-        self._reason = "the connection is closed"
-        self._silent = False
+        self._reason = CLOSED
         self._last: NodeReport | None = None
         self._stale: tuple[float, NodeReport] | None = None
         self._mute: set[int] = set()
@@ -110,14 +110,13 @@ class SimLink(AgentLink):
         if not self._process.alive:
             raise Killed
         if self.closed.is_set():
-            raise self._over()
+            raise self._reason
         number, future = self._ask(message)
         try:
             async with asyncio.timeout(timeout):
                 reply = await future
         except TimeoutError:
-            self._silent = True
-            raise self._world.silent(f"no answer to {message.TYPE} within {timeout:g} s") from None
+            raise Silent(f"no answer to {message.TYPE} within {timeout:g} s") from None
         finally:
             self._futures.pop(number, None)
         if isinstance(reply, RefusedMessage):
@@ -227,19 +226,11 @@ class SimLink(AgentLink):
             loop = self._world.loop
             loop.call_later(SILENCE_SECONDS, self._given_up, context=self._process.context)
 
-    def _over(self, reason: str = "") -> Unreachable:
-        return (
-            self._world.silent(reason or self._reason)
-            if self._silent
-            else Unreachable(reason or self._reason)
-        )
-
     def _given_up(self) -> None:
         if not self.machine.reachable or not self.line.open:
-            self._silent = True
-            self._gone(f"no sign of life for {SILENCE_SECONDS:g} s")
+            self._gone(Silent(f"no sign of life for {SILENCE_SECONDS:g} s"))
 
-    def _gone(self, reason: str = "the other side closed the connection") -> None:
+    def _gone(self, reason: Unreachable = CLOSED) -> None:
         if self.closed.is_set():
             return
         self._reason = reason
@@ -249,12 +240,12 @@ class SimLink(AgentLink):
             self._world.links.remove(self)
         for future in self._futures.values():
             if not future.done():
-                future.set_exception(self._over())
+                future.set_exception(reason)
                 future.exception()  # who asked may be dead by now
 
     async def close(self) -> None:
         self.cut()
-        self._gone("the connection was closed by this side")
+        self._gone(Unreachable("the connection was closed by this side"))
 
     def cut(self) -> None:
         """This side is gone: the agent hears of it."""

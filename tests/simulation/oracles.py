@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from reconciler.planning.group import fingerprint
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
 from reconciler.state import DeploymentName, ReplicaId
+from reconciler.store.incidents import IncidentFilter
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
 
@@ -21,6 +23,8 @@ UP = ("NodesBack", "TransportBack")
 UP_PER_HOUR_MAX = 2
 REASONS_KEPT_SECONDS = 60.0
 """For so long after a wish or a group was not as it should be, its consequences may still arrive."""
+WITHHELD_SECONDS = 15.0
+"""So soon it is known that a machine is not fit for a rank: probes are made every ten seconds."""
 MESSAGES_PER_SECOND_MAX = 400
 
 
@@ -66,6 +70,8 @@ class Oracles:
             elif other.id.epoch != rank.id.epoch and other.machine.reachable and other not in world.strays:
                 self.violated(f"{rank} was started on {rank.node} while {other} lives on {other.node}")
         machine = rank.machine
+        if machine.withheld_at is not None and world.loop.now - machine.withheld_at > WITHHELD_SECONDS:
+            self.violated(f"{rank} was started on {rank.node}, which is not fit for it")
         charged = sum(each.spec.memory_bytes for each in machine.alive())
         if charged > machine.memory_bytes - reserve(world.wanted(), machine.name):
             self.violated(f"{machine.name} is charged {charged} of {machine.memory_bytes} bytes")
@@ -167,6 +173,18 @@ class Oracles:
     def _excused(self, replica: ReplicaId) -> bool:
         since = max(self._unwell.get(replica, 0.0), self._revisions_since)
         return self._world.loop.now - since < REASONS_KEPT_SECONDS
+
+    def persons(self, expected: Collection[tuple[str, str]]) -> None:
+        """In the end: what only a person can mend was told once, by subject and class; nothing was told twice."""
+        controller = self._world.controller
+        assert controller is not None
+        assert controller.parts is not None
+        incidents = controller.parts.store.incidents.find(IncidentFilter(limit=1000))
+        told = Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
+        for subject, fault in sorted({*expected, *told}):
+            count = told[subject, fault]
+            if count > 1 or (count == 0 and (subject, fault) in expected):
+                self.violated(f"a person was told {count} times of {fault} of {subject}")
 
     # --- in the end ----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -70,13 +70,13 @@ def play(scenario: Scenario, points: Points, seed: int = 0) -> Verdict:
     with listening() as complaints:
         world = scenario.world(points, seed)
         try:
-            ended = finish(world, scenario.length)
+            ended = finish(world, scenario.length, scenario.persons)
             return verdict(world, ended, complaints)
         finally:
             world.close()
 
 
-def finish(world: World, length: float) -> float:
+def finish(world: World, length: float, persons: Collection[tuple[str, str]] = ()) -> float:
     """Let a world converge and be quiet; the virtual seconds until it had converged."""
     begun = world.loop.now
     world.run(length + 0.5)
@@ -95,6 +95,8 @@ def finish(world: World, length: float) -> float:
     why = world.oracles.missing()
     if why:
         world.oracles.violated(f"it did not stay as it was: {why}")
+    else:
+        world.oracles.persons(persons)
     return converged - begun
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.resources import Manifest
@@ -33,6 +33,9 @@ class Scenario:
     weights: dict[str, ModelReport] = field(default_factory=dict)
     unservable: tuple[tuple[str, int], ...] = ()
     """Replicas for which there is no room in the end."""
+    persons: tuple[tuple[str, str], ...] = ()
+    """What only a person can mend: subject and class, of each of which somebody is told exactly once."""
+    system: str = "Linux"
 
     @property
     def length(self) -> float:
@@ -44,6 +47,8 @@ class Scenario:
         world = World(self.names, points, seed, self.memory_bytes)
         world.weights.update(self.weights)
         world.unservable = {ReplicaId(DeploymentName(name), index) for name, index in self.unservable}
+        for machine in world.machines.values():
+            machine.facts = replace(machine.facts, system=self.system)
         world.start_controller()
         world.commit(self.manifests)
         for at, act in self.acts:
@@ -161,6 +166,32 @@ def power_on(name: str) -> Act:
     return lambda world: world.machines[name].power_on()
 
 
+def unfit(name: str, **facts: Any) -> Act:
+    """Probes tell something of a machine for which nothing new may be started there."""
+
+    def act(world: World) -> None:
+        machine = world.machines[name]
+        world.note(f"{name}: {facts}")
+        world.oracles.excuse_all(30.0)
+        machine.facts = replace(machine.facts, **facts)
+        machine.withheld_at = world.loop.now
+
+    return act
+
+
+def fit(name: str, **facts: Any) -> Act:
+    """And now no more."""
+
+    def act(world: World) -> None:
+        machine = world.machines[name]
+        world.note(f"{name}: {facts}")
+        world.oracles.excuse_all(30.0)
+        machine.facts = replace(machine.facts, **facts)
+        machine.withheld_at = None
+
+    return act
+
+
 def stop_everything(world: World) -> None:
     """``reconciler down``: and nobody starts it again until ``begin_again``."""
     world.stopping = True
@@ -227,10 +258,33 @@ _SCENARIOS = (
         cluster(big(), small()),
         ((8, commit(*cluster(big(), small(), a=True))), (20, commit(*cluster(big(), small())))),
     ),
-    Scenario("node-lost", USUAL, ((8, cut_off("b")), (90, back("b")))),
+    Scenario("node-lost", USUAL, ((8, cut_off("b")), (90, back("b"))), persons=(("node/b", "C0"),)),
+    Scenario(
+        "wired-memory",
+        USUAL,
+        (
+            (8, unfit("b", wired_excess_bytes=20 * GIB)),
+            (25, crash("wide", 0, 0)),
+            (60, fit("b", wired_excess_bytes=0)),
+        ),
+        persons=(("node/b", "C11"),),
+        system="Darwin",
+    ),
+    Scenario(
+        "protection-domains",
+        USUAL,
+        (
+            (8, unfit("c", protection_domains=4)),
+            (12, crash("wide", 0, 1)),
+            (100, crash("wide", 0, 1)),
+            (140, fit("c", protection_domains=0)),
+        ),
+        persons=(("node/c", "C7"),),
+        system="Darwin",
+    ),
     Scenario("reboot", USUAL, ((8, power_off("b")), (30, power_on("b")))),
     Scenario("store-lost", USUAL, ((8, lose_store),)),
-    Scenario("hang", USUAL, ((8, hang("big", 0, 1)),)),
+    Scenario("hang", cluster(big(health={"stallAfter": "20s"}), small(), wide()), ((8, hang("big", 0, 1)),)),
     Scenario("stop-everything", cluster(big(), small()), ((8, stop_everything), (30, begin_again))),
     Scenario(
         "memory",

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from reconciler import errors
 from reconciler.controller.reconcile import remember
 from reconciler.errors import ReconcilerError
 from reconciler.resources import Manifest, ModelDeployment
@@ -43,6 +42,8 @@ HOOK_SECONDS = 0.01
 POLL_SECONDS = 5.0
 """A commit that no hook told of is found so late."""
 NOTES_SHOWN = 4000
+CLOCKS_SECONDS = 9.0
+"""Clocks that nobody looks at for longer seem to lapse."""
 BEGINNING = 1_700_000_000.0
 """Seconds since the Unix epoch when a world begins."""
 
@@ -58,7 +59,7 @@ class Pace:
 
 
 BUSY = Pace(1.0, 10.0, 2.0, 10.0)
-QUIET = Pace(600.0, 300.0, 8.0, 600.0)
+QUIET = Pace(900.0, 900.0, 7200.0, 900.0)
 
 
 @cache
@@ -173,10 +174,6 @@ class World:
         drawn = self.random.random()
         return 0 if drawn < self.lost_pushes else 2 if drawn > 1 - self.repeated_pushes else 1
 
-    def silent(self, text: str) -> errors.Unreachable:
-        """What a controller sees of a machine that does not answer at all."""
-        return errors.Silent(text)
-
     # --- the store -----------------------------------------------------------------------------
 
     def new_store(self) -> None:
@@ -269,9 +266,16 @@ class World:
         self.pace = pace
         if self.controller is not None:
             self.set_pace(self.controller)
+        if pace.home_poll_seconds > CLOCKS_SECONDS:
+            self._look_at_clocks()
         for machine in self.machines.values():
             if machine.agent is not None and machine.agent.agent is not None:
                 machine.agent.agent.ranks.look_seconds = pace.look_seconds
+
+    def _look_at_clocks(self) -> None:
+        if self.controller is not None and self.controller.parts is not None:
+            self.controller.parts.lapses.look()
+        self.loop.call_later(CLOCKS_SECONDS, self._look_at_clocks)
 
     # --- what is wanted ------------------------------------------------------------------------
 
