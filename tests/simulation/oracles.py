@@ -158,7 +158,12 @@ class Oracles:
         world = self._world
         group = [rank, *world.group_of(rank)]
         whole = len(group) == rank.config.size and all(
-            r.phase == Phase.READY and not r.hung and not r.stopped and r.shim.process.alive for r in group
+            r.phase == Phase.READY
+            and not r.hung
+            and not r.stopped
+            and r.shim.process.alive
+            and r.machine.reachable
+            for r in group
         )
         return whole and suits(world.wanted(), rank, [r.node for r in group])
 

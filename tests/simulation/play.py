@@ -11,12 +11,13 @@ from reconciler.state import ReplicaId
 
 from .points import Points
 from .scenarios import Scenario
-from .world import QUIET, World
+from .world import CALM, QUIET, World
 
 BOUND_SECONDS = 1500.0
 """Two of the longest back-offs, a load, and every time-out on the way."""
 QUIET_SECONDS = 3600.0
 SETTLE_SECONDS = 1.0
+CALM_SECONDS = 15
 
 
 @dataclass
@@ -103,12 +104,15 @@ def finish(world: World, length: float, persons: Collection[tuple[str, str]] = (
 def _converge(world: World) -> str:
     """Run until everything is as it should be; why it is not, where the bound is over."""
     deadline = world.loop.now + BOUND_SECONDS
-    before = -1
+    before, calm = -1, 0
     while world.loop.now < deadline:
         world.run(SETTLE_SECONDS)
-        if len(world.notes) == before and not world.oracles.missing():
-            return ""
+        calm = calm + 1 if len(world.notes) == before else 0
         before = len(world.notes)
+        if calm and not world.oracles.missing():
+            return ""
+        if calm == CALM_SECONDS and not any(rank.hung or rank.stopped for rank in world.ranks()):
+            world.change_pace(CALM)  # whatever is waited for, it is far away
     return world.oracles.missing() or "it never comes to rest"
 
 
