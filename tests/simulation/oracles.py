@@ -196,21 +196,23 @@ class Oracles:
     def missing(self) -> str:
         """What is not as it should be in the end; empty once everything is."""
         world = self._world
-        memory, manifests = world.memory(), world.wanted()
-        if memory is None or world.controller is None or world.controller.parts is None:
+        if world.controller is None or world.controller.parts is None:
             return "there is no controller"
-        if memory.unwritable or world.controller.parts.publisher._disk_told:
-            return f"something could not be written: {memory.unwritable}"
-        if memory.leaving:
-            return f"{sorted(map(str, memory.leaving))} are still leaving"
-        plan = world.controller.parts.last.plan
-        if plan.steps or memory.in_flight:
-            return f"steps are taken: {[str(s) for s in plan.steps]} {sorted(memory.in_flight)}"
+        parts = world.controller.parts
+        plan, in_flight = parts.last.plan, parts.executor.in_flight
+        if plan.steps or in_flight:
+            return f"steps are taken: {[str(s) for s in plan.steps]} {sorted(in_flight)}"
         if plan.waiting:
             return f"something is waited for: {plan.waiting[0].text}"
-        return self._misplaced(world.expected(manifests), memory.last_epochs)
+        misplaced = self._misplaced(world.expected(world.wanted()))
+        if misplaced:
+            return misplaced
+        memory = world.memory()
+        if memory is None or memory.unwritable or parts.publisher._disk_told:
+            return "something could not be written"
+        return f"{sorted(map(str, memory.leaving))} are still leaving" if memory.leaving else ""
 
-    def _misplaced(self, expected: set[ReplicaId], last_epochs: object) -> str:
+    def _misplaced(self, expected: set[ReplicaId]) -> str:
         world = self._world
         routed = world.routed()
         if set(routed) != expected:
