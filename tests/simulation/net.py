@@ -95,7 +95,7 @@ class SimLink(AgentLink):
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._there: deque[tuple[int, Any]] = deque()
         self._back: deque[tuple[int, Any]] = deque()
-        self._reason = CLOSED
+        self._why: Unreachable = CLOSED
         self._last: NodeReport | None = None
         self._stale: tuple[float, NodeReport] | None = None
         self._mute: set[int] = set()
@@ -110,7 +110,7 @@ class SimLink(AgentLink):
         if not self._process.alive:
             raise Killed
         if self.closed.is_set():
-            raise self._reason
+            raise self._why
         number, future = self._ask(message)
         try:
             async with asyncio.timeout(timeout):
@@ -233,7 +233,7 @@ class SimLink(AgentLink):
     def _gone(self, reason: Unreachable = CLOSED) -> None:
         if self.closed.is_set():
             return
-        self._reason = reason
+        self._why = reason
         self.closed.set()
         self._news.set()
         if self in self._world.links:

@@ -139,10 +139,7 @@ class Oracles:
 
     def _better(self, rank: Rank) -> bool:
         """Whether it has nothing to do and makes room for a larger group, or one on a faster transport; seldom."""
-        memory = self._world.memory()
-        if memory is None:
-            return False
-        attempts = memory.attempts.get(replica_of(rank.id), ())
+        attempts = self._world.attempts().get(replica_of(rank.id), ())
         ups = [attempt for attempt in attempts if attempt.cause in UP]
         hour = [up for up in ups if attempts[-1].at - up.at < 3600.0]
         owes = any(r.shim.state.progress.demand for r in (rank, *self._world.group_of(rank)))

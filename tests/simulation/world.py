@@ -22,8 +22,9 @@ from typing import ClassVar
 from reconciler.controller.reconcile import remember
 from reconciler.errors import ReconcilerError
 from reconciler.resources import Manifest, ModelDeployment
-from reconciler.state import DeploymentName, Memory, ReplicaId
+from reconciler.state import Attempt, DeploymentName, Memory, ReplicaId
 from reconciler.store import Store
+from reconciler.store.attempts import Attempts
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import ModelReport
@@ -370,6 +371,11 @@ class World:
             return remember(self.controller.parts)
         except ReconcilerError:
             return None
+
+    def attempts(self) -> Mapping[ReplicaId, tuple[Attempt, ...]]:
+        """The formings that the store knows of, whether there is a controller or not."""
+        assert self._keeper is not None
+        return Attempts(self._keeper).all()
 
     def routed(self) -> dict[ReplicaId, int]:
         """The epoch to which each replica is routed."""
