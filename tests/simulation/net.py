@@ -96,6 +96,8 @@ class SimLink(AgentLink):
         self._there: deque[tuple[int, Any]] = deque()
         self._back: deque[tuple[int, Any]] = deque()
         self._why: Unreachable = CLOSED
+        self._silent = False
+        """An answer was awaited in vain: whatever ends it now, nobody has said why."""
         self._last: NodeReport | None = None
         self._stale: tuple[float, NodeReport] | None = None
         self._mute: set[int] = set()
@@ -116,6 +118,7 @@ class SimLink(AgentLink):
             async with asyncio.timeout(timeout):
                 reply = await future
         except TimeoutError:
+            self._silent = True
             raise Silent(f"no answer to {message.TYPE} within {timeout:g} s") from None
         finally:
             self._futures.pop(number, None)
@@ -233,7 +236,7 @@ class SimLink(AgentLink):
     def _gone(self, reason: Unreachable = CLOSED) -> None:
         if self.closed.is_set():
             return
-        self._why = reason
+        self._why = reason = Silent(str(reason)) if self._silent else reason
         self.closed.set()
         self._news.set()
         if self in self._world.links:
