@@ -214,7 +214,8 @@ class Surroundings:
     routes: RoutesFile
     dial: Callable[[NodeName], Awaitable[AgentLink]]
     probe: Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
-    start_agent: Callable[[NodeName], Awaitable[None]]
+    start_agent: Callable[[NodeName, int], Awaitable[None]]
+    """With the fencing token; 0 where it is not known yet which one the node has."""
     ask: Callable[[str], Awaitable[float]]
     """Has a rank give one completion, by its socket; the seconds that it took."""
     gateway: Callable[[], GatewayObservation | None]
@@ -245,8 +246,8 @@ def _surroundings(home: Home, source: Source) -> Surroundings:
     async def dial(name: NodeName) -> AgentLink:
         return await local(name).dial()
 
-    async def start_agent(name: NodeName) -> None:
-        await local(name).start_agent()
+    async def start_agent(name: NodeName, token: int) -> None:
+        await local(name).start_agent(token)
 
     return Surroundings(
         source=source,
@@ -269,8 +270,11 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     def token(name: NodeName) -> int:
         return store.token if name in parts.greeted else 0
 
+    async def start_agent(name: NodeName) -> None:
+        await around.start_agent(name, token(name))
+
     collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
-    tools = Tools(store, collector, around.start_agent, around.clock, around.ask, around.reboot)
+    tools = Tools(store, collector, start_agent, around.clock, around.ask, around.reboot)
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)
@@ -280,9 +284,8 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
 
     publisher = Publisher(store, around.routes)
     seen = around.gateway()
-    if (
-        seen is not None and seen.token >= store.token
-    ):  # the store was lost: the gateway listens to nobody older
+    if seen is not None and seen.token >= store.token:
+        # The store was lost: the gateway listens to nobody older.
         store.renew(above=seen.token)
 
     parts = Parts(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 EXIT_USAGE = 64
 EXIT_SECOND = 75
 """Another agent serves this node (``EX_TEMPFAIL`` in sysexits.h)."""
+EXIT_FENCED = 77
+"""Whoever asks for the agent was replaced by another controller (``EX_NOPERM`` in sysexits.h)."""
 LOG_BYTES_MAX = 4 * 1024 * 1024
 _BACKLOG = 16
 
@@ -57,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--detach", action="store_true", help="return once the agent serves, leaving it behind"
     )
+    serve.add_argument("--token", type=int, default=0, help="of the controller that asks; 0 for any")
     parent = commands.add_parser("shim", help="be the parent of a rank; for the agent alone")
     parent.add_argument("--rank-directory", required=True)
     parent.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
@@ -96,17 +99,20 @@ def _serve(asked: argparse.Namespace) -> int:
     fcntl.flock(program, fcntl.LOCK_SH)  # says that it is in use: shims are started from it
     _log_to(settings.directory / "agent.log")
     os.chdir("/")
-    return _run(settings, path, lock, on_ready)
+    return _run(settings, asked.token, path, lock, on_ready)
 
 
-def _run(settings: Settings, path: Path, lock: int, on_ready: Callable[[], None]) -> int:
+def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callable[[], None]) -> int:
     from .local_host import LocalHost
     from .server import Agent
 
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        agent = Agent(loop, LocalHost(settings))
+        host = LocalHost(settings)
+        if host.token() > token > 0:
+            return _complain("token {} is older than {}".format(token, host.token()), EXIT_FENCED)
+        agent = Agent(loop, host)
         with _listen(path) as listener:
             own = Footing.at(str(path))
             footing = (Footing.held(str(settings.directory / "agent.lock"), lock), own)

@@ -130,7 +130,7 @@ async def _change_node(step: NodeStep, tools: Tools) -> None:
     match step:
         case StartAgent():
             tools.groups.keep_agent(step.node)
-            await tools.start_agent(step.node)
+            await _start_agent(tools, step.node)
             await tools.links.reach(step.node)
         case StopAgent():
             await _stop_agent(tools, step.node)
@@ -180,6 +180,15 @@ async def _reboot(tools: Tools, step: RebootNode) -> None:
         raise
 
 
+async def _start_agent(tools: Tools, name: NodeName) -> None:
+    try:
+        await tools.start_agent(name)
+    except Refused as error:
+        if error.code == "Fenced":
+            raise _deposed(error) from error
+        raise
+
+
 async def _stop_agent(tools: Tools, name: NodeName) -> None:
     """End an agent, and see that it is gone. One that does not hear it may go on, and is not forgotten."""
     link, _ = tools.links.link(name)
@@ -196,13 +205,17 @@ async def _stop(tools: Tools, step: StopRank) -> None:
     tools.stops = known
 
 
+def _deposed(error: Refused) -> Deposed:
+    return Deposed(f"a node obeys another controller: {error}: this one ends")
+
+
 async def _ask(tools: Tools, link: AgentLink, request: Any) -> Any:
     """An agent's answer. Raises ``Deposed`` where the agent obeys another controller by now."""
     try:
         return await link.request(request, timeout=REQUEST_SECONDS_MAX)
     except Refused as error:
         if error.code == "Fenced" and request.token == tools.token:
-            raise Deposed(f"a node obeys another controller: {error}: this one ends") from error
+            raise _deposed(error) from error
         raise
 
 

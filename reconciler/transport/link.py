@@ -48,8 +48,11 @@ class NodeAccess(Protocol):
     def name(self) -> str:
         """The node's name."""
 
-    async def start_agent(self) -> None:
-        """Have an agent run; done already, it changes nothing. Raises ``Unreachable`` with the reason."""
+    async def start_agent(self, token: int = 0) -> None:
+        """Have an agent run; done already, it changes nothing. Raises ``Unreachable`` with the reason.
+
+        ``Refused`` (``Fenced``) where the node has obeyed a controller with a token higher than this; 0 is any.
+        """
 
     async def dial(self) -> AgentLink:
         """A new connection to the node's agent.

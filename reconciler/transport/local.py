@@ -17,6 +17,7 @@ from .link import AgentLink
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
 _ANOTHER_SERVES = 75
+_FENCED = 77
 _TAIL_BYTES = 2000
 
 
@@ -54,19 +55,21 @@ class LocalNode:
         """Where the agent answers."""
         return agent_socket(str(self.run_directory), self.name)
 
-    async def start_agent(self) -> None:
+    async def start_agent(self, token: int = 0) -> None:
         """Have an agent run; one that runs already is left as it is.
 
-        Raises ``Unreachable`` with the agent's own last words when it does not answer in time.
+        Raises ``Unreachable`` with the agent's own last words when it does not answer in time, ``Refused``
+        (``Fenced``) where the node has obeyed a controller with a higher token; with 0 nobody asks.
         """
         places = {
             "--directory": self.directory,
             "--models": self.models,
             "--run-directory": self.run_directory,
             "--python": self.runtime_python,
+            "--token": token,
         }
-        serve = (self.agent_python, "-I", self.bundle, "serve", "--detach", "--node", self.name)
-        command = [*serve, *(word for place in places.items() for word in place)]
+        serve = (str(self.agent_python), "-I", str(self.bundle), "serve", "--detach", "--node", self.name)
+        command = [*serve, *(str(word) for place in places.items() for word in place)]
         try:
             starter = await asyncio.create_subprocess_exec(
                 *command,
@@ -86,8 +89,11 @@ class LocalNode:
             await starter.wait()
             reason = f"not serving after {self.start_seconds:g} s"
             raise Unreachable(self._failure(reason)) from None
+        words = said.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
+        if starter.returncode == _FENCED:
+            raise Refused("Fenced", words)
         if starter.returncode not in (0, _ANOTHER_SERVES):
-            raise Unreachable(self._failure(said.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]))
+            raise Unreachable(self._failure(words))
 
     def _failure(self, reason: str) -> str:
         log = self.directory / "agent.log"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Deposed, Refused, Unreachable
 from reconciler.execution import Tools, handlers
 from reconciler.execution.handlers import carry_out
 from reconciler.state import ContinueRank, DeploymentName, NodeName, ReplicaId, StartAgent, StopRank, Write
@@ -101,3 +101,12 @@ async def test_an_agent_that_may_have_been_started_is_somebody_s_to_end(tools: T
     with pytest.raises(Unreachable, match="went away while"):
         await carry_out(StartAgent(NODE), tools)
     assert store.agents() == {NODE}
+
+
+async def test_who_may_start_no_agent_any_more_is_deposed(tools: Tools) -> None:
+    async def refuse(name: NodeName) -> None:
+        raise Refused("Fenced", "token 6 is older than 7")
+
+    tools.start_agent = refuse
+    with pytest.raises(Deposed, match="a node obeys another controller: token 6 is older than 7"):
+        await carry_out(StartAgent(NODE), tools)

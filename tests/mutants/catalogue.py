@@ -808,8 +808,8 @@ EXECUTED = (
     Mutant(
         "an-agent-is-noted-after-its-start",
         "reconciler/execution/handlers.py",
-        "            tools.groups.keep_agent(step.node)\n            await tools.start_agent(step.node)\n",
-        "            await tools.start_agent(step.node)\n            tools.groups.keep_agent(step.node)\n",
+        "            tools.groups.keep_agent(step.node)\n            await _start_agent(tools, step.node)\n",
+        "            await _start_agent(tools, step.node)\n            tools.groups.keep_agent(step.node)\n",
         "a controller that dies in between leaves an agent that nobody ends when its node leaves",
         EXECUTION,
     ),

@@ -14,7 +14,7 @@ from reconciler.bootstrap import Surroundings, compose
 from reconciler.controller.loop import Loop
 from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import ReconcilerError, Silent, Unreachable
+from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.resources import Manifest
 from reconciler.source.documents import Document
 from reconciler.source.sources import Revision, Source
@@ -246,7 +246,7 @@ class Controller:
             raise Silent("the probes got no answer")
         return link.machine.told_facts()
 
-    async def _start_agent(self, name: NodeName) -> None:
+    async def _start_agent(self, name: NodeName, token: int) -> None:
         machine = self._machine(name)
         world = self.world
         kind = world.pass_by(f"start the agent of {name}", START)
@@ -258,7 +258,8 @@ class Controller:
         if kind == LOST or not machine.reachable:
             await world.sleep(START_AGENT_SECONDS_MAX)
             raise Silent(f"the agent of {name} did not start: not serving after 10 s")
-        machine.start_agent()
+        if not machine.start_agent(token):
+            raise Refused("Fenced", f"token {token} is older than {machine.disk.token}")
         if kind == CRASH_AFTER:
             world.kill_controller(self.process)
         if kind == UNANSWERED:

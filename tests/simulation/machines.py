@@ -94,10 +94,14 @@ class Machine:
         """What probes tell now."""
         return replace(self.facts, boot_id=self.boot_id)
 
-    def start_agent(self) -> None:
-        """Have an agent; one that is there stays."""
-        if self.agent is None or not self.agent.process.alive:
-            self.agent = AgentProcess(self)
+    def start_agent(self, token: int = 0) -> bool:
+        """Have an agent; one that is there stays, and none is begun for a controller that was replaced."""
+        if self.agent is not None and self.agent.process.alive:
+            return True
+        if self.disk.token > token > 0:
+            return False
+        self.agent = AgentProcess(self)
+        return True
 
     def power_off(self) -> None:
         """Everything that runs ends at once; the disk stays."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Silent, Unreachable
-from reconciler.wire.node import Shutdown
+from reconciler.errors import Refused, Silent, Unreachable
+from reconciler.wire.node import Observe, Shutdown
 from tests.agent.bench import Bench, alive, ask, gone, observe, ps
 
 
@@ -45,6 +45,22 @@ async def test_an_agent_that_cannot_start_says_why(bench: Bench) -> None:
 
     with pytest.raises(Unreachable, match=r"the agent of bench did not start: agent: .*File exists"):
         await bench.node().start_agent()
+
+
+async def test_an_agent_is_not_started_for_a_controller_that_was_replaced(bench: Bench) -> None:
+    link = await bench.agent()
+    await ask(link, Observe((), 7))
+    await bench.node().start_agent(6)  # one that runs is left as it is
+    await bench.kill_agent()
+
+    with pytest.raises(Refused, match="token 6 is older than 7") as refused:
+        await bench.node().start_agent(6)
+    assert refused.value.code == "Fenced"
+
+    for token in (0, 7):
+        await bench.node().start_agent(token)
+        await bench.controller()
+        await bench.kill_agent()
 
 
 async def test_an_interpreter_that_is_missing_is_named(bench: Bench) -> None:
