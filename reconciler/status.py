@@ -356,8 +356,9 @@ def endings(observed: Observed, now: float) -> list[Event]:
     for rank in observed.ranks():
         report, key = rank.report, rank.replica.key
         if not rank.alive:
-            orderly = report.exit is not None and report.exit.code == 0
-            events.append(Event(now, key, not orderly, "RankExited", rank.last_words, f"exit/{report.id}"))
+            events.append(
+                Event(now, key, not rank.orderly, "RankExited", rank.last_words, f"exit/{report.id}")
+            )
         if rank.killing:
             events.append(Event(now, key, True, "RankKilled", rank.killing, f"killed/{report.id}"))
     return events

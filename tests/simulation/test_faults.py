@@ -10,7 +10,7 @@ from .play import play
 from .points import Points
 from .scenarios import SCENARIOS
 
-PARTS = 120
+PARTS = 100
 """Every so many points of each scenario are tried here, with every fault; all of them by ``make faults``."""
 SEEDS = 12
 
