@@ -58,7 +58,7 @@ DEATHS = tuple(
     )
 )
 LOSSES = ("tests/planning/test_lost.py", "tests/planning/test_remains.py")
-RUNGS = (*PLANNING, "tests/store/test_transports.py")
+RUNGS = ("tests/planning/test_rungs.py", "tests/planning/test_healing_table.py")
 LAPSES = ("tests/controller/test_lapses.py",)
 FENCING = (
     "tests/agent/test_deaths_of_agent_and_shim.py"

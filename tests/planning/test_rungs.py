@@ -20,7 +20,7 @@ from reconciler.state import (
 )
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode
-from tests.worlds import World, deployment, model, node, two_nodes
+from tests.worlds import World, deployment, two_nodes
 
 from .macs import A, B, learn, learn_of_port, two_macs
 
@@ -186,10 +186,9 @@ def test_another_wish_forgives_a_transport() -> None:
 # --- nodes that are back ---------------------------------------------------------------------------
 
 
-def three_nodes() -> World:
-    names = ("node-a", "node-b", "node-c")
-    spec = deployment(nodes={"min": 1, "max": 2}, placement={"nodeSelector": {"pool": "x"}})
-    world = World([*(node(name, labels={"pool": "x"}) for name in names[:2]), model(), spec])
+def shrinkable() -> World:
+    """Two nodes serve, and one would do."""
+    world = two_nodes(nodes={"min": 1, "max": 2})
     world.settle()
     world.history.clear()
     return world
@@ -203,7 +202,7 @@ def lost(world: World, name: str = "node-b") -> None:
 
 
 def test_a_lost_node_makes_the_group_smaller_and_its_return_makes_it_whole_again() -> None:
-    world = three_nodes()
+    world = shrinkable()
     lost(world)
     assert world.groups[world.replica()].members == ("node-a",)
     world.find("node-b")
@@ -220,7 +219,7 @@ def test_a_lost_node_makes_the_group_smaller_and_its_return_makes_it_whole_again
 
 
 def test_a_group_grows_only_so_often_in_an_hour() -> None:
-    world = three_nodes()
+    world = shrinkable()
     for _ in range(6):
         lost(world)
         world.find("node-b")
@@ -231,3 +230,16 @@ def test_a_group_grows_only_so_often_in_an_hour() -> None:
     steps = [step for step in world.history if isinstance(step, AllocateEpoch)]
     grown = [step.group.created_at for step in steps if step.cause is Cause.NODES_BACK]
     assert max(sum(at <= other < at + 3600 for other in grown) for at in grown) == PER_HOUR_MAX
+
+
+def test_a_node_that_has_just_come_back_is_not_counted_on_yet() -> None:
+    world = shrinkable()
+    lost(world)
+    world.pass_time(world.now + LIFE_SECONDS)
+    world.find("node-b")
+    world.since["node-b"] = world.now
+    for wait, members in ((USABLE_SECONDS - 1, 1), (1, 2)):
+        world.pass_time(world.now + wait)
+        idle(world)
+        world.settle()
+        assert len(world.groups[world.replica()].members) == members
