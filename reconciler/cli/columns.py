@@ -102,7 +102,7 @@ def _notifier(item: Item, wide: bool) -> list[str]:
         age(status.get("sentAt")),
         str(status.get("waiting", 0)),
     ]
-    source = {**webhook["urlFrom"], "url": webhook["url"]}
+    source = {**webhook.get("urlFrom", {}), "url": webhook.get("url")}  # what is not given is left out
     place = next((f"{key}: {value}" for key, value in source.items() if value), "-")
     return [*row, ",".join(item["spec"]["tell"]), place, state(item)] if wide else [*row, state(item)]
 

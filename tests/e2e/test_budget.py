@@ -16,7 +16,7 @@ from tests.notify.receiver import Receiver, receiver
 
 from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 CRASHING = """import ctypes
 print("its own model code begins", flush=True)
