@@ -218,8 +218,8 @@ class Collector:
             except (Refused, Unreachable, TimeoutError) as error:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 facts = MachineFacts()
-            if facts != watch.seen.facts:
-                watch.seen = replace(watch.seen, facts=facts)
+            if facts != watch.seen.facts or not watch.seen.probed:
+                watch.seen = replace(watch.seen, facts=facts, probed=True)
                 self._changed()
             await asyncio.sleep(self.probes_seconds)
 
@@ -236,8 +236,10 @@ class Collector:
         before = watch.seen
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
-        facts = before.facts if same_boot else MachineFacts()
-        watch.seen = NodeObservation(before.name, Contact.REACHED, since, number, report, facts=facts)
+        facts, probed = (before.facts, before.probed) if same_boot else (MachineFacts(), False)
+        watch.seen = NodeObservation(
+            before.name, Contact.REACHED, since, number, report, facts=facts, probed=probed
+        )
         if watch.seen != before:
             self._changed()
 

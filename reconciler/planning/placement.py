@@ -139,7 +139,9 @@ def _awaited(world: World, name: NodeName, path: str) -> bool:
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         return f"start-agent/{name}" not in world.memory.failures
-    return not world.reached(name) or node.report is None or not _told(node.report.runtime, node.model(path))
+    if not world.reached(name) or node.report is None or not node.probed:
+        return True
+    return not _told(node.report.runtime, node.model(path))
 
 
 def _returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:

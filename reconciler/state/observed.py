@@ -43,6 +43,8 @@ class NodeObservation:
     """Why there is no contact, for people."""
     facts: MachineFacts = field(default_factory=MachineFacts)
     """What its probes say."""
+    probed: bool = True
+    """Whether they have been asked since it booted: what they do not say from then on is not known."""
 
     def model(self, path: str) -> ModelReport | None:
         """What the node says of the weights at ``path``; None when it was not asked yet."""

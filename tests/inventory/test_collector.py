@@ -211,12 +211,13 @@ async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
 async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_they_fail() -> None:
     bench = Bench.make()
     answers: list[MachineFacts | Exception] = [MachineFacts(rdma_enabled=True), Unreachable("cut off")]
-    asked = asyncio.Event()
+    begun, asked = asyncio.Event(), asyncio.Event()
 
     async def dial(name: NodeName) -> AgentLink:
         return await bench.node().dial()
 
     async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+        await begun.wait()
         if len(answers) == 1:
             await asked.wait()
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -236,7 +237,16 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
 
     await bench.agent()
     collector.watch(frozenset({NODE}), ())
+    async with asyncio.timeout(WAIT_SECONDS):
+        while collector.nodes()[NODE].report is None:
+            news.clear()
+            await news.wait()
+    assert not collector.nodes()[
+        NODE
+    ].probed  # nothing is known yet, which is not the same as nothing to know
+    begun.set()
     await until(MachineFacts(rdma_enabled=True))
+    assert collector.nodes()[NODE].probed
     assert collector.nodes()[NODE].contact is Contact.REACHED
     asked.set()
     await until(MachineFacts())

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from reconciler.planning import plan
 from reconciler.resources import Node
-from reconciler.state import AllocateEpoch, Plan, RefusedBecause, StepFailure, WaitingFor
+from reconciler.state import (
+    AllocateEpoch,
+    NodeName,
+    Observed,
+    Plan,
+    RefusedBecause,
+    StepFailure,
+    WaitingFor,
+)
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
 GIB = 2**30
@@ -81,6 +91,18 @@ def test_how_large_a_group_becomes_does_not_depend_on_who_answers_first() -> Non
     assert WaitingFor.AGENT in {w.reason for w in decided.waiting}
     assert world.settle() == Plan()
     assert members(world) == ("node-a", "node-b")
+
+
+def test_a_node_whose_probes_were_not_asked_since_the_controller_started_is_not_used_yet() -> None:
+    world = two_nodes(nodes={"min": 1, "max": 2})
+    for step in world.plan().steps:
+        world.obey(step)
+    observed = world.observed()
+    unprobed = replace(observed.nodes[NodeName("node-b")], probed=False)
+    nodes = {**observed.nodes, NodeName("node-b"): unprobed}
+    decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
+    assert not any(isinstance(step, AllocateEpoch) for step in decided.steps)
+    assert any("no answer yet from node-b" in waiting.text for waiting in decided.waiting)
 
 
 def test_a_node_whose_agent_cannot_be_started_is_not_waited_for() -> None:

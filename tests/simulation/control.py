@@ -37,6 +37,7 @@ DIAL_SECONDS_MAX = 5.0
 START_AGENT_SECONDS = 0.2
 START_AGENT_SECONDS_MAX = 10.0
 ASK_SECONDS = 0.1
+PROBE_SECONDS = 1.0
 PORT = 21_500
 
 
@@ -240,7 +241,7 @@ class Controller:
 
     async def _probe(self, link: AgentLink, report: NodeReport) -> MachineFacts:
         assert isinstance(link, SimLink)
-        await self.world.sleep(DIAL_SECONDS)
+        await self.world.sleep(PROBE_SECONDS * link.machine.slow)
         if not link.machine.reachable:
             await self.world.sleep(SILENCE_SECONDS)
             raise Silent("the probes got no answer")

@@ -117,7 +117,8 @@ class Machine:
         """Another boot."""
         self.boots += 1
         self.up = True
-        self.facts = replace(self.facts, wired_excess_bytes=None)
+        self.facts = MachineFacts(system=self.facts.system)
+        self.withheld_at = None
         self.world.note(f"{self.name} is up again")
 
 

@@ -192,6 +192,10 @@ def fit(name: str, **facts: Any) -> Act:
     return act
 
 
+def nothing(world: World) -> None:
+    """Until then it takes to be known."""
+
+
 def stop_everything(world: World) -> None:
     """``reconciler down``: and nobody starts it again until ``begin_again``."""
     world.stopping = True
@@ -265,7 +269,9 @@ _SCENARIOS = (
         (
             (8, unfit("b", wired_excess_bytes=20 * GIB)),
             (25, crash("wide", 0, 0)),
+            (25, kill_controller),
             (60, fit("b", wired_excess_bytes=0)),
+            (75, nothing),
         ),
         persons=(("node/b", "C11"),),
         system="Darwin",
@@ -278,6 +284,7 @@ _SCENARIOS = (
             (12, crash("wide", 0, 1)),
             (100, crash("wide", 0, 1)),
             (140, fit("c", protection_domains=0)),
+            (155, nothing),
         ),
         persons=(("node/c", "C7"),),
         system="Darwin",
