@@ -58,8 +58,13 @@ DEATHS = tuple(
     )
 )
 LOSSES = ("tests/planning/test_lost.py", "tests/planning/test_remains.py")
-RUNGS = ("tests/planning/test_rungs.py", "tests/planning/test_healing_table.py")
+RUNGS = (
+    "tests/planning/test_rungs.py",
+    "tests/planning/test_healing_table.py",
+    "tests/store/test_transports.py",
+)
 LAPSES = ("tests/controller/test_lapses.py",)
+REMAINS = ("tests/agent/test_remains.py",)
 FENCING = (
     "tests/agent/test_deaths_of_agent_and_shim.py"
     "::test_a_controller_that_was_replaced_can_change_nothing_even_after_a_restart",
@@ -1136,6 +1141,38 @@ KEPT_BY_AGENTS = (
             *EXECUTION,
         ),
     ),
+    Mutant(
+        "what-is-left-is-looked-at-once",
+        "reconciler/agent/ranks.py",
+        "            if rank.gone == Gone.NO:\n                await asyncio.sleep(LEFT_CHECK_SECONDS)\n",
+        "            if rank.gone == Gone.NO:\n                return\n",
+        "a node whose memory was given back after a minute stays out until its agent is restarted",
+        REMAINS,
+    ),
+    Mutant(
+        "a-stranger-s-port-is-the-rank-s",
+        "reconciler/agent/remains.py",
+        "    if not pids:\n        return []\n    listened",
+        "    listened",
+        "a port that somebody else has taken since keeps a node out for ever",
+        REMAINS,
+    ),
+    Mutant(
+        "who-left-its-session-is-not-found",
+        "reconciler/agent/remains.py",
+        'if in_session or mark in (folder / "environ").read_bytes() + b"\\0":',
+        "if in_session:",
+        "a process that a rank has started and left behind goes on holding its memory, unseen",
+        REMAINS,
+    ),
+    Mutant(
+        "a-number-taken-over-is-a-remnant",
+        "reconciler/agent/remains.py",
+        "int(fields[3]) == ended.pid and not ended.reused",
+        "int(fields[3]) == ended.pid",
+        "a process that was given the number of a dead rank keeps its node out",
+        REMAINS,
+    ),
 )
 
 SEEN = (
@@ -1224,7 +1261,7 @@ CONTROLLED = (
         "max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)",
         "self.resync_seconds",
         "what is due in a second is done after ten",
-        CONTROLLER,
+        ("tests/controller/test_loop.py",),
     ),
     Mutant(
         "a-controller-that-is-outbid-stays",
@@ -1355,8 +1392,8 @@ PUBLISHED = (
     Mutant(
         "ranks-elsewhere-are-the-group-s",
         "reconciler/state/observed.py",
-        "if places.get(rank.report.id) == rank.node",
-        "if rank.report.id in places",
+        "and rank.node in record.members[id.rank :][:1]",
+        "and id.rank < len(record.members)",
         "a rank of the same number on another node, from before a restore, passes for one of the group",
         (*PLANNING, *ROUTES),
     ),
