@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import click
@@ -102,7 +103,7 @@ def _page(item: Item) -> str:
     if status:
         lines += ["Status:", _indented(as_yaml(status))]
     if groups is not None:
-        lines += ["Groups:", _groups(groups)]
+        lines += ["Groups:", _groups(groups), *_spread(groups)]
     rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
     entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
@@ -127,6 +128,18 @@ def _groups(groups: list[Item]) -> str:
         for group in groups
     ]
     return _table(headers, rows) if rows else f"  {NONE}"
+
+
+def _spread(groups: list[Item]) -> list[str]:
+    """How the ranks of each group share the model and are joined, with the reasons, folded to the terminal."""
+    lines = [
+        f"{group['replica']}: {field} {group[field]}"
+        for group in groups
+        for field in ("strategy", "transport")
+        if field in group
+    ]
+    fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
+    return [fold.fill(line) for line in lines]
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
