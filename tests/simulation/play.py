@@ -13,6 +13,8 @@ from .points import Points
 from .scenarios import Scenario
 from .world import CALM, QUIET, World
 
+SEEN_SECONDS = 20.0
+"""By then whatever the story did last has been seen: reports are asked for more often."""
 BOUND_SECONDS = 1500.0
 """Two of the longest back-offs, a load, and every time-out on the way."""
 QUIET_SECONDS = 3600.0
@@ -80,7 +82,7 @@ def play(scenario: Scenario, points: Points, seed: int = 0) -> Verdict:
 def finish(world: World, length: float, persons: Collection[tuple[str, str]] = ()) -> float:
     """Let a world converge and be quiet; the virtual seconds until it had converged."""
     begun = world.loop.now
-    world.run(length + 0.5)
+    world.run(length + SEEN_SECONDS)
     why = _converge(world)
     converged = world.loop.now
     if why:
