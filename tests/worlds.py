@@ -50,7 +50,7 @@ from reconciler.state import (
     Write,
 )
 from reconciler.wire.launch import Exit, Phase, RankId
-from reconciler.wire.node import ModelReport, NodeReport, RankReport
+from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
 
 TINY: dict[str, Any] = {
     "model_type": "qwen3",
@@ -402,6 +402,8 @@ class World:
             if r.phase != Phase.EXITED and _replica(i) == step.replica and place in self.within_reach
         ]
         assert all(i.epoch == rank_id.epoch for i in others), "a rank of an old epoch is alive"
+        left = [i for i, (place, r) in self.ranks.items() if place == step.node and r.gone == Gone.NO]
+        assert not left, f"{step}: {left} has left something there"
         report = RankReport(
             id=rank_id, group=step.spec.group, socket=step.spec.config.socket, pid=100 + len(self.ranks),
             shim_pid=1, phase=self.first_phase, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",

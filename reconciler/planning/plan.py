@@ -49,7 +49,8 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     own += quarantine.troubles(world, names)
     decisions = [_told_once(decision, own) for decision in decisions]
     decisions.append(Decision(troubles=own) + machines.restart(world, own))
-    kept_away = tuple(found for name in names if (found := quarantine.of(world, name)) is not None)
+    ours = sorted(desired.nodes.keys() | memory.agents)
+    kept_away = tuple(found for name in ours if (found := quarantine.of(world, name)) is not None)
     return replace(_held_back(one_restart(whole(decisions)), memory, now), quarantined=kept_away)
 
 

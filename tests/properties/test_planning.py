@@ -29,6 +29,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire.launch import ExitCode, Phase, RankId
+from reconciler.wire.node import Gone
 from tests.worlds import World, deployment, model, node
 
 Act = Callable[[World, int], None]
@@ -84,6 +85,15 @@ def _hang(world: World, rank: RankId, number: int) -> None:
 def _come_up(world: World, rank: RankId, number: int) -> None:
     if world.ranks[rank][1].phase == Phase.LOADING:
         world.report(rank, phase=Phase.READY)
+
+
+def _leave(world: World, number: int) -> None:
+    """A rank that has ended left something behind, just now or for long; or that is gone by now."""
+    ended = sorted(rank for rank, (_, report) in world.ranks.items() if report.phase == Phase.EXITED)
+    if ended:
+        rank = ended[number % len(ended)]
+        left = world.ranks[rank][1].gone == Gone.NO
+        world.report(rank, gone=Gone.YES if left else Gone.NO, kept="process 7", ended_seconds=10.0 * number)
 
 
 def _slowly(world: World, number: int) -> None:
@@ -220,7 +230,7 @@ def _wait(world: World, number: int) -> None:
 DOINGS: dict[str, Act] = {
     "obey": _obey, "obey-one": _obey_one, "restart": _restart,
     "kill": _to_rank(_kill), "refuse": _to_rank(_refuse), "stop": _to_rank(_stop),
-    "hang": _to_rank(_hang), "come-up": _to_rank(_come_up), "slowly": _slowly, "mute": _mute,
+    "hang": _to_rank(_hang), "come-up": _to_rank(_come_up), "leave": _leave, "slowly": _slowly, "mute": _mute,
     "agent": _agent, "break": _break, "no-news": _no_news, "lose": _lose, "memory": _memory,
     "replicas": _replicas, "context": _context, "anew": _anew,
     "nodes": _nodes, "drain": _drain, "remove": _remove, "down": _down, "wait": _wait,
@@ -289,6 +299,9 @@ def repair(world: World) -> None:
     """Whatever only a person can change is as it should be."""
     world.broken, world.mute, world.stale, world.memory_of, world.lost = set(), set(), {}, {}, {}
     world.stopping = False
+    for rank, (_, report) in world.ranks.items():
+        demand = report.demand if report.silent_seconds else 0  # whoever does not hang has answered by now
+        world.report(rank, gone=Gone.YES if report.gone == Gone.NO else report.gone, demand=demand)
     if not world.desired().models:
         world.bring(model())
 
