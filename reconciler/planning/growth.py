@@ -83,8 +83,14 @@ def _when(view: View, cause: Cause, text: str, newcomers: list[NodeName]) -> Bet
     assert view.record is not None
     world = view.world
     ups = sorted(a.at for a in world.memory.attempts.get(view.replica, ()) if a.cause in _UP)
+    ups = [at for at in ups if at <= world.now]
     again = [at + HOUR_SECONDS for at in ups[-PER_HOUR_MAX:][:1] if len(ups) >= PER_HOUR_MAX]
-    usable = [node.since + USABLE_SECONDS for node in map(world.node, newcomers)]
-    not_before = max([view.record.created_at + LIFE_SECONDS, *again, *usable])
+    usable = [_after(world.node(name).since, USABLE_SECONDS, world.now) for name in newcomers]
+    not_before = max([_after(view.record.created_at, LIFE_SECONDS, world.now), *again, *usable])
     first = view.current[0].report
     return Better(cause, text, not_before, first.demand == 0 and first.idle_seconds >= QUIET_SECONDS)
+
+
+def _after(at: float, seconds: float, now: float) -> float:
+    """So long after a moment; one that is still to come is of before the clock was set back, and is over."""
+    return at + seconds if at <= now else now
