@@ -73,7 +73,8 @@ class Machine:
         self.pids = itertools.count(1000)
         self.processes: dict[int, Rank | Shim] = {}
         self.agent: AgentProcess | None = None
-        self.facts = MachineFacts(system="Linux")
+        self.sound = self.facts = MachineFacts(system="Linux")
+        """What probes tell when nothing is wrong, as after a boot; and now."""
         self.load_seconds = LOAD_SECONDS
         self.withheld_at: float | None = None
         """Since when it is not fit for new ranks."""
@@ -117,7 +118,7 @@ class Machine:
         """Another boot."""
         self.boots += 1
         self.up = True
-        self.facts = MachineFacts(system=self.facts.system)
+        self.facts = self.sound
         self.withheld_at = None
         self.world.note(f"{self.name} is up again")
 
@@ -545,10 +546,22 @@ class Rank(_Living):
         if any(r.config.addresses[r.id.rank] == mine and r.phase != Phase.STARTING for r in others):
             self.end(ExitCode.PORT_IN_USE, None, f"{mine} is in use")
             return
+        if not self._joined():
+            code = ExitCode.VERBS if self.config.backend == "jaccl" else ExitCode.RENDEZVOUS
+            self.later(1.0, self.end, code, None, "nothing comes over the cable")
+            return
         if self.id.rank == 0:
             world.sockets[self.config.socket] = self
         self.later(self.config.rendezvous_seconds, self._give_up)
         world.meet(self)
+
+    def _joined(self) -> bool:
+        """Whether what it is to reach the others over is there."""
+        facts = self.machine.facts
+        if self.config.backend == "jaccl" and facts.rdma_enabled is False:
+            return False
+        cabled = self.config.size > 1 and not self.config.addresses[0].startswith("127.")
+        return not cabled or all(port.active for port in facts.ports)
 
     def _give_up(self) -> None:
         if self.phase == Phase.RENDEZVOUS and not self.hung:

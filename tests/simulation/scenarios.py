@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.resources import Manifest
-from reconciler.state import DeploymentName, ReplicaId
+from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId
 from reconciler.wire.node import ModelReport
+from tests.planning.macs import mac, port
 from tests.worlds import TINY, deployment, gateway, model, node
 
 from .control import Controller
@@ -36,6 +37,8 @@ class Scenario:
     persons: tuple[tuple[str, str], ...] = ()
     """What only a person can mend: subject and class, of each of which somebody is told exactly once."""
     system: str = "Linux"
+    facts: dict[str, MachineFacts] = field(default_factory=dict)
+    """What probes tell of some machines."""
 
     @property
     def length(self) -> float:
@@ -47,8 +50,9 @@ class Scenario:
         world = World(self.names, points, seed, self.memory_bytes)
         world.weights.update(self.weights)
         world.unservable = {ReplicaId(DeploymentName(name), index) for name, index in self.unservable}
-        for machine in world.machines.values():
-            machine.facts = replace(machine.facts, system=self.system)
+        for name, machine in world.machines.items():
+            found = self.facts.get(name, MachineFacts(system=self.system))
+            machine.sound = machine.facts = found
         world.start_controller()
         world.commit(self.manifests)
         for at, act in self.acts:
@@ -192,6 +196,36 @@ def fit(name: str, **facts: Any) -> Act:
     return act
 
 
+def cable(plugged: bool) -> Act:
+    """Between a and b: whoever uses it when it is pulled does not survive that."""
+
+    def act(world: World) -> None:
+        world.note(f"the cable is {'in' if plugged else 'out'}")
+        world.oracles.excuse_all(30.0)
+        for name in ("a", "b"):
+            machine = world.machines[name]
+            (port,) = machine.sound.ports
+            out = replace(port, connected=plugged, active=plugged, verbs_up=plugged)
+            machine.facts = replace(machine.facts, ports=(out,))
+        if not plugged:
+            for rank in world.ranks():
+                if rank.config.backend == "jaccl":
+                    rank.end(None, 11, "")
+
+    return act
+
+
+def rdma(enabled: bool) -> Act:
+    """On a: as a person may have it after a reinstallation; whoever uses it goes on until it ends."""
+
+    def act(world: World) -> None:
+        world.note(f"RDMA is {'on' if enabled else 'off'}")
+        world.oracles.excuse_all(30.0)
+        world.machines["a"].facts = replace(world.machines["a"].facts, rdma_enabled=enabled)
+
+    return act
+
+
 def nothing(world: World) -> None:
     """Until then it takes to be known."""
 
@@ -225,6 +259,12 @@ def begin_again(world: World) -> None:
     if world.controller is None:
         world.start_controller()
 
+
+A, B = NodeName("a"), NodeName("b")
+CABLED = {
+    "a": mac(port(3, (B, 4), "10.77.0.1")),
+    "b": mac(port(4, (A, 3), "10.77.0.2")),
+}
 
 HEAVY = ModelReport("heavy", "/models/heavy", True, 20 * GIB, TINY)
 
@@ -288,6 +328,22 @@ _SCENARIOS = (
         ),
         persons=(("node/c", "C7"),),
         system="Darwin",
+    ),
+    Scenario(
+        "cable",
+        USUAL,
+        ((8, cable(False)), (60, cable(True)), (75, nothing)),
+        persons=(("replica/big/0", "C3"),),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "rdma-off",
+        USUAL,
+        ((8, rdma(False)), (25, crash("big", 0, 1)), (60, rdma(True)), (75, nothing)),
+        persons=(("node/a", "C2"),),
+        system="Darwin",
+        facts=CABLED,
     ),
     Scenario("reboot", USUAL, ((8, power_off("b")), (30, power_on("b")))),
     Scenario("store-lost", USUAL, ((8, lose_store),)),
