@@ -326,6 +326,10 @@ def _incomplete(view: View) -> Decision | None:
 def _held(view: View, names: list[NodeName]) -> Decision | None:
     """No rank starts where an old one is not proven to be gone; a node that keeps what it held is avoided."""
     world = view.world
+    unprobed = [name for name in names if not world.node(name).probed]
+    if unprobed:
+        text = f"the probes of {', '.join(dict.fromkeys(unprobed))} are being asked"
+        return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     for name in names:
         why = quarantine.reason(world, name)
         if why:

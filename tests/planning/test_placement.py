@@ -104,6 +104,12 @@ def test_a_node_whose_probes_were_not_asked_since_the_controller_started_is_not_
     assert not any(isinstance(step, AllocateEpoch) for step in decided.steps)
     assert any("no answer yet from node-b" in waiting.text for waiting in decided.waiting)
 
+    (form,) = [step for step in world.plan().steps if isinstance(step, AllocateEpoch)]
+    world.obey(form)  # by the controller before this one
+    decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
+    assert decided.steps == ()
+    assert any("the probes of node-b are being asked" in waiting.text for waiting in decided.waiting)
+
 
 def test_a_node_whose_agent_cannot_be_started_is_not_waited_for() -> None:
     world = two_nodes(nodes={"min": 1, "max": 2})

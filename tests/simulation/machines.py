@@ -87,6 +87,11 @@ class Machine:
     def reachable(self) -> bool:
         return self.up and not self.cut_off
 
+    @property
+    def agent_alive(self) -> bool:
+        """Whether somebody could tell what is here."""
+        return self.agent is not None and self.agent.process.alive
+
     def alive(self) -> list[Rank]:
         """The rank processes that live here."""
         return [each for each in self.processes.values() if isinstance(each, Rank)]
