@@ -6,7 +6,7 @@ only the start of a rank needs; so such a group is never completed, only proven 
 
 from __future__ import annotations
 
-from reconciler.state import Contact, GroupRecord, ObservedRank
+from reconciler.state import GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
 from . import circumstances
@@ -22,14 +22,14 @@ def unrecorded(view: View) -> bool:
 
 
 def unasked(view: View) -> list[str]:
-    """Nodes that may know of later epochs and have not been heard; one whose agent does not start is not waited for."""
-    memory = view.world.memory
+    """Nodes that may know of later epochs and have not been heard; those that are lost are not waited for.
+
+    That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
+    """
     return sorted(
         name
-        for name in view.world.desired.nodes.keys() | memory.agents
-        if (node := view.world.node(name)).report is None
-        and (node.contact is not Contact.AGENT_DOWN or f"start-agent/{name}" not in memory.failures)
-        and not is_lost(view.world, name)
+        for name in view.world.desired.nodes.keys() | view.world.memory.agents
+        if view.world.node(name).report is None and not is_lost(view.world, name)
     )
 
 

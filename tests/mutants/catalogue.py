@@ -341,8 +341,8 @@ PLANNED = (
     Mutant(
         "a-group-forms-before-all-answered",
         "reconciler/planning/adoption.py",
-        "    memory = view.world.memory\n    return sorted(",
-        "    memory = view.world.memory\n    return [] and sorted(",
+        "        if view.world.node(name).report is None and not is_lost(view.world, name)\n",
+        "        if False\n",
         "after the loss of the store a second group forms beside one on a node that has not answered yet",
         PLANNING,
     ),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
+from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.state import AdoptGroup, AllocateEpoch, Cause, NodeName, Plan, StepFailure, WaitingFor
 from reconciler.wire.generation import Backend
 from reconciler.wire.launch import Phase, RankId
@@ -204,7 +205,10 @@ def test_no_epoch_is_drawn_before_every_node_has_said_what_it_knows() -> None:
     assert not any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
     (waiting,) = [w for w in world.plan().waiting if w.replica == world.replica()]
     assert "spare" in waiting.text
-    world.failures["start-agent/spare"] = StepFailure(1, world.now + 60, "no")
+    world.now = 10.0  # spare was last heard of at 0
+    world.failures["start-agent/spare"] = StepFailure(1, 70.0, "no")
+    assert not any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
+    world.now = LOST_AFTER_SECONDS + 1
     assert any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
 
 
