@@ -61,7 +61,7 @@ def reconcile(parts: Parts) -> Plan:
     parts.store.recover()
     _renew(parts)
     if _known(parts):
-        parts.collector.watch(*_watched(_desired(parts), remember(parts)))
+        parts.collector.watch(*_watched(parts))
     _outrank(parts)
     parts.last = decide(parts)
     parts.executor.launch(parts.last.plan.steps)
@@ -163,8 +163,9 @@ def remember(parts: Parts) -> Memory:
     )
 
 
-def _watched(desired: Desired, memory: Memory) -> tuple[frozenset[NodeName], tuple[str, ...]]:
+def _watched(parts: Parts) -> tuple[frozenset[NodeName], tuple[str, ...]]:
     """The nodes to watch, also those that only an agent or old ranks tie us to, and the weights to look for."""
-    members = {name for group in memory.groups.values() for name in group.members}
+    desired = _desired(parts)
+    members = {name for group in parts.store.groups().values() for name in group.members}
     paths = sorted({model.spec.source.path for model in desired.models.values()})
-    return frozenset(desired.nodes.keys() | members | memory.agents), tuple(paths)
+    return frozenset(desired.nodes.keys() | members | parts.store.agents()), tuple(paths)
