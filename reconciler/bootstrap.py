@@ -56,7 +56,7 @@ PARENT_VARIABLE = "RECONCILER_PARENT_FD"
 
 
 EXIT_DEPOSED = 75
-"""Another controller has taken over (``EX_TEMPFAIL`` in sysexits.h)."""
+"""Another controller has taken over, or may: what this one stood on is gone (``EX_TEMPFAIL`` in sysexits.h)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from reconciler.errors import Conflict, Deposed, Invalid, Unwritable
+from reconciler.errors import Deposed, Invalid, Unwritable
 from reconciler.state import Contact, Desired, Outcome, Plan
 
 from .reconcile import Parts, decide, reconcile
@@ -79,10 +79,7 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
-        """Pass after pass. Raises ``Conflict`` when what this controller stands on was taken away.
-
-        ``Deposed`` when another has taken over.
-        """
+        """Pass after pass. Raises ``Deposed`` when another has taken over, or may: what this one stands on is gone."""
         beside = [
             asyncio.create_task(self._read_source(), name="read the manifests"),
             asyncio.create_task(self._watch_home(), name="watch the home"),
@@ -106,7 +103,7 @@ class Loop:
             raise self._deposed
         for each in self._parts.footing:
             if each.lost:
-                raise Conflict(f"{each.path} was taken away: this controller ends, another may begin anew")
+                raise Deposed(f"{each.path} was taken away: this controller ends, another may begin anew")
 
     async def _pass(self) -> None:
         self.plan = reconcile(self._parts)

@@ -107,7 +107,7 @@ def test_a_healing_is_one_story_wherever_a_controller_crashes_in_it(tmp_path: Pa
     texts = [entry.text for entry in story.entries]
     assert story.closed_at is not None
     assert texts[0] == "rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"
-    assert texts[1] == "form epoch 2 on node-a, node-b (RankExited)"
+    assert texts[1] == "form epoch 2 on node-a, node-b over ring-lan (RankExited)"
     assert texts[-1] == "tiny/0 serves again as epoch 2"
     assert made.reasons() == ["IncidentOpened"]
 

@@ -235,7 +235,7 @@ def test_a_controller_whose_home_is_taken_away_ends_by_itself(controller: Contro
     aside = controller.home.with_name("aside")
     assert controller.process is not None
     controller.home.rename(aside)
-    assert controller.process.wait(WAIT_SECONDS) == 1
+    assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
     aside.rename(controller.home)  # its agents are found there
     assert "was taken away: this controller ends" in controller.log.read_text()
 
