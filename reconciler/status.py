@@ -40,6 +40,7 @@ from reconciler.state import (
     StopRank,
     Trouble,
     Waiting,
+    WaitingFor,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
@@ -133,7 +134,8 @@ class _Planned:
     def of(cls, plan: Plan) -> _Planned:
         return cls(
             {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
-            {waiting.object: waiting for waiting in reversed(plan.waiting)},
+            # What waits to become better is as it is wanted: only the plan tells of it.
+            {w.object: w for w in reversed(plan.waiting) if w.reason is not WaitingFor.QUIET},
             {refusal.object: refusal for refusal in reversed(plan.refused)},
             {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
         )

@@ -348,5 +348,5 @@ class Plan:
 
     @property
     def settled(self) -> bool:
-        """Nothing to do and nothing to wait for."""
-        return not self.steps and not self.waiting
+        """Nothing to do and nothing to wait for; what runs as it is wanted may still wait to become better."""
+        return not self.steps and all(waiting.reason is WaitingFor.QUIET for waiting in self.waiting)

@@ -129,7 +129,9 @@ class Cluster:
             and all(c["status"] == "True" for c in status["conditions"] if c["type"] == "Ready")
             for status in self.deployments().values()
         )
-        return ready and self.plan() == {"steps": [], "waiting": [], "refused": []}
+        plan = self.plan()
+        plan["waiting"] = [w for w in plan["waiting"] if w["reason"] != "QuietMoment"]  # to become better
+        return ready and plan == {"steps": [], "waiting": [], "refused": []}
 
     def wait_settled(self, seconds: float = READY_SECONDS) -> float:
         return self.wait("the cluster to settle", self.settled, seconds)

@@ -64,6 +64,7 @@ def test_a_node_is_drained_while_streams_run_and_costs_none_of_them(tiny: Cluste
     assert tiny.run("uncordon", "node-b").stdout == "node/node-b uncordoned\n"
     tiny.wait_settled()
     assert nodes_of_ranks(tiny) == {"node-a"}
+    assert "node-b can be used: 2 nodes instead of 1, later" in tiny.run("plan").stdout
 
     tiny.run("rollout", "undo", "deployment/tiny")
     tiny.run("rollout", "status", "deployment/tiny")

@@ -1242,7 +1242,7 @@ CONTROLLED = (
     Mutant(
         "what-left-is-no-longer-watched",
         "reconciler/controller/reconcile.py",
-        "frozenset(desired.nodes.keys() | members | memory.agents)",
+        "frozenset(desired.nodes.keys() | members | parts.store.agents())",
         "frozenset(desired.nodes.keys())",
         "ranks and the agent of a node that was removed are never ended",
         CONTROLLER,
