@@ -75,7 +75,7 @@ def _serve(asked: argparse.Namespace) -> int:
         models=_absolute(asked.models),
         run_directory=_absolute(asked.run_directory),
         python=str(_absolute(asked.python)),
-        shim_command=(sys.executable, "-I", str(_absolute(sys.argv[0])), "shim"),
+        shim_command=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0])), "shim"),
     )
     try:
         path = Path(agent_socket(str(settings.run_directory), settings.node))

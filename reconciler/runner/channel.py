@@ -27,7 +27,7 @@ JOIN_BYTES_MAX = 16 * 1024
 """A stranger who sends more before a valid ``Join`` is dropped."""
 STRANGER_SECONDS = 10.0
 STRANGERS_MAX = 64
-RETRY_SECONDS = 0.2
+RETRY_SECONDS = 0.05
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """No address of the machine was reached; a refused connection has reached one, and a time-out names nobody."""
 DEAD_AFTER_SECONDS = 20

@@ -21,7 +21,7 @@ from . import channel
 from .config import read_config
 from .ending import RankEnd
 from .progress import ProgressPipe
-from .watch import Watch
+from .watch import HURRIED_SECONDS, Watch
 from .weights import ModelFiles, check_division, inspect
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
         watch.shim(sys.stdin.fileno())
         watch.start()
         config = read_config(config_path)
+        if config.backend in FREED_BY_THE_SYSTEM:
+            watch.orderly_seconds = HURRIED_SECONDS
         ending = _serve(config, progress, watch)
     except RankEnd as end:
         ending = watch.ending or end

@@ -28,6 +28,9 @@ from .mlx_errors import meaning
 WAIT_MICROSECONDS = 1000
 """How long a socket of the group sleeps in the kernel before MLX's thread looks again."""
 NOTICE_SECONDS = 0.3
+HEAD_START_SECONDS = 0.05
+"""The last rank connects first, all others listen first (``ring.cpp``); who finds nobody listening tries again
+only after a second. All are let in at the same moment, so the last waits for long enough to be the later one."""
 
 
 def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> Any:
@@ -39,6 +42,8 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
     known of it, or ``WRONG_GROUP``.
     """
     before = _sockets()
+    if config.id.rank == config.size - 1:
+        time.sleep(HEAD_START_SECONDS)
     try:
         with (
             _environment(config),

@@ -25,6 +25,8 @@ from .progress import ProgressPipe
 
 ORDERLY_SECONDS = 1.0
 """What the main thread gets to end by itself."""
+HURRIED_SECONDS = 0.1
+"""The same where the system frees whatever the rank holds: the next group waits for its end."""
 
 LEAVE: str = Leave.TYPE  # type: ignore[attr-defined]
 
@@ -38,6 +40,7 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self.ending: RankEnd | None = None
         self._progress = progress
+        self.orderly_seconds = ORDERLY_SECONDS
         self._on_terminate: Callable[[], None] | None = None
         self._over = False
         self._terminated = False
@@ -130,7 +133,7 @@ class Watch(threading.Thread):
         self.ending = ending
         self._progress.say(ending.sentence)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-        time.sleep(ORDERLY_SECONDS)
+        time.sleep(self.orderly_seconds)
         if not self._over:
             # The collective that holds the main thread never ends, so nothing can be freed in order.
             os._exit(ending.code)
