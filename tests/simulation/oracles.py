@@ -65,6 +65,8 @@ class Oracles:
         for other in world.ranks():
             if other is rank or replica_of(other.id) != replica:
                 continue
+            if world.store_lost and not (other.machine.agent_alive and other.machine.reachable):
+                continue  # nobody is left who could tell of it, and its node may be lost by now
             if other.id == rank.id:
                 self.violated(f"{rank} was started twice")
             elif other.id.epoch != rank.id.epoch and other.machine.reachable and other not in world.strays:

@@ -120,6 +120,7 @@ class World:
         self.stopping = False
         self.unservable: set[ReplicaId] = set()
         """What cannot be served as things are."""
+        self.store_lost = False
         self._stores = itertools.count(1)
         self._keeper: sqlite3.Connection | None = None
         self._connection: type[SimConnection] = SimConnection
@@ -181,6 +182,7 @@ class World:
     def new_store(self) -> None:
         """The store is gone: the next controller begins with an empty one."""
         if self._keeper is not None:
+            self.store_lost = True
             self._keeper.close()
         name = f"{self.name}-{next(self._stores)}"
         self._connection = type("WorldConnection", (SimConnection,), {"world": self, "database": name})
