@@ -91,7 +91,7 @@ def gateway() -> Gateway:
 
 
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:
-    spec = {"webhook": {"url": "http://127.0.0.1:9/hook"}, **spec}
+    spec = {"webhook": {"url": "http://localhost/hook"}, **spec}
     return manifest(Notifier, name, **spec)  # type: ignore[no-any-return]
 
 

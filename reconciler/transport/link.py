@@ -1,10 +1,10 @@
-"""A connection to the agent of a node, and what every kind of node can do."""
+"""A connection to the agent of a node."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any
 
 from reconciler.wire.node import CONTROLLER_HEARS, Changed
 
@@ -39,23 +39,3 @@ class AgentLink(RpcClient):
                 return
             self._news.clear()
             yield self._sequence
-
-
-class NodeAccess(Protocol):
-    """How to reach one node, wherever it is."""
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-
-    async def start_agent(self, token: int = 0) -> None:
-        """Have an agent run; done already, it changes nothing. Raises ``Unreachable`` with the reason.
-
-        ``Refused`` (``Fenced``) where the node has obeyed a controller with a token higher than this; 0 is any.
-        """
-
-    async def dial(self) -> AgentLink:
-        """A new connection to the node's agent.
-
-        Raises ``Unreachable`` when the machine says that none serves there, ``Silent`` when nothing answers at all.
-        """
