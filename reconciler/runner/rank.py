@@ -60,8 +60,10 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
     except MemoryError:
         ending = RankEnd(ExitCode.MEMORY, f"this node has too little memory, while {progress.phase}")
     except BaseException as error:
-        progress.say(f"{type(error).__name__}: {error}")
-        raise
+        if watch.ending is None:
+            progress.say(f"{type(error).__name__}: {error}")
+            raise
+        ending = watch.ending  # raised within code that has made an error of its own of it
     finally:
         watch.stand_down()
         _bound_exit(ending.code)

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -178,6 +179,33 @@ def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready
             assert waiting.exit_code(15) == ExitCode.OK
         finally:
             waiting.end()
+
+
+def test_a_rank_that_is_told_to_end_has_done_so_whatever_the_interrupted_code_makes_of_it(
+    endless: Path, tmp_path: Path
+) -> None:
+    """As lazy imports do, which turn every error within them into one of their own."""
+    model, reached = tmp_path / "model", tmp_path / "reached"
+    shutil.copytree(endless, model)
+    content = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**content, "model_file": "own.py"}))
+    (model / "own.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\n"
+        "class Lazy(Exception):\n    pass\n"
+        "try:\n    time.sleep(60)\nexcept Exception as error:\n    raise Lazy('no such module') from error\n"
+    )
+    with short_directory() as directory:
+        (config,) = configs(model, directory, 1, trust_remote_code=True)
+        rank = Rank(config, directory)
+        try:
+            deadline = time.monotonic() + 30
+            while not reached.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            os.kill(rank.process.pid, signal.SIGTERM)
+            assert rank.exit_code(15) == ExitCode.OK
+        finally:
+            rank.end()
 
 
 @pytest.mark.parametrize("closing", [True, False], ids=["dies", "hangs"])
