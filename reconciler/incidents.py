@@ -269,7 +269,16 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
         if node is None or node.contact is not Contact.REACHED:
             return None
         return Entry(now, Telling.OUTCOME, f"{name} can be used again")
+    if incident.subject.startswith("link/") and _unseen(incident.subject, snapshots):
+        return None
     return Entry(now, Telling.OUTCOME, "it is no longer so")
+
+
+def _unseen(subject: str, snapshots: Snapshots) -> bool:
+    """Whether one of the machines that a link joins is wanted, and does not say how the link is."""
+    ends = (NodeName(name) for name in subject.split("/")[1:])
+    nodes = (snapshots.observed.nodes.get(name) for name in ends if name in snapshots.desired.nodes)
+    return any(node is None or node.contact is not Contact.REACHED or not node.probed for node in nodes)
 
 
 def _over(incident: Incident, end: Entry) -> Incident:

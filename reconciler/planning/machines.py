@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Trouble
 
 from . import reboots
@@ -26,7 +28,7 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
     """Of a node in the manifests. RDMA is of no concern where no deployment would use it there."""
     if name not in world.desired.nodes:
         return ()
-    scene = Scene((world.node(name),), verbs=_wants_verbs(world, name))
+    scene = Scene((world.node(name),), verbs=uses(world, VERBS, name))
     key = ObjectKey("Node", name)
     return tuple(
         Trouble(key, f"node/{name}", row.fault, seen.text, row.remedy.value, row.steps(seen, ""))
@@ -48,10 +50,11 @@ def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
     return NOTHING
 
 
-def _wants_verbs(world: World, name: NodeName) -> bool:
-    node = world.desired.nodes[name]
+def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:
+    """Whether a deployment would have a group over one of these transports on all of these nodes."""
+    nodes = [world.desired.nodes[name] for name in names]
     return any(
-        suits(node, deployment) and deployment.spec.parallelism.nodes.max > 1
+        deployment.spec.parallelism.nodes.max > 1 and all(suits(node, deployment) for node in nodes)
         for _, deployment in sorted(world.desired.deployments.items())
-        if not set(VERBS).isdisjoint(deployment.spec.transport)
+        if not set(transports).isdisjoint(deployment.spec.transport)
     )

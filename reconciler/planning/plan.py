@@ -21,7 +21,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import machines, nodes, quarantine, removal, replica, safety
+from . import links, machines, nodes, quarantine, removal, replica, safety
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -46,7 +46,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions += [nodes.forget(world, name) for name in names]
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
-    own += quarantine.troubles(world, names)
+    own += quarantine.troubles(world, names) + links.troubles(world)
     decisions = [_told_once(decision, own) for decision in decisions]
     decisions.append(Decision(troubles=own) + machines.restart(world, own))
     ours = sorted(desired.nodes.keys() | memory.agents)
@@ -55,7 +55,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
 
 def _told_once(decision: Decision, own: tuple[Trouble, ...]) -> Decision:
-    """What a person must do on a machine is said of that machine, and not of each group that suffers from it."""
+    """What a person must do on a machine or a cable is said of that, and not of each group that suffers from it."""
     said = {(trouble.fault, trouble.person) for trouble in own}
     troubles = tuple(
         replace(trouble, person="") if (trouble.fault, trouble.person) in said else trouble
@@ -83,7 +83,7 @@ def _replicas(world: World) -> list[Decision]:
     for name in sorted(known):
         view = _view(world, ledger, name)
         decision = replica.decide(view)
-        decisions += [decision, Decision(troubles=replica.degraded(view))]
+        decisions += [decision, Decision(troubles=links.degraded(view))]
         world = _after(world, decision)
     return decisions
 

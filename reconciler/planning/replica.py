@@ -24,7 +24,6 @@ from reconciler.state import (
     RefusedBecause,
     ReleaseReplica,
     StartRank,
-    Trouble,
     WaitingFor,
 )
 from reconciler.wire.launch import Phase
@@ -48,7 +47,6 @@ from .faults import Fault
 from .forming import form
 from .healing.table import Remedy
 from .lost import lost_at
-from .machines import TOLD_BY_FACTS
 from .placement import suits
 from .stopping import stop
 from .view import View
@@ -222,26 +220,6 @@ def _again(view: View, fault: Fault, cause: Cause, detail: str) -> Decision:
 
 def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
     return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica),))
-
-
-def degraded(view: View) -> tuple[Trouble, ...]:
-    """The transports that failed the replica, as long as they are left alone; what facts tell of a machine is
-    said of that machine."""
-    if view.record is None or view.deployment is None:
-        return ()
-    doing = f"served over {rungs.used(view.record) or 'one node'} until a fact has changed"
-    return tuple(
-        Trouble(
-            view.replica.key,
-            f"replica/{view.replica}",
-            failure.fault,
-            failure.text,
-            doing,
-            failure.person,
-        )
-        for failure in view.world.memory.rungs.get(view.replica, ())
-        if failure.transport in view.deployment.spec.transport and failure.fault not in TOLD_BY_FACTS
-    )
 
 
 def _unformed(view: View) -> Decision | None:

@@ -258,8 +258,8 @@ def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
 
 def test_subjects_have_stories_of_their_own() -> None:
     log = running()
-    log.look(trouble(C3), trouble(C3, subject="link/a-b"), trouble(C3, subject="node/node-b"))
-    assert [incident.subject for incident in log.known.values()] == [STUDIO, "link/a-b", "node/node-b"]
+    log.look(trouble(C3), trouble(C3, subject="link/a/b"), trouble(C3, subject="node/node-b"))
+    assert [incident.subject for incident in log.known.values()] == [STUDIO, "link/a/b", "node/node-b"]
 
 
 # --- nodes -------------------------------------------------------------------------------------------
@@ -391,3 +391,14 @@ def test_before_the_manifests_are_read_nothing_is_over() -> None:
     world = log.world
     unread = Snapshots(Desired(""), world.observed(), world.memory(), Plan(), world.now + 1)
     assert incidents.follow(log.known, log.last_id, unread, ()) == log.known
+
+
+def test_a_cable_is_well_when_both_of_its_machines_say_so() -> None:
+    log = running()
+    log.look(trouble(C3, subject="link/node-a/node-b"))
+    log.world.down.add("node-b")
+    log.look(after=5)
+    assert log.the().open, "nobody says how it is"
+    log.world.down.clear()
+    log.look(after=5)
+    assert log.told(Telling.OUTCOME) == ["it is no longer so"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from reconciler.state import StepFailure
+from reconciler.state import NodeName, StepFailure
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
 from tests.worlds import World
 
@@ -57,6 +57,11 @@ def _both(*happenings: Happen) -> Happen:
     return happen
 
 
+def _swaps(world: World) -> None:
+    learn_of_port(world, A, peer=(NodeName("node-c"), 3))
+    learn_of_port(world, B, connected=False, peer=None)
+
+
 def _hangs(world: World) -> None:
     for rank in _group(world):
         world.report(rank, demand=1, silent_seconds=90.0, steps=40 + rank.rank)
@@ -95,6 +100,7 @@ HAPPENINGS: dict[str, Happen] = {
     "C1 a slow link": _both(lambda w: learn_of_port(w, A, gbps=40), _dies),
     "C2 RDMA disabled": _both(lambda w: learn(w, A, rdma_enabled=False), _dies),
     "C3 a cable pulled": _both(lambda w: learn_of_port(w, A, connected=False), _dies),
+    "C3 a cable swapped": _both(_swaps, _dies),
     "C3 a port down for RDMA alone": _both(lambda w: learn_of_port(w, A, verbs_up=False), _dies),
     "C4 a port in a bridge": _both(lambda w: learn_of_port(w, A, bridged=True), _dies),
     "C4 a port without an address": _both(lambda w: learn_of_port(w, A, address=""), _dies),

@@ -10,6 +10,7 @@ from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
 from reconciler.state import (
     AllocateEpoch,
     Cause,
+    FaultClass,
     FreeTransport,
     NodeName,
     Plan,
@@ -22,6 +23,7 @@ from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode
 from tests.worlds import World, deployment, two_nodes
 
+from .healing_cases import HAPPENINGS
 from .macs import A, B, learn, learn_of_port, two_macs
 
 
@@ -140,6 +142,42 @@ def test_a_pulled_cable_takes_the_group_down_and_the_same_cable_back_up_at_a_qui
     assert (transport(world), forms(world)[1:]) == ("jaccl", [Cause.TRANSPORT_BACK])
     (freed,) = [step for step in world.history if isinstance(step, FreeTransport)]
     assert freed.changed == "node-a/3 cable: no → yes"
+
+
+def test_a_cable_that_is_down_is_told_of_once_whatever_groups_there_are_and_with_what_a_person_does() -> None:
+    world = two_macs()
+    learn_of_port(world, A, connected=False)
+    told = world.plan().troubles
+    assert [(t.subject, t.fault, t.person[:38]) for t in told] == [
+        ("link/node-a/node-b", FaultClass.LINK_DOWN, "reseat the cable from node-a/3 to node")
+    ]
+    without_cable(world)  # the group is formed when it is already known
+    assert world.plan().troubles == told
+    world.lose(B)
+    assert "link/node-a/node-b" not in {t.subject for t in world.plan().troubles}  # its cables went with it
+
+
+def test_a_cable_that_no_deployment_would_use_is_no_trouble() -> None:
+    world = two_macs(transport=["ring-lan"])
+    learn_of_port(world, A, connected=False)
+    assert world.plan().troubles == ()
+
+
+def test_a_group_whose_cable_leads_elsewhere_now_is_told_of_as_long_as_it_does() -> None:
+    world = two_macs()
+    HAPPENINGS["C3 a cable swapped"](world)
+    world.pass_time(world.now + 40)
+    world.settle()
+    assert transport(world) == "ring-lan"
+    (told,) = world.plan().troubles
+    assert (told.subject, told.fault) == ("replica/tiny/0", FaultClass.LINK_DOWN)
+    assert told.person.startswith("reseat the cable from node-a to node-b")
+    learn_of_port(world, A, peer=(B, 4))
+    learn_of_port(world, B, connected=True, peer=(A, 3))
+    idle(world)
+    world.pass_time(world.now + LIFE_SECONDS)
+    world.settle()
+    assert (transport(world), world.plan().troubles) == ("jaccl", ())
 
 
 def test_a_group_that_is_asked_something_is_not_disturbed() -> None:

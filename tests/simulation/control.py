@@ -192,6 +192,8 @@ class Controller:
                     if machine.agent is not None:
                         store.keep_agent(NodeName(machine.name))
             self.loop, self.parts = compose(self._surroundings(), store)
+            assert store._db.footing is not None
+            self.parts.footing = (store._db.footing,)
             world.set_pace(self)
             await self.loop.run()
         except ReconcilerError as error:

@@ -333,7 +333,7 @@ _SCENARIOS = (
         "cable",
         USUAL,
         ((8, cable(False)), (60, cable(True)), (75, nothing)),
-        persons=(("replica/big/0", "C3"),),
+        persons=(("link/a/b", "C3"),),
         system="Darwin",
         facts=CABLED,
     ),

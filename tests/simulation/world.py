@@ -25,6 +25,7 @@ from reconciler.resources import Manifest, ModelDeployment
 from reconciler.state import Attempt, DeploymentName, Memory, ReplicaId
 from reconciler.store import Store
 from reconciler.store.attempts import Attempts
+from reconciler.wire.footing import Footing
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import ModelReport
@@ -62,6 +63,17 @@ class Pace:
 BUSY = Pace(1.0, 10.0, 2.0, 10.0)
 CALM = Pace(10.0, 30.0, 8.0, 30.0)
 QUIET = Pace(900.0, 900.0, 7200.0, 900.0)
+
+
+@dataclass(frozen=True)
+class StoreFile(Footing):
+    """The store's file as a controller has opened it; ``path`` is its name among those that were lost."""
+
+    world: World
+
+    @property
+    def lost(self) -> bool:
+        return self.world._connection.database != self.path
 
 
 @cache
@@ -192,7 +204,7 @@ class World:
     def open_store(self) -> Store:
         """The store as a controller opens it."""
         opened = self._store(_place())
-        opened._db.footing = None  # what stands for its file does not go away
+        opened._db.footing = StoreFile(self._connection.database, 0, 0, self)
         assert self._keeper is not None
         with self._keeper:
             self._keeper.execute(

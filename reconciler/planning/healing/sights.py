@@ -95,6 +95,11 @@ def rdma_disabled(scene: Scene) -> Sighting | None:
 
 
 def link_down(scene: Scene) -> Sighting | None:
+    """C3."""
+    return port_down(scene) or unjoined(scene)
+
+
+def port_down(scene: Scene) -> Sighting | None:
     """C3. With RDMA on, a port may also be down for its device alone."""
     for node, other in scene.links() if scene.cables else ():
         for here, there in ((node, other), (other, node)):
@@ -103,6 +108,12 @@ def link_down(scene: Scene) -> Sighting | None:
             if port and (down or (scene.verbs and port.verbs_up is False)):
                 where = f"{here.name}/{port.receptacle}"
                 return Sighting(f"the link from {where} to {there.name} is down", (), where, there.name)
+    return None
+
+
+def unjoined(scene: Scene) -> Sighting | None:
+    """C3. Of machines that were joined: who never were have no fault."""
+    for node, other in scene.links() if scene.cables else ():
         if _cabled(node) and _cabled(other) and not (towards(node, other.name) or towards(other, node.name)):
             text = f"no cable joins {node.name} and {other.name}"
             return Sighting(text, (), str(node.name), str(other.name))
