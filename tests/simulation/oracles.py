@@ -15,7 +15,8 @@ from reconciler.wire.launch import Phase, RankId
 
 if TYPE_CHECKING:
     from .loop import Process
-    from .machines import Machine, Rank
+    from .machines import Machine
+    from .ranks import Rank
     from .world import World
 
 UP = ("NodesBack", "TransportBack")

@@ -33,10 +33,11 @@ from tests.worlds import TINY
 
 from .control import PORT, Controller, SimConnection
 from .loop import Killed, Process, VirtualLoop
-from .machines import Machine, Rank
+from .machines import Machine
 from .net import LATENCY, SimLink
 from .oracles import Oracles
 from .points import Points
+from .ranks import Rank
 
 RESTART_SECONDS = 0.5
 """After the end of a controller its supervisor starts the next one."""

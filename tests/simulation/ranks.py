@@ -1,0 +1,274 @@
+"""Shims and ranks of the simulated world: what runs on a machine for a group, from its start to its end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
+from reconciler.wire.node import ShimState
+
+from .loop import Process
+
+if TYPE_CHECKING:
+    from .host import ShimLine
+    from .machines import Machine
+
+START_SECONDS = 0.5
+"""Of a rank's imports."""
+WARM_SECONDS = 0.3
+END_SECONDS = 0.2
+PEER_LOST_SECONDS = 0.3
+
+
+@dataclass
+class Files:
+    """What is on disk for one rank."""
+
+    spec: LaunchSpec
+    state: ShimState | None = None
+    process: tuple[int, str] | None = None
+
+
+class _Living:
+    """What shims and ranks share."""
+
+    def __init__(self, machine: Machine, id: RankId, kind: str) -> None:
+        self.machine = machine
+        self.id = id
+        self.process = Process(f"{kind} {id}")
+        self.pid = next(machine.pids)
+        self.birth = f"{machine.boot_id} {self.pid}"
+        self.stopped = False
+
+    def __str__(self) -> str:
+        return f"the {self.process.name}"
+
+    def later(self, seconds: float, act: Callable[..., object], *args: Any) -> None:
+        """Do something in its own time."""
+        delay = seconds * self.machine.slow
+        self.machine.world.loop.call_later(delay, act, *args, context=self.process.context)
+
+    def vanish(self) -> None:
+        """It is gone, and nobody is told."""
+        self.process.alive = False
+        self.machine.processes.pop(self.pid, None)
+
+    def freeze(self) -> None:
+        """SIGSTOP from somebody."""
+        self.stopped = self.process.frozen = True
+
+    def resume(self) -> None:
+        if self.stopped:
+            self.stopped = False
+            self.machine.world.loop.thaw(self.process)
+
+
+class Shim(_Living):
+    """The parent of one rank: as the product's own, it writes what it knows and ends with its rank."""
+
+    def __init__(self, machine: Machine, files: Files) -> None:
+        super().__init__(machine, files.spec.id, "shim")
+        self.files = files
+        self.lines: list[ShimLine] = []
+        self.state = ShimState(None, self.pid, self._clock(), Progress(Phase.STARTING))
+        self._kill_at: float | None = None
+        machine.processes[self.pid] = self
+        self.machine.world.loop.call_soon(self._start, context=self.process.context)
+        self.rank: Rank | None = None
+
+    def _clock(self) -> float:
+        return self.machine.world.wall() + self.machine.skew
+
+    def _start(self) -> None:
+        if not self._write(self.state):
+            self.vanish()
+            self._close()
+            return
+        self.rank = Rank(self.machine, self)
+        self.files.process = (self.rank.pid, self.rank.birth)
+        self.change(replace(self.state, pid=self.rank.pid))
+
+    def _write(self, state: ShimState) -> bool:
+        if self.machine.disk.full or self.id not in self.machine.disk.ranks:
+            return False
+        self.files.state = state
+        return True
+
+    def change(self, state: ShimState) -> None:
+        """On disk first, then to the agents."""
+        self.state = state
+        self._write(state)
+        for line in self.lines:
+            line.tell(state)
+
+    def hear(self, progress: Progress) -> None:
+        """A line on the progress pipe."""
+        if self.process.alive:
+            self.change(replace(self.state, progress=progress))
+
+    def terminate(self, grace_seconds: float) -> None:
+        """SIGTERM now, SIGKILL when the grace is over; asked again it only ever comes sooner."""
+        if self.rank is None or self.state.exit is not None:
+            return
+        world = self.machine.world
+        due = world.loop.time() + max(0.0, grace_seconds)
+        if self._kill_at is None:
+            world.note(f"SIGTERM to {self.rank} on {self.machine.name}")
+            world.oracles.terminated(self.rank)
+            self.rank.resume()
+            self.rank.terminate()
+        elif due >= self._kill_at:
+            return
+        self._kill_at = due
+        world.loop.call_at(due, self._kill, due, context=self.process.context)
+
+    def _kill(self, due: float) -> None:
+        if self._kill_at == due and self.rank is not None and self.rank.process.alive:
+            self.rank.end(None, signal.SIGKILL, "it was asked to end and had not")
+
+    def ended(self, ended: Exit) -> None:
+        """The rank is gone."""
+        if not self.process.alive:
+            return
+        last = replace(self.state.progress, phase=Phase.EXITED, demand=0)
+        self.change(replace(self.state, exit=ended, progress=last))
+        self.vanish()
+        self._close()
+
+    def signal(self, number: int) -> None:
+        if number == signal.SIGCONT:
+            self.resume()
+        elif number == signal.SIGKILL:
+            self.die()
+
+    def die(self) -> None:
+        """It is killed: its rank notices, and ends without anybody to say how."""
+        self.vanish()
+        self._close()
+        if self.rank is not None and self.rank.process.alive and not self.rank.hung:
+            self.rank.later(0.5, self.rank.end, ExitCode.ORPHANED, None, "the shim is gone")
+
+    def _close(self) -> None:
+        for line in self.lines:
+            line.closed()
+        self.lines.clear()
+
+
+class Rank(_Living):
+    """A rank on its way up, serving, and to its end."""
+
+    def __init__(self, machine: Machine, shim: Shim) -> None:
+        super().__init__(machine, shim.id, "rank")
+        self.shim = shim
+        self.config = shim.files.spec.config
+        self.spec = shim.files.spec
+        self.phase = Phase.STARTING
+        self.steps = 0
+        self.hung = False
+        self.loaded_at = 0.0
+        machine.processes[self.pid] = self
+        machine.world.note(f"{self} starts on {machine.name}")
+        machine.world.oracles.started(self)
+        self.later(START_SECONDS, self._rendezvous)
+
+    @property
+    def node(self) -> str:
+        return self.machine.name
+
+    def tell(self, phase: str, **more: Any) -> None:
+        self.phase = phase
+        self.shim.hear(Progress(phase, self.steps, **more))
+
+    def _rendezvous(self) -> None:
+        if self.hung:
+            return
+        world = self.machine.world
+        self.tell(Phase.RENDEZVOUS)
+        others = [r for r in self.machine.alive() if r is not self and r.config.addresses]
+        mine = self.config.addresses[self.id.rank]
+        if any(r.config.addresses[r.id.rank] == mine and r.phase != Phase.STARTING for r in others):
+            self.end(ExitCode.PORT_IN_USE, None, f"{mine} is in use")
+            return
+        if not self._joined():
+            code = ExitCode.VERBS if self.config.backend == "jaccl" else ExitCode.RENDEZVOUS
+            self.later(1.0, self.end, code, None, "nothing comes over the cable")
+            return
+        if self.id.rank == 0:
+            world.sockets[self.config.socket] = self
+        self.later(self.config.rendezvous_seconds, self._give_up)
+        world.meet(self)
+
+    def _joined(self) -> bool:
+        """Whether what it is to reach the others over is there."""
+        facts = self.machine.facts
+        if self.config.backend == "jaccl" and facts.rdma_enabled is False:
+            return False
+        cabled = self.config.size > 1 and not self.config.addresses[0].startswith("127.")
+        return not cabled or all(port.active for port in facts.ports)
+
+    def _give_up(self) -> None:
+        if self.phase == Phase.RENDEZVOUS and not self.hung:
+            self.end(ExitCode.RENDEZVOUS, None, "the other ranks did not come")
+
+    def load(self) -> None:
+        """Everybody is there."""
+        total = self.spec.memory_bytes
+        self.tell(Phase.LOADING, total_bytes=total)
+        self.loaded_at = self.machine.load_seconds * self.machine.slow
+        self._loading(total, 0)
+
+    def _loading(self, total: int, step: int) -> None:
+        if self.hung or self.phase != Phase.LOADING:
+            return
+        steps = max(1, int(self.machine.load_seconds // 5) + 1)
+        if step:
+            self.tell(Phase.LOADING, total_bytes=total, loaded_bytes=total * step // steps)
+        if step < steps:
+            self.later(self.machine.load_seconds / steps, self._loading, total, step + 1)
+        else:
+            self.tell(Phase.WARM)
+            self.later(WARM_SECONDS, self._ready)
+
+    def _ready(self) -> None:
+        if not self.hung and self.phase == Phase.WARM:
+            self.tell(Phase.READY)
+
+    def hang(self) -> None:
+        """It stands still while a request waits, and hears nothing any more."""
+        self.machine.world.note(f"{self} on {self.node} hangs")
+        self.hung = True
+        for each in self.machine.world.group_of(self):
+            each.hung = True
+        first = next((r for r in [self, *self.machine.world.group_of(self)] if r.id.rank == 0), self)
+        first.shim.hear(Progress(first.phase, first.steps, demand=1))
+
+    def terminate(self) -> None:
+        if self.hung or self.phase == Phase.DRAINING:
+            return
+        self.tell(Phase.DRAINING)
+        self.later(END_SECONDS, self.end, ExitCode.OK, None, "")
+
+    def signal(self, number: int) -> None:
+        if number == signal.SIGKILL:
+            self.end(None, number, "")
+        elif number == signal.SIGCONT:
+            self.resume()
+
+    def end(self, code: int | None, number: int | None, detail: str) -> None:
+        """It is gone; the others of its group notice, and its shim writes down how it ended."""
+        if not self.process.alive:
+            return
+        world = self.machine.world
+        world.note(f"{self} on {self.node} ends: {code} {number} {detail}")
+        self.vanish()
+        world.left(self)
+        shim = self.shim
+        ended = Exit(code, number, world.wall() + self.machine.skew, detail)
+        if shim.process.alive:
+            world.loop.call_soon(shim.ended, ended, context=shim.process.context)
+        for other in world.group_of(self):
+            if not other.hung and other.phase not in (Phase.STARTING, Phase.RENDEZVOUS):
+                other.later(PEER_LOST_SECONDS, other.end, ExitCode.PEER_LOST, None, "a rank is gone")
