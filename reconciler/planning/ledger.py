@@ -38,9 +38,13 @@ class Ledger:
         """What each replica is charged: node and bytes of each of its ranks."""
         self._reserves: dict[str, int] = {}
         """The largest reserve that any node of a host asks for: they speak of the same memory."""
+        self._limits: dict[str, int] = {}
+        """The smallest limit that any node of a host sets, where one does."""
         for name, node in world.desired.nodes.items():
-            host = self.host(name)
-            self._reserves[host] = max(self._reserves.get(host, 0), node.spec.memory.reserve)
+            host, memory = self.host(name), node.spec.memory
+            self._reserves[host] = max(self._reserves.get(host, 0), memory.reserve)
+            if memory.limit is not None:
+                self._limits[host] = min(self._limits.get(host, memory.limit), memory.limit)
         for replica, record in world.memory.groups.items():
             self.charge(replica, record.members, record.rank_bytes)
         for rank in world.observed.ranks():
@@ -64,7 +68,8 @@ class Ledger:
             return 0
         host = report.host_id
         own = sum(size for node, size in self._own.get(replacing, ()) if self.host(node) == host)
-        return report.memory_bytes - self._reserves.get(host, 0) - (self._charged[host] - own)
+        room = report.memory_bytes - self._reserves.get(host, 0)
+        return min(room, self._limits.get(host, room)) - (self._charged[host] - own)
 
     def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
         """Ranks on a node, but for those of ``replacing``."""

@@ -60,17 +60,25 @@ class Placement:
 def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
     """Where a replica's group goes; else what is awaited, or why it cannot be. Charges nothing."""
     selected = [name for name in _selected(world, request.deployment) if name not in request.without]
-    withheld = [name for name in selected if _withheld(world, name)]
-    kept_out = [name for name in selected if name not in withheld and quarantine.of(world, name) is not None]
-    matching = [name for name in selected if name not in withheld and name not in kept_out]
+    tainted = [name for name in selected if _tainted(world, name, request.deployment)]
+    withheld = [name for name in selected if name not in tainted and _withheld(world, name)]
+    open_to_it = [name for name in selected if name not in tainted and name not in withheld]
+    kept_out = [name for name in open_to_it if quarantine.of(world, name) is not None]
+    matching = [name for name in open_to_it if name not in kept_out]
     placed = _place(world, ledger, request, matching)
-    if isinstance(placed, Refusal) and kept_out:
-        states = _some([f"{name} is quarantined: {quarantine.reason(world, name)}" for name in kept_out])
-        placed = replace(placed, text=f"{placed.text} ({states})")
-    if not isinstance(placed, Refusal) or not withheld:
+    if not isinstance(placed, Refusal):
         return placed
-    states = _some([f"{name} is {_withheld(world, name)}" for name in withheld])
-    return replace(placed, text=f"{placed.text} ({states}; undo with: reconciler uncordon {withheld[0]})")
+    text = placed.text
+    if kept_out:
+        states = _some([f"{name} is quarantined: {quarantine.reason(world, name)}" for name in kept_out])
+        text = f"{text} ({states})"
+    if withheld:
+        states = _some([f"{name} is {_withheld(world, name)}" for name in withheld])
+        text = f"{text} ({states}; undo with: reconciler uncordon {withheld[0]})"
+    if tainted:
+        states = _some([f"{name} has {_tainted(world, name, request.deployment)}" for name in tainted])
+        text = f"{text} ({states}; allow it in placement.tolerations)"
+    return replace(placed, text=text)
 
 
 def _place(
@@ -126,6 +134,12 @@ def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable:
 def _some(names: list[str]) -> str:
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _tainted(world: World, name: NodeName, deployment: ModelDeployment) -> str:
+    """Which taint of a node the deployment does not tolerate; empty where there is none."""
+    taint = deployment.spec.placement.untolerated(world.desired.nodes[name].spec.taints)
+    return f"the taint {taint}" if taint else ""
 
 
 def _withheld(world: World, name: NodeName) -> str:

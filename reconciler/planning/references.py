@@ -27,7 +27,13 @@ def unknown_model(deployment: ModelDeployment) -> str:
 
 def _lacking(desired: Desired, deployment: ModelDeployment) -> list[str]:
     found = [] if deployment.spec.model in desired.models else [unknown_model(deployment)]
-    usable = [n for n in desired.nodes.values() if suits(n, deployment) and not n.spec.unschedulable]
+    usable = [
+        n
+        for n in desired.nodes.values()
+        if suits(n, deployment)
+        and not n.spec.unschedulable
+        and deployment.spec.placement.untolerated(n.spec.taints) is None
+    ]
     if len(usable) < deployment.spec.parallelism.nodes.min:
         found.append(too_few(desired.nodes, deployment, len(usable)))
     return found

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from .base import Bytes, Metadata, Name, Seconds, Strict
+from .scheduling import Placement, Taints
 from .words import API_VERSION
 
 ApiVersion = Annotated[
@@ -48,6 +49,8 @@ class NodeMemory(Strict):
 
     reserve: Bytes = 0
     """Kept free for the system and everything else that runs there."""
+    limit: Bytes | None = None
+    """What ranks may use of it at most, all those on the machine together: such as the GPU's limit of wired memory."""
 
 
 class Repair(Strict):
@@ -70,6 +73,8 @@ class NodeSpec(Strict):
     """No new ranks are placed here; those that run go on."""
     drain: bool = False
     """No rank runs here: those that do finish what they have, and move where they can. Implies unschedulable."""
+    taints: Taints = ()
+    """Each keeps off the deployments that do not tolerate it."""
     lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
     """How long the node may give no answer before its groups are formed elsewhere. They get no requests meanwhile."""
     repair: Repair = Repair()
@@ -191,13 +196,6 @@ def _ladder(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
     if twice:
         raise ValueError(f"{twice[0]} is named twice")
     return value
-
-
-class Placement(Strict):
-    """Which nodes are considered."""
-
-    node_selector: dict[str, str] = Field(default_factory=dict)
-    """Labels that a node must have."""
 
 
 class Serving(Strict):

@@ -365,8 +365,8 @@ PLANNED = (
     Mutant(
         "the-reserve-is-given-away",
         "reconciler/planning/ledger.py",
-        "return report.memory_bytes - self._reserves.get(host, 0) - (self._charged[host] - own)",
-        "return report.memory_bytes - (self._charged[host] - own)",
+        "room = report.memory_bytes - self._reserves.get(host, 0)",
+        "room = report.memory_bytes",
         "models take the memory that macOS itself needs, and the machine panics",
         PLANNING,
     ),

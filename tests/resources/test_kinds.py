@@ -63,6 +63,32 @@ def test_what_is_written_is_read_again_as_the_same(duration: Any, unit: str, siz
         assert again == manifest
 
 
+TAINT = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "why"),
+    [
+        ("Node", {"taints": [{**TAINT, "effect": "NoExecute"}]}, "NoSchedule"),
+        ("Node", {"taints": [TAINT, {**TAINT, "value": "b"}]}, "another taint with this key and effect"),
+        ("Node", {"taints": [{"key": "-", "effect": "NoSchedule"}]}, "pattern"),
+        ("ModelDeployment", {"tolerations": [{}]}, "Equal needs a key"),
+        ("ModelDeployment", {"tolerations": [{"value": "a"}]}, "Equal needs a key"),
+        (
+            "ModelDeployment",
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+            "takes no value",
+        ),
+    ],
+)
+def test_taints_and_tolerations_that_mean_nothing_are_refused(
+    kind: str, spec: dict[str, Any], why: str
+) -> None:
+    whole = {"local": {}, **spec} if kind == "Node" else {"model": "m", "placement": spec}
+    with pytest.raises(ValidationError, match=why):
+        make(kind, whole)
+
+
 @pytest.mark.parametrize("listen", ["127.0.0.1:8400", "[::1]:8400", "localhost:8400", "127.8.9.1:1"])
 def test_loopback_addresses_are_accepted(listen: str) -> None:
     gateway = make("Gateway", {"listen": listen, "auth": {"mode": "none"}})

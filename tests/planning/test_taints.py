@@ -1,0 +1,93 @@
+"""Taints keep new ranks away from nodes, and move none that runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.state import AllocateEpoch, Plan, RefusedBecause
+from tests.worlds import World, deployment, model, node
+
+GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+
+
+def placed(world: World) -> tuple[str, ...]:
+    return tuple(world.groups[world.replica()].members)
+
+
+def cluster(*tolerations: dict[str, Any], taints: tuple[dict[str, Any], ...] = (GPU,)) -> World:
+    spec = {"placement": {"tolerations": list(tolerations)}}
+    nodes = [node("node-a", taints=list(taints)), node("node-b")]
+    return World([*nodes, model(), deployment(nodes={"min": 1, "max": 2}, **spec)])
+
+
+COVERING: list[dict[str, Any]] = [
+    {"key": "dedicated", "value": "gpu"},
+    {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"},
+    {"key": "dedicated", "operator": "Exists"},
+    {"operator": "Exists"},
+    {"operator": "Exists", "effect": "NoSchedule"},
+]
+OTHERS: list[dict[str, Any]] = [
+    {"key": "dedicated", "value": "cpu"},
+    {"key": "dedicated"},
+    {"key": "gpu", "operator": "Exists"},
+]
+
+
+@pytest.mark.parametrize("toleration", COVERING, ids=str)
+def test_a_toleration_lets_a_deployment_use_a_tainted_node(toleration: dict[str, Any]) -> None:
+    world = cluster(toleration)
+    assert world.settle() == Plan()
+    assert placed(world) == ("node-a", "node-b")
+
+
+@pytest.mark.parametrize("toleration", OTHERS, ids=str)
+def test_a_toleration_of_something_else_does_not(toleration: dict[str, Any]) -> None:
+    world = cluster(toleration)
+    assert world.settle() == Plan()
+    assert placed(world) == ("node-b",)
+
+
+def test_every_taint_has_to_be_tolerated() -> None:
+    other = {"key": "slow", "effect": "NoSchedule"}
+    world = cluster({"key": "dedicated", "operator": "Exists"}, taints=(GPU, other))
+    world.settle()
+    assert placed(world) == ("node-b",)
+
+
+def test_what_runs_stays_when_its_toleration_is_taken_away_and_goes_when_it_has_to_be_formed_anew() -> None:
+    world = cluster(COVERING[0])
+    world.settle()
+    world.manifests[-1] = deployment(nodes={"min": 1, "max": 2})
+    assert world.plan() == Plan()
+    world.end_rank(world.groups[world.replica()].rank_id(0), signal=9)
+    assert world.settle() == Plan()
+    assert placed(world) == ("node-b",)
+
+
+def test_a_taint_that_leaves_too_few_nodes_is_named() -> None:
+    world = cluster()
+    world.manifests[-1] = deployment(nodes=2)
+    (refused,) = world.settle().refused
+    assert refused.reason is RefusedBecause.NO_NODES
+    assert refused.text == (
+        "needs 2 nodes, 1 can be used; add Nodes or lower spec.parallelism.nodes to 1"
+        " (node-a has the taint dedicated=gpu:NoSchedule; allow it in placement.tolerations)"
+    )
+
+
+def test_a_limit_bounds_what_ranks_may_use_of_a_machine() -> None:
+    world = World([node("node-a", memory={"limit": "500MiB"}), model(), deployment(nodes=1)])
+    (refused,) = world.settle().refused
+    assert refused.reason is RefusedBecause.NO_MEMORY
+    world.manifests[0] = node("node-a", memory={"limit": "1GiB"})
+    assert any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
+
+
+def test_the_smallest_limit_of_a_machine_s_nodes_counts_for_all_of_them() -> None:
+    nodes = [node("node-a", memory={"limit": "900MiB"}), node("node-b", memory={"limit": "60GiB"})]
+    world = World([*nodes, model(), deployment("one", nodes=1), deployment("two", nodes=1)])
+    world.hosts = {"node-a": "mac", "node-b": "mac"}
+    assert [refused.object.name for refused in world.settle().refused] == ["two"]
