@@ -83,14 +83,16 @@ def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
         if len(kept) == 1:
             rest = {key: value for key, value in schema.items() if key != "anyOf"}
             return _resolved({**kept[0], **rest}, definitions)
-        return {**schema, "anyOf": [_resolved(form, definitions) for form in kept]} if kept else schema
+        if kept:
+            return {**schema, "anyOf": [_resolved(form, definitions) for form in kept]}
+        return {**schema, "items": _resolved(schema["items"], definitions)} if "items" in schema else schema
     target = definitions[reference.rpartition("/")[2]]
     return {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
 
 
 def _mapping(schema: Schema) -> Schema:
-    """The form of a schema that has fields; empty where there is none."""
-    forms = schema.get("anyOf", [schema])
+    """The form of a schema, or of each item of a list, that has fields; empty where there is none."""
+    forms = schema.get("anyOf", [schema.get("items", schema)])
     return next((form for form in forms if "properties" in form), {})
 
 

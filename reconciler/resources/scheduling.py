@@ -35,7 +35,7 @@ def _each_once(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return taints
 
 
-Taints = Annotated[tuple[Taint, ...], AfterValidator(_each_once), Field(max_length=64)]
+Taints = Annotated[tuple[Taint, ...], Field(max_length=64), AfterValidator(_each_once)]
 
 
 class Toleration(Strict):

@@ -17,9 +17,9 @@ def placed(world: World) -> tuple[str, ...]:
 
 
 def cluster(*tolerations: dict[str, Any], taints: tuple[dict[str, Any], ...] = (GPU,)) -> World:
-    spec = {"placement": {"tolerations": list(tolerations)}}
+    wanted = deployment(nodes={"min": 1, "max": 2}, placement={"tolerations": list(tolerations)})
     nodes = [node("node-a", taints=list(taints)), node("node-b")]
-    return World([*nodes, model(), deployment(nodes={"min": 1, "max": 2}, **spec)])
+    return World([*nodes, model(), wanted])
 
 
 COVERING: list[dict[str, Any]] = [

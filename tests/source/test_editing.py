@@ -143,7 +143,7 @@ def test_a_diff_shows_the_objects_that_differ_with_their_defaults() -> None:
     assert (new.kind, new.name, new.action) == ("Model", "m", "created")
     assert new.text.startswith("--- current/Model/m\n+++ incoming/Model/m\n@@ -0,0 +1,10 @@\n+apiVersion: ")
     assert (changed.name, changed.action) == ("a", "configured")
-    assert "-    reserve: 1GiB\n+    reserve: 2GiB\n   unschedulable: false\n" in changed.text
+    assert "-    reserve: 1GiB\n+    reserve: 2GiB\n     limit: null\n" in changed.text
 
 
 def test_a_normalised_manifest_reads_as_the_same_object() -> None:
