@@ -1,4 +1,5 @@
-"""The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank.
+"""The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank,
+``relay`` what the gateway's key may run.
 
 Each imports only what it needs: clients wait for the start of a shim.
 """
@@ -37,6 +38,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
     """Run, and return the exit status."""
     asked = _parser().parse_args(arguments)
     os.umask(0o077)
+    if asked.command == "relay":
+        from . import relay
+
+        return relay.run(asked.run_directory, os.environ)
     if asked.command == "shim":
         from . import shim
 
@@ -63,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     parent = commands.add_parser("shim", help="be the parent of a rank; for the agent alone")
     parent.add_argument("--rank-directory", required=True)
     parent.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
+    gate = commands.add_parser("relay", help="be the way from a gateway to one rank; for sshd alone")
+    gate.add_argument("--run-directory", required=True, help="where the sockets of ranks are")
     return parser
 
 

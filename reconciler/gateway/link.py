@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import GATEWAY_HEARS, Backend, Cancel, Generate
+from reconciler.wire.generation import GATEWAY_HEARS, Backend, Cancel, Generate, Machine
 
 from .events import Event
 from .timing import Timing
 
 log = logging.getLogger(__name__)
 
-Key = tuple[str, int]
-"""What tells one link from another: the socket's path and the epoch behind it."""
+Key = tuple[Machine | None, str, int]
+"""What tells one link from another: the machine, the socket's path there, and the epoch behind it."""
+
+
+def key_of(backend: Backend) -> Key:
+    return backend.machine, backend.socket, backend.epoch
+
+
+Reach = Callable[[Backend, asyncio.Protocol], Awaitable[None]]
+"""Connects a protocol to a backend's socket. Raises ``OSError``."""
+
+UNSENT_BYTES_MAX = 4 * 1024 * 1024
+"""A backend that has left more than this unread is given nothing new until it reads on."""
 
 
 class Listener(Protocol):
@@ -36,7 +47,7 @@ class Link:
     ``notify`` is called whenever a request that waits for a backend should look again.
     """
 
-    def __init__(self, backend: Backend, timing: Timing, notify: Callable[[], None]) -> None:
+    def __init__(self, backend: Backend, timing: Timing, reach: Reach, notify: Callable[[], None]) -> None:
         self.backend = backend
         self.draining = False
         """The rank has said that it takes nothing new."""
@@ -45,6 +56,7 @@ class Link:
         self.heard_at = 0.0
         """When any of its requests was last told something: one that works on others is not silent."""
         self._timing = timing
+        self._reach = reach
         self._notify = notify
         self._listeners: dict[str, Listener] = {}
         self._connection: _Connection | None = None
@@ -59,7 +71,7 @@ class Link:
     @property
     def ready(self) -> bool:
         """Whether a request can be sent now."""
-        return self._connection is not None and not self.draining
+        return self._connection is not None and not self._connection.paused and not self.draining
 
     @property
     def opening(self) -> bool:
@@ -112,11 +124,10 @@ class Link:
             self._connection.close()
 
     async def _open(self) -> None:
-        connection = _Connection(self._heard, self._lost)
+        connection = _Connection(self._heard, self._lost, self._notify)
         try:
             async with asyncio.timeout(self._timing.hello):
-                loop = asyncio.get_running_loop()
-                await loop.create_unix_connection(lambda: connection, self.backend.socket)
+                await self._reach(self.backend, connection)
                 await connection.hello
             if not connection.alive:
                 raise ConnectionResetError("closed by the rank")
@@ -159,15 +170,24 @@ class Link:
 class _Connection(asyncio.Protocol):
     """Bytes to events for one socket; says ``Hello`` first and expects one."""
 
-    def __init__(self, heard: Callable[[Event], None], lost: Callable[[_Connection], None]) -> None:
+    def __init__(
+        self,
+        heard: Callable[[Event], None],
+        lost: Callable[[_Connection], None],
+        resumed: Callable[[], None],
+    ) -> None:
         self._heard = heard
         self._lost = lost
+        self._resumed = resumed
+        self.paused = False
+        """The other side does not read what it was sent."""
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
         self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        self._transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
         self.write(encode(to_wire(Hello("gateway", SPOKEN))))
 
     @property
@@ -197,8 +217,15 @@ class _Connection(asyncio.Protocol):
         else:
             raise WireError("expected hello first")
 
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._resumed()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(ConnectionResetError("closed by the rank"))
+        self._end(exc or ConnectionResetError("closed by the rank"))
 
     def close(self) -> None:
         self._end(ConnectionAbortedError("closed by the gateway"))

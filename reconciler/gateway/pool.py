@@ -10,7 +10,7 @@ from typing import Protocol
 
 from reconciler.wire.generation import Route
 
-from .link import Key, Link
+from .link import Key, Link, Reach, key_of
 from .metrics import Metrics
 from .routes import RoutesFile
 from .timing import Timing
@@ -27,9 +27,10 @@ class Waiter(Protocol):
 class Pool:
     """Routes and links. Made and used on the event loop's thread, within a running loop."""
 
-    def __init__(self, file: RoutesFile, timing: Timing) -> None:
+    def __init__(self, file: RoutesFile, timing: Timing, reach: Reach) -> None:
         self.file = file
         self.timing = timing
+        self._reach = reach
         self.metrics = Metrics(self._replicas)
         self.closing = False
         """Set by ``close``: every run ends with a fault."""
@@ -62,7 +63,7 @@ class Pool:
     def _replicas(self) -> Iterator[tuple[str, int, int, bool]]:
         for model, route in self.file.models().items():
             for backend in route.backends:
-                link = self._links[backend.socket, backend.epoch]
+                link = self._links[key_of(backend)]
                 yield model, backend.replica, backend.epoch, link.ready
 
     def choose(self, route: Route, avoid: Container[Link]) -> Link | None:
@@ -74,7 +75,7 @@ class Pool:
         allowed = route.stall_seconds or math.inf
         found: list[Link] = []
         for backend in route.backends:
-            link = self._links[backend.socket, backend.epoch]
+            link = self._links[key_of(backend)]
             if not link.ready:
                 link.open(now)
             elif link not in avoid:
@@ -84,7 +85,7 @@ class Pool:
     def may_choose(self, route: Route, avoid: Container[Link]) -> bool:
         """Whether ``choose`` finds a backend, now or once a connection that is being opened is there."""
         self.choose(route, avoid)
-        links = [self._links[backend.socket, backend.epoch] for backend in route.backends]
+        links = [self._links[key_of(backend)] for backend in route.backends]
         return any(link not in avoid and (link.ready or link.opening) for link in links)
 
     def join(self, run: Waiter) -> None:
@@ -148,13 +149,13 @@ class Pool:
         if self.file.current is None:
             return
         backends = [backend for route in self.file.current.routes for backend in route.backends]
-        wanted = {(backend.socket, backend.epoch): backend for backend in backends}
+        wanted = {key_of(backend): backend for backend in backends}
         for key in [key for key in self._links if key not in wanted]:
             self._links.pop(key).withdraw()
         now = asyncio.get_running_loop().time()
         for key, backend in wanted.items():
             if key not in self._links:
-                self._links[key] = Link(backend, self.timing, self._wake_held)
+                self._links[key] = Link(backend, self.timing, self._reach, self._wake_held)
             self._links[key].forgive()
             self._links[key].open(now)
         log.info("routes %d: %d backends", self.file.current.sequence, len(wanted))

@@ -28,6 +28,7 @@ from .pool import Pool
 from .protocol import Protocol
 from .routes import RoutesFile
 from .timing import Timing
+from .ways import Ways
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +75,15 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
     file = RoutesFile(home / "routes.json")
     if not await _wait_for_routes(file, home, stop):
         return
-    pool = Pool(file, timing)
+    ways = Ways(home / "keys" / "gateway")
+    pool = Pool(file, timing, ways.reach)
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:
         await _Gateway(home, any_port, pool, sources).run(stop)
     finally:
         pool.close()
+        ways.close()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching

@@ -169,6 +169,17 @@ GATEWAY_HEARS = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, 
 
 
 @dataclasses.dataclass(frozen=True)
+class Machine:
+    """Where a gateway finds the SSH server of another machine, and the one host key that it accepts there."""
+
+    host: str
+    port: int
+    user: str
+    host_key: str
+    """Type and key in base64, as in ``known_hosts``."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Backend:
     """Rank 0 of one group that is proven to answer."""
 
@@ -176,6 +187,8 @@ class Backend:
     epoch: int
     socket: str
     node: str
+    machine: Optional[Machine] = None
+    """None where the socket is on the gateway's own machine."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,8 @@ SOCKET_PATH_BYTES_MAX = 103
 """The longest path of a Unix socket on macOS, without its terminating zero."""
 
 _DIGITS = 12
+RANK_SOCKET = r"r-[0-9a-f]{12}\.sock\Z"
+"""What the name of a rank's socket matches."""
 
 
 def agent_socket(run_directory: str, node: str) -> str:

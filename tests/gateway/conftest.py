@@ -8,6 +8,7 @@ import io
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,8 +23,11 @@ from openai import AsyncOpenAI
 from reconciler.gateway.exchange import Sources
 from reconciler.gateway.server import serve
 from reconciler.gateway.timing import Timing
+from reconciler.transport.bundle import write_bundle
+from reconciler.transport.gateway_key import ensure_line, public_key, relay_line
 from reconciler.wire.codec import to_wire
-from reconciler.wire.generation import Backend, Route, Routes
+from reconciler.wire.generation import Backend, Machine, Route, Routes
+from tests.sshd import Sshd
 
 from .rank_double import RankDouble, Script, eventually
 
@@ -65,6 +69,8 @@ class Cluster:
         self.hold_seconds = hold_seconds
         self.sequence = 0
         self.token = 0
+        self.machine: Machine | None = None
+        """Where all ranks are, if they are to be reached through SSH."""
         self.ranks: list[RankDouble] = []
         self.stop = asyncio.Event()
         self.client = AsyncOpenAI(base_url=self.url("/v1"), api_key="unused", max_retries=0, timeout=60)
@@ -75,7 +81,7 @@ class Cluster:
 
     async def rank(self, script: Script, epoch: int = 1) -> RankDouble:
         """Start one more rank 0; ``route`` makes it known."""
-        rank = RankDouble(self.home / f"{len(self.ranks)}.sock", script, epoch)
+        rank = RankDouble(self.home / f"r-{len(self.ranks):012x}.sock", script, epoch)
         self.ranks.append(rank)
         return await rank.start()
 
@@ -85,7 +91,8 @@ class Cluster:
         """Write the routes: one model, and whoever answers for it."""
         self.sequence += 1
         backends = tuple(
-            Backend(index, rank.epoch, str(rank.path), "node-a") for index, rank in enumerate(ranks)
+            Backend(index, rank.epoch, str(rank.path), "node-a", self.machine)
+            for index, rank in enumerate(ranks)
         )
         route = Route(model, ("gpt-4o",), context, 1_700_000_000, backends, stall_seconds)
         write_routes(
@@ -120,6 +127,14 @@ class Cluster:
         return [line for line in text.split("\n") if line]
 
 
+def let_in(server: Sshd, home: Path) -> str:
+    """Have a machine let the gateway of ``home`` reach the ranks whose sockets are there; the line that does it."""
+    agent = write_bundle(home / "agents")
+    line = relay_line(sys.executable, str(agent), str(home), public_key(home / "keys" / "gateway"))
+    server.authorized.write_text(ensure_line(server.authorized.read_text(), line))
+    return line
+
+
 Start = Callable[..., Awaitable[Cluster]]
 
 
@@ -129,10 +144,16 @@ async def start() -> AsyncIterator[Start]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def begin(
-            *scripts: Script, hold_seconds: float = 20.0, timing: Timing | None = None
+            *scripts: Script,
+            hold_seconds: float = 20.0,
+            timing: Timing | None = None,
+            through: Sshd | None = None,
         ) -> Cluster:
             home = Path(tempfile.mkdtemp(prefix="r-"))
             cluster = Cluster(home, hold_seconds)
+            if through is not None:
+                cluster.machine = through.machine
+                let_in(through, home)
             serving = asyncio.create_task(
                 serve(home, False, cluster.stop, timing or Timing(shutdown=0.5), SOURCES)
             )

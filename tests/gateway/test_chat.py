@@ -17,6 +17,7 @@ from reconciler.gateway.app import build_app
 from reconciler.gateway.pool import Pool
 from reconciler.gateway.routes import RoutesFile
 from reconciler.gateway.timing import Timing
+from reconciler.gateway.ways import Ways
 
 from .conftest import HELLO, SOURCES, Start
 from .rank_double import PROMPT, Turn, story, told
@@ -222,7 +223,8 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
         sent.append(message)
 
     sent: list[Message] = []
-    app = build_app(Pool(RoutesFile(tmp_path / "routes.json"), Timing()), replace(SOURCES, new_seed=broken))
+    pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Ways(tmp_path / "key").reach)
+    app = build_app(pool, replace(SOURCES, new_seed=broken))
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
     with pytest.raises(ZeroDivisionError):
         await app(scope, receive, send)

@@ -1,0 +1,88 @@
+"""The forced command of a gateway's key: from one SSH channel to the socket of one rank, and to nothing else.
+
+``sshd`` runs it in place of whatever is asked for, and puts what was asked for into ``SSH_ORIGINAL_COMMAND``. That
+has to be the name of a rank's socket. What is on its way is 64 KiB to each side at most: who does not read holds up
+the other side, by the flow control of SSH and of the socket.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+import sys
+import threading
+from pathlib import Path
+from typing import Callable, Mapping
+
+from reconciler.wire.paths import RANK_SOCKET
+
+ORIGINAL_COMMAND = "SSH_ORIGINAL_COMMAND"
+EXIT_REFUSED = 77
+"""What was asked for is no rank's socket of this user (``EX_NOPERM`` in sysexits.h)."""
+EXIT_NOBODY = 69
+"""There is no such socket, or nobody listens on it (``EX_UNAVAILABLE``)."""
+_CHUNK = 64 * 1024
+_CONNECT_SECONDS = 5.0
+_STDIN, _STDOUT = 0, 1
+
+
+def run(run_directory: str, environment: Mapping[str, str]) -> int:
+    """Relay until either side ends. Returns only when there is nothing to relay; the exit status."""
+    asked = environment.get(ORIGINAL_COMMAND, "")
+    try:
+        connection = _connect(run_directory, asked)
+    except ValueError as error:
+        sys.stderr.write("relay: {}\n".format(error))
+        return EXIT_REFUSED
+    except OSError as error:
+        sys.stderr.write("relay: {}: {}\n".format(asked, error.strerror or error))
+        return EXIT_NOBODY
+    _splice(connection)
+    return 0
+
+
+def _connect(run_directory: str, name: str) -> socket.socket:
+    """Raises ``ValueError`` for what may not be reached, ``OSError`` for what cannot."""
+    if not re.match(RANK_SOCKET, name):
+        raise ValueError("expected the name of a rank's socket, got {!r}".format(name[:80]))
+    path = Path(run_directory) / name
+    found = path.lstat()
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        raise ValueError("{} is no socket of this user".format(name))
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_CONNECT_SECONDS)
+    connection.connect(str(path))
+    connection.settimeout(None)
+    return connection
+
+
+def _splice(connection: socket.socket) -> None:
+    """Copy both ways until the first of the two ends, which ends the process with the other still at work."""
+    over = threading.Event()
+
+    def copy(read: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
+        try:
+            chunk = read()
+            while chunk:
+                write(chunk)
+                chunk = read()
+        except OSError:
+            pass  # the other side is gone, and what was for it with it
+        over.set()
+
+    ways = (
+        (lambda: os.read(_STDIN, _CHUNK), connection.sendall),
+        (lambda: connection.recv(_CHUNK), _write_all),
+    )
+    for way in ways:
+        threading.Thread(target=copy, args=way, daemon=True).start()
+    over.wait()
+    os._exit(0)
+
+
+def _write_all(chunk: bytes) -> None:
+    left = memoryview(chunk)
+    while left:
+        left = left[os.write(_STDOUT, left) :]

@@ -1,0 +1,72 @@
+"""The gateway's own key, and the line of ``authorized_keys`` by which a machine lets it reach ranks and nothing else.
+
+``restrict`` takes from the key every forwarding, terminals, the agent and ``~/.ssh/rc``; ``command`` has sshd run the
+relay whatever is asked for, be it a shell, a command or a subsystem (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+COMMENT = "reconciler-gateway"
+
+
+def public_key(path: Path) -> str:
+    """The public half of the private key at ``path``, which is made if it is missing; as ``ssh-ed25519 AAAA…``.
+
+    Two processes may ask at the same time: both get the one key that was made first. Raises ``OSError``.
+    """
+    import asyncssh  # a quarter of a second, which a cluster on one machine need not wait for
+
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private = asyncssh.generate_private_key("ssh-ed25519", comment=COMMENT).export_private_key()
+        with tempfile.NamedTemporaryFile(dir=path.parent) as draft:  # made with mode 0600
+            draft.write(private)
+            draft.flush()
+            os.fsync(draft.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(draft.name, path)
+    words = asyncssh.read_private_key(path).export_public_key().decode("ascii").split()
+    return " ".join(words[:2])
+
+
+def relay_line(python: str, agent: str, run_directory: str, key: str) -> str:
+    """The line for a machine whose agent's file is ``agent`` and whose ranks have their sockets in ``run_directory``.
+
+    All three paths are absolute. Raises ``ValueError`` for a path that such a line cannot hold.
+    """
+    return authorized_line((python, "-I", agent, "relay", "--run-directory", run_directory), key)
+
+
+def authorized_line(command: Sequence[str], key: str) -> str:
+    """A line that lets ``key`` run ``command`` and nothing else. Raises ``ValueError`` as above."""
+    shell = shlex.join(command)
+    if any(letter in shell for letter in "\n\r\0\\"):
+        raise ValueError(f"no line of authorized_keys can hold {shell!r}")
+    quoted = shell.replace('"', '\\"')
+    return f'restrict,command="{quoted}" {key} {COMMENT}'
+
+
+def ensure_line(existing: str, line: str) -> str:
+    """The text of an ``authorized_keys`` with ``line`` as the one for its key; the same text where it is so already."""
+    lines = existing.splitlines()
+    if [each for each in lines if _is_for(each, line)] == [line]:
+        return existing
+    return "\n".join([*(each for each in lines if not _is_for(each, line)), line, ""])
+
+
+def without_line(existing: str, line: str) -> str:
+    """The text without any line for the key that ``line`` is for."""
+    lines = existing.splitlines(keepends=True)
+    return "".join(each for each in lines if not _is_for(each, line))
+
+
+def _is_for(one: str, other: str) -> bool:
+    """Whether a line is for the same key as our ``other``, whatever options and comment it has."""
+    return not one.lstrip().startswith("#") and other.split()[-2] in one.split()

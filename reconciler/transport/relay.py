@@ -1,0 +1,230 @@
+"""The gateway's way to ranks on other machines: one SSH connection to each machine, one channel on it for each rank.
+
+The key is the gateway's own; on the machine it is good for the relay alone (``gateway_key``). Neither the user's
+``~/.ssh/config`` nor an SSH agent is asked: who clients talk to has no more rights than that key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import asyncssh
+
+from reconciler.wire.generation import Machine
+
+from .gateway_key import public_key
+
+CONNECT_SECONDS = 10.0
+KEEPALIVE_SECONDS = 3.0
+KEEPALIVES_MAX = 3
+"""A machine that has left so many unanswered is gone: about ten seconds after it went."""
+IDLE_SECONDS = 60.0
+"""How long a connection without channels is kept: a group that is formed anew soon wants one again."""
+_TAIL_BYTES = 1000
+_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr")
+"""Cheapest first."""
+
+log = logging.getLogger(__name__)
+
+
+class Relays:
+    """Opens channels to ranks on any machine. Used on one event loop."""
+
+    def __init__(self, key: Path) -> None:
+        asyncssh.set_log_level(logging.WARNING)
+        self._key = key
+        self._trunks: dict[Machine, _Trunk] = {}
+
+    async def open(self, machine: Machine, socket: str, protocol: asyncio.Protocol) -> None:
+        """Have ``protocol`` talk to a rank, by the name of its socket: it is called as with a socket of its own.
+
+        Raises ``OSError`` when there is no way to the machine; where there is none to the rank from there, the
+        protocol's connection ends with the reason.
+        """
+        trunk = self._trunks.get(machine)
+        if trunk is None:
+            trunk = self._trunks[machine] = _Trunk(machine, self._key)
+        await trunk.open(socket, protocol)
+
+    def close(self) -> None:
+        """End every connection, with the channels on it."""
+        for trunk in self._trunks.values():
+            trunk.close()
+        self._trunks.clear()
+
+
+class _Trunk:
+    """The one connection to a machine: made on demand by whoever asks first, and again when it has ended."""
+
+    def __init__(self, machine: Machine, key: Path) -> None:
+        self._machine = machine
+        self._key = key
+        self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
+        self._sessions: set[_Session] = set()
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def open(self, socket: str, protocol: asyncio.Protocol) -> None:
+        session = _Session(protocol, self._ended)
+        self._sessions.add(session)
+        try:
+            connection = await self._connection()
+            # Not to be interrupted half way: the channel would stay open, and a server allows ten of them.
+            opening = asyncio.create_task(connection.create_session(lambda: session, socket, encoding=None))
+            opening.add_done_callback(_see)
+            await asyncio.shield(opening)
+        except (asyncssh.Error, TimeoutError, OSError) as error:
+            self._ended(session)
+            raise ConnectionError(f"{self}: {error or type(error).__name__}") from error
+        except asyncio.CancelledError:
+            session.abandon()
+            self._ended(session)
+            raise
+
+    def close(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        connecting, self._connecting = self._connecting, None
+        if connecting is None:
+            return
+        connecting.cancel()
+        if connecting.done() and not connecting.cancelled() and connecting.exception() is None:
+            connecting.result().abort()
+
+    def __str__(self) -> str:
+        return f"{self._machine.user}@{self._machine.host}:{self._machine.port}"
+
+    async def _connection(self) -> asyncssh.SSHClientConnection:
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        public_key(self._key)
+        machine = self._machine
+        task = asyncio.current_task()
+        return await asyncssh.connect(
+            machine.host,
+            machine.port,
+            username=machine.user,
+            client_keys=[str(self._key)],
+            known_hosts=([asyncssh.import_public_key(machine.host_key)], [], []),
+            client_factory=lambda: _Client(lambda error: self._lost(task, error)),
+            config=None,
+            agent_path=None,
+            gss_host=None,
+            preferred_auth="publickey",
+            encryption_algs=_CIPHERS,
+            compression_algs=None,
+            connect_timeout=CONNECT_SECONDS,
+            login_timeout=CONNECT_SECONDS,
+            keepalive_interval=KEEPALIVE_SECONDS,
+            keepalive_count_max=KEEPALIVES_MAX,
+        )
+
+    def _connected(self, task: asyncio.Task[asyncssh.SSHClientConnection]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            if self._connecting is task:
+                self._connecting = None
+        else:
+            log.info("connected to %s", self)
+
+    def _lost(self, connecting: asyncio.Task[object] | None, error: Exception | None) -> None:
+        if self._connecting is connecting and self._connecting is not None:
+            log.warning("the connection to %s has ended: %s", self, error or "closed by the machine")
+            self._connecting = None
+
+    def _ended(self, session: _Session) -> None:
+        """Keep the connection for a while without channels."""
+        self._sessions.discard(session)
+        if self._idle is not None:
+            self._idle.cancel()
+        if not self._sessions:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
+
+    def _rest(self) -> None:
+        if not self._sessions:
+            self.close()
+
+
+def _see(task: asyncio.Task[object]) -> None:
+    """Nobody may be left to be told of its error."""
+    if not task.cancelled():
+        task.exception()
+
+
+class _Client(asyncssh.SSHClient):
+    """Tells when a connection has ended."""
+
+    def __init__(self, lost: Callable[[Exception | None], None]) -> None:
+        self._lost = lost
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost(exc)
+
+
+class _Session(asyncssh.SSHClientSession[bytes]):
+    """One channel, for a protocol that takes it for a socket."""
+
+    def __init__(self, protocol: asyncio.Protocol, ended: Callable[[_Session], None]) -> None:
+        self._protocol = protocol
+        self._ended = ended
+        self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self._abandoned = False
+        self._said = b""
+        """The end of what the relay has to say for itself."""
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more."""
+        self._abandoned = True
+        if self._channel is not None:
+            self._channel.abort()
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        self._channel = chan
+        if self._abandoned:
+            chan.abort()
+
+    def session_started(self) -> None:
+        # Not before: a server drops what comes before it has been told what to run.
+        if self._channel is not None and not self._abandoned:
+            self._protocol.connection_made(cast(asyncio.Transport, _Pipe(self._channel)))
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        if datatype is None:
+            self._protocol.data_received(data)
+        else:
+            self._said = (self._said + data)[-_TAIL_BYTES:]
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended(self)
+        said = self._said.decode("utf-8", "replace").strip()
+        self._protocol.connection_lost(ConnectionResetError(said) if said else exc)
+
+
+class _Pipe:
+    """What a protocol uses of its transport, over a channel."""
+
+    def __init__(self, channel: asyncssh.SSHClientChannel[bytes]) -> None:
+        self._channel = channel
+
+    def write(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # it has ended, and the protocol is about to be told
+            self._channel.write(data)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._channel.set_write_buffer_limits(high, low)
+
+    def abort(self) -> None:
+        self._channel.abort()

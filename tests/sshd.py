@@ -1,0 +1,104 @@
+"""A real OpenSSH server on loopback: its own port, configuration, host key and ``authorized_keys``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from reconciler.wire.generation import Machine
+
+PROGRAM = shutil.which("sshd") or "/usr/sbin/sshd"
+
+
+class Sshd:
+    """One server; it lets the current user in, with the keys of ``authorized``."""
+
+    def __init__(self, place: Path, port: int) -> None:
+        self.place = place
+        self.port = port
+        self.authorized = place / "authorized_keys"
+        self.process: asyncio.subprocess.Process | None = None
+        place.mkdir(mode=0o700)
+        self.authorized.touch(0o600)
+        self._host_key = place / "host_key"
+        make_key(self._host_key)
+        (place / "config").write_text(
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {self._host_key}\nPidFile none\n"
+            f"AuthorizedKeysFile {self.authorized}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
+            "PasswordAuthentication no\nAllowStreamLocalForwarding yes\nAllowTcpForwarding yes\n"
+            "Subsystem sftp internal-sftp\nMaxStartups 100\n"
+        )
+
+    @property
+    def machine(self) -> Machine:
+        words = Path(f"{self._host_key}.pub").read_text().split()
+        return Machine("127.0.0.1", self.port, getpass.getuser(), " ".join(words[:2]))
+
+    async def start(self) -> Sshd:
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # its privilege separation asks for it
+        command = [PROGRAM, "-D", "-E", str(self.place / "log"), "-f", str(self.place / "config")]
+        self.process = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        for _ in range(500):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                writer.close()
+                return self
+            assert self.process.returncode is None, (self.place / "log").read_text()
+            await asyncio.sleep(0.02)
+        raise TimeoutError("sshd does not listen")
+
+    def signal_sessions(self, number: int) -> None:
+        """To every process that serves a connection; the server itself goes on."""
+        assert self.process is not None
+        for pid in descendants(self.process.pid)[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    async def stop(self) -> None:
+        """Kill the server and all that it has started."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        for pid in reversed(descendants(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def sshd(place: Path, port: int) -> AsyncIterator[Sshd]:
+    """A server until the block ends."""
+    server = Sshd(place, port)
+    try:
+        yield await server.start()
+    finally:
+        await server.stop()
+
+
+def make_key(path: Path) -> str:
+    """A new key pair; its public line."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    return Path(f"{path}.pub").read_text().strip()
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that came of it, parents first."""
+    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    children: dict[int, list[int]] = {}
+    for line in listing.stdout.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
