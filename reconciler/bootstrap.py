@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, observe_gateway
 from reconciler.inventory.collector import as_reported
 from reconciler.notify import Webhooks
+from reconciler.resources import Access
 from reconciler.source import hooks
 from reconciler.source.git import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
@@ -44,6 +45,7 @@ from reconciler.store import Store, swap
 from reconciler.transport.bundle import write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode, restart
+from reconciler.transport.machines import Machine, Machines
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import log_to
 from reconciler.wire.node import NodeReport
@@ -179,7 +181,9 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
             store.keep_agent(name)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(store.close)
-        loop, parts = compose(_surroundings(home, source), store)
+        machines = _machines(home)
+        stack.push_async_callback(machines.close)
+        loop, parts = compose(_surroundings(home, source, machines), store)
         parts.footing = (footing, Footing.at(str(home.store)))
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
@@ -227,34 +231,38 @@ class Surroundings:
     post: Post = Webhooks({}).post
     """Sends a message to a webhook; by default in an environment that holds no URL."""
     reboot: Callable[[NodeName], Awaitable[None]] = restart
+    reach: Callable[[Mapping[NodeName, Access]], object] = dict
+    """Told with every pass how each node is reached."""
 
 
-def _surroundings(home: Home, source: Source) -> Surroundings:
+def _machines(home: Home) -> Machines:
     bundle = write_bundle(home.root / "agents")
 
-    def local(name: NodeName) -> LocalNode:
+    def make(name: NodeName, access: Access) -> Machine:
+        if access.ssh is not None:
+            raise ValueError("nodes over SSH are not served yet")
         return LocalNode(
             name=name,
             directory=home.node(name),
             models=home.models,
             run_directory=home.run,
-            runtime_python=Path(sys.executable),
+            runtime_python=Path(access.python or sys.executable),
             agent_python=Path(sys.executable),
             bundle=bundle,
         )
 
-    async def dial(name: NodeName) -> AgentLink:
-        return await local(name).dial()
+    return Machines(make)
 
-    async def start_agent(name: NodeName, token: int) -> None:
-        await local(name).start_agent(token)
 
+def _surroundings(home: Home, source: Source, machines: Machines) -> Surroundings:
     return Surroundings(
         source=source,
         routes=RoutesFile(home.routes),
-        dial=dial,
+        dial=machines.dial,
         probe=as_reported,
-        start_agent=start_agent,
+        start_agent=machines.start_agent,
+        reboot=machines.reboot,
+        reach=machines.reach,
         ask=ask_once,
         gateway=lambda: observe_gateway(home.gateway),
         clock=time.time,
@@ -300,6 +308,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         clock=around.clock,
         lapses=Lapses(Clocks(around.clock, around.awake, around.elapsed)),
         entropy=around.entropy,
+        reach=around.reach,
     )
     loop = Loop(parts)
     return loop, parts

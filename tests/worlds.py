@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.planning import plan
 from reconciler.planning.group import PORT_FIRST
-from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import LOCAL, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -208,7 +208,7 @@ class World:
             next_port=self.next_port,
             groups=dict(self.groups),
             last_epochs=dict(self.last_epochs),
-            agents=frozenset(self.agents),
+            agents=dict.fromkeys(sorted(self.agents), LOCAL),
             in_flight=frozenset(self.in_flight),
             writes=dict(self.writes),
             failures=dict(self.failures),

@@ -47,7 +47,15 @@ def _node(item: Item, wide: bool) -> list[str]:
     ]
     runtime = " ".join(f"{name} {version}" for name, version in status.get("runtime", {}).items())
     said = state(item) + _withheld(item["spec"])
-    return [*row, runtime or "-", said] if wide else [*row, said]
+    return [*row, _host(item["spec"]), runtime or "-", said] if wide else [*row, said]
+
+
+def _host(spec: Item) -> str:
+    """The machine, as ssh would be told."""
+    ssh = spec.get("ssh")
+    if ssh is None:
+        return "(local)"
+    return f"{ssh['user']}@{ssh['host']}" + (f":{ssh['port']}" if ssh["port"] != 22 else "")
 
 
 def _withheld(spec: Item) -> str:
@@ -125,7 +133,7 @@ def _rank(item: Item, wide: bool) -> list[str]:
 HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "Node": (
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
-        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "RUNTIME", "STATUS"),
+        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
     ),
     "Model": (
         ("NAME", "READY", "SIZE", "PATH", "STATUS"),

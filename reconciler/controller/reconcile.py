@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from reconciler.errors import Deposed
+from reconciler.errors import Deposed, Unwritable
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.planning import plan
 from reconciler.planning.group import PORT_FIRST
+from reconciler.resources import Access
 from reconciler.state import Contact, Desired, GatewayObservation, Memory, NodeName, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.report import Event
@@ -41,6 +43,8 @@ class Parts:
     clock: Callable[[], float]
     lapses: Lapses
     entropy: Callable[[], str]
+    reach: Callable[[Mapping[NodeName, Access]], object] = dict
+    """Told with every pass how each node is reached."""
     footing: tuple[Footing, ...] = ()
     """What this controller stands on: when any of it is gone, another may be in its place."""
     stopping: bool = False
@@ -61,7 +65,7 @@ def reconcile(parts: Parts) -> Plan:
     parts.store.recover()
     _renew(parts)
     if _known(parts):
-        parts.collector.watch(*_watched(parts))
+        _watch(parts)
     _outrank(parts)
     parts.last = decide(parts)
     parts.executor.launch(parts.last.plan.steps)
@@ -147,7 +151,7 @@ def remember(parts: Parts) -> Memory:
         next_port=parts.store.next_port(PORT_FIRST),
         groups=parts.store.groups(),
         last_epochs=parts.store.last_epochs(),
-        agents=parts.store.agents(),
+        agents=parts.store.agents.all(),
         in_flight=parts.executor.in_flight,
         writes=dict(parts.tools.writes),
         failures=dict(parts.executor.failures),
@@ -163,9 +167,18 @@ def remember(parts: Parts) -> Memory:
     )
 
 
-def _watched(parts: Parts) -> tuple[frozenset[NodeName], tuple[str, ...]]:
-    """The nodes to watch, also those that only an agent or old ranks tie us to, and the weights to look for."""
-    desired = _desired(parts)
+def _watch(parts: Parts) -> None:
+    """Watch the nodes, also those that only an agent or old ranks tie us to, and look for the weights there."""
+    desired, known = _desired(parts), parts.store.agents.all()
+    wanted = {name: node.spec.access for name, node in desired.nodes.items()}
+    accesses = {**known, **wanted}
+    parts.reach(accesses)
     members = {name for group in parts.store.groups().values() for name in group.members}
     paths = sorted({model.spec.source.path for model in desired.models.values()})
-    return frozenset(desired.nodes.keys() | members | parts.store.agents()), tuple(paths)
+    parts.collector.watch(frozenset(members | accesses.keys()), tuple(paths))
+    seen = parts.collector.nodes()
+    with suppress(Unwritable):  # the next pass does it
+        for name, access in wanted.items():
+            has_agent = name in known or seen[name].contact is Contact.REACHED
+            if has_agent and known.get(name) != access:
+                parts.store.keep_agent(name, access)

@@ -48,7 +48,7 @@ def decide(world: World, name: NodeName) -> Decision:
     if node.contact is Contact.UNREACHABLE:
         return _unanswered(world, name) if needed or started else NOTHING
     if node.contact is Contact.AGENT_DOWN and needed:
-        return Decision(steps=(StartAgent(name),))
+        return Decision(steps=(StartAgent(name, world.access(name)),))
     if needed or (node.contact is Contact.AGENT_DOWN and not started):
         return NOTHING
     if node.contact is Contact.AGENT_DOWN:

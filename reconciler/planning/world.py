@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reconciler.resources import LOCAL, Access
 from reconciler.state import (
     Contact,
     Desired,
@@ -39,6 +40,11 @@ class World:
     def node(self, name: NodeName) -> NodeObservation:
         """What is known of a node; a node never seen is one whose contact is unknown."""
         return self.observed.nodes.get(name) or NodeObservation(name, Contact.UNKNOWN, self.now)
+
+    def access(self, name: NodeName) -> Access:
+        """How a node is reached: by its manifest, else as its agent was when it was started."""
+        wanted = self.desired.nodes.get(name)
+        return wanted.spec.access if wanted else self.memory.agents.get(name, LOCAL)
 
     def reached(self, name: NodeName) -> bool:
         """Whether the node's agent answers now."""

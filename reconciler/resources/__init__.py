@@ -13,22 +13,23 @@ if TYPE_CHECKING:
         Manifest,
         Model,
         ModelDeployment,
-        Node,
-        NodeSpec,
         Notifier,
         Parallelism,
         Webhook,
         is_loopback,
     )
+    from .node import LOCAL, Access, Node, NodeSpec, SshAccess
 
 __all__ = [
     "API_VERSION",
     "KINDS",
     "KIND_NAMES",
+    "LOCAL",
     "NAME_PATTERN",
     "NAME_RULE",
     "PLURALS",
     "SHORT_NAMES",
+    "Access",
     "Gateway",
     "Health",
     "Manifest",
@@ -39,6 +40,7 @@ __all__ = [
     "NodeSpec",
     "Notifier",
     "Parallelism",
+    "SshAccess",
     "Strict",
     "Webhook",
     "is_loopback",
@@ -50,6 +52,6 @@ if not TYPE_CHECKING:
         """The kinds, loaded with pydantic when they are used: completing a word is to take no longer than typing."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import base, kinds
+        from . import base, kinds, node
 
-        return getattr(base if hasattr(base, name) else kinds, name)
+        return getattr(next(module for module in (base, node, kinds) if hasattr(module, name)), name)

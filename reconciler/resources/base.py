@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
+
+from .words import API_VERSION
+
+ApiVersion = Annotated[
+    Literal["reconciler/v1alpha1"], Field(description="The version of the form that the manifest has.")
+]
+assert API_VERSION == "reconciler/v1alpha1"
 
 _BYTES = re.compile(r"^([0-9]{1,16}(?:\.[0-9]{1,12})?)[ ]*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$")
 _BYTE_UNITS = {

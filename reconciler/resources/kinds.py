@@ -15,14 +15,9 @@ from pydantic import (
     field_validator,
 )
 
-from .base import Bytes, Metadata, Name, Seconds, Strict
-from .scheduling import Placement, Taints
-from .words import API_VERSION
-
-ApiVersion = Annotated[
-    Literal["reconciler/v1alpha1"], Field(description="The version of the form that the manifest has.")
-]
-assert API_VERSION == "reconciler/v1alpha1"
+from .base import ApiVersion, Metadata, Name, Seconds, Strict
+from .node import Node
+from .scheduling import Placement
 
 
 def is_loopback(host: str) -> bool:
@@ -35,59 +30,6 @@ def is_loopback(host: str) -> bool:
 
 RANKS_MAX = 64
 REPLICAS_MAX = 64
-
-
-# --- Node ------------------------------------------------------------------------------------------
-
-
-class LocalAccess(Strict):
-    """This machine itself. Several nodes may be local; they share the machine's memory."""
-
-
-class NodeMemory(Strict):
-    """What of the node's memory may be used for models."""
-
-    reserve: Bytes = 0
-    """Kept free for the system and everything else that runs there."""
-    limit: Bytes | None = None
-    """What ranks may use of it at most, all those on the machine together: such as the GPU's limit of wired memory."""
-
-
-class Repair(Strict):
-    """What may be done to this machine to heal it."""
-
-    reboot: bool = False
-    """Restart it where nothing less helps and nothing serves on it: one machine at a time, each at most every
-    six hours."""
-    file_vault: bool = False
-    """Restart it although FileVault is on: somebody, or something, unlocks its disk afterwards."""
-
-
-class NodeSpec(Strict):
-    """A machine that ranks can run on."""
-
-    local: LocalAccess
-    """`{}`: the machine that the controller runs on."""
-    memory: NodeMemory = NodeMemory()
-    unschedulable: bool = False
-    """No new ranks are placed here; those that run go on."""
-    drain: bool = False
-    """No rank runs here: those that do finish what they have, and move where they can. Implies unschedulable."""
-    taints: Taints = ()
-    """Each keeps off the deployments that do not tolerate it."""
-    lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
-    """How long the node may give no answer before its groups are formed elsewhere. They get no requests meanwhile."""
-    repair: Repair = Repair()
-
-
-class Node(Strict):
-    """One machine."""
-
-    api_version: ApiVersion
-    kind: Literal["Node"]
-    """What the object is, and so which fields its spec has."""
-    metadata: Metadata
-    spec: NodeSpec
 
 
 # --- Model -----------------------------------------------------------------------------------------

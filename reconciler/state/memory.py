@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from reconciler.resources import Manifest
+from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
 
 from .faults import Attempt, Reboot, RungFailure, VerbsAttempts
@@ -106,8 +106,8 @@ class Memory:
     groups: Mapping[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
     """The highest epoch that the store has ever given to a replica."""
-    agents: frozenset[NodeName] = frozenset()
-    """Nodes whose agent was started and has not been ended since, wanted or not."""
+    agents: Mapping[NodeName, Access] = field(default_factory=dict)
+    """Nodes whose agent was started and has not been ended since, wanted or not, and how each was reached then."""
     in_flight: frozenset[str] = frozenset()
     """Subjects of the steps that are being executed (``Step.subject``)."""
     writes: Mapping[NodeName, Write] = field(default_factory=dict)

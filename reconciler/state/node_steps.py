@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reconciler.resources import LOCAL, Access
+
 from .faults import Reboot
 from .identity import NodeName, ObjectKey
 
@@ -30,6 +32,8 @@ class StartAgent(_OfNode):
     """Start the agent of a node."""
 
     node: NodeName
+    access: Access = LOCAL
+    """How the node is reached: whoever comes later has to find the agent, manifest or not."""
 
     @property
     def key(self) -> str:

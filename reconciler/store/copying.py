@@ -52,7 +52,7 @@ def admit(path: Path) -> None:
             check(db)
         store = Store(path)
         try:
-            store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.told()
+            store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.told()
             store.objects.in_force(), store.objects.leaving(), store.objects.approved()
             store.incidents.unsettled(), store.notices.deliveries()
         finally:

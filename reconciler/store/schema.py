@@ -79,6 +79,7 @@ MIGRATIONS: tuple[str, ...] = (
         text TEXT NOT NULL, attempts INTEGER NOT NULL, retry_at REAL NOT NULL, ended_at REAL,
         problem TEXT NOT NULL, PRIMARY KEY (notifier, incident, occasion)
     ) STRICT;
+    ALTER TABLE agents ADD COLUMN access TEXT NOT NULL DEFAULT '{"local": {}}';
     """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""

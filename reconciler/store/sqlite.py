@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
+from reconciler.resources import LOCAL, Access
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reboot, ReplicaId, RungFailure
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
@@ -26,6 +27,7 @@ from reconciler.state.notice import Notice
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.wire.footing import Footing
 
+from .agents import Agents
 from .attempts import Attempts
 from .connection import Connection, meaning
 from .incidents import Incidents
@@ -78,6 +80,7 @@ class Store:
             self._take_over()
             self._db.footing = Footing.at(str(path))
             self.objects = Objects(self._db)
+            self.agents = Agents(self._db)
             self.attempts = Attempts(self._db)
             self.reboots = Reboots(self._db)
             self.incidents = Incidents(self._db)
@@ -279,19 +282,15 @@ class Store:
 
     # --- agents --------------------------------------------------------------------------------
 
-    def keep_agent(self, node: NodeName) -> None:
-        """Note, before it is started, that a node may have an agent: somebody has to end it one day."""
+    def keep_agent(self, node: NodeName, access: Access = LOCAL) -> None:
+        """Note, before it is started, that a node may have an agent, and how it is reached."""
         with self._db.writing():
-            self._db.execute("INSERT OR IGNORE INTO agents (node) VALUES (?)", (node,))
+            self.agents.keep(node, access)
 
     def drop_agent(self, node: NodeName) -> None:
         """Note that a node has no agent any more."""
         with self._db.writing():
-            self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
-
-    def agents(self) -> frozenset[NodeName]:
-        """Nodes that may have an agent."""
-        return frozenset(NodeName(row[0]) for row in self._db.execute("SELECT node FROM agents"))
+            self.agents.drop(node)
 
     def note_reboot(self, node: NodeName, reboot: Reboot) -> None:
         """Note, before it is told to, that a machine restarts."""

@@ -119,5 +119,12 @@ class LocalNode:
             raise self._silent()
         return await AgentLink(reader, writer).open("controller")
 
+    async def reboot(self) -> None:
+        """Raises ``Refused``, as ``restart`` does."""
+        await restart(self.name)
+
+    async def close(self) -> None:
+        """There is nothing to let go of: every connection is its link's own."""
+
     def _silent(self) -> Silent:
         return Silent(f"the agent of {self.name} takes no connection at {self.socket}")

@@ -50,7 +50,9 @@ def leaves(schema: dict[str, Any], root: dict[str, Any], path: str = "") -> Iter
 
 
 def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    name = schema.get("$ref", "").rpartition("/")[2]
+    """What a reference leads to, also that of a field that may be left out."""
+    forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
+    name = (forms[0] if len(forms) == 1 else schema).get("$ref", "").rpartition("/")[2]
     return root["$defs"][name] if name else {}
 
 

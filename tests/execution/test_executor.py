@@ -15,6 +15,7 @@ import pytest
 from reconciler.errors import Deposed, Unreachable
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
+from reconciler.resources import LOCAL
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -131,10 +132,10 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done
     assert RANK not in bed.tools.stops
-    assert bed.store.agents() == {NODE}
+    assert bed.store.agents.all() == {NODE: LOCAL}
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
     assert bed.collector.nodes()[NODE].contact is Contact.AGENT_DOWN
-    assert bed.store.agents() == frozenset()
+    assert bed.store.agents.all() == {}
 
 
 async def test_an_agent_that_cannot_be_asked_to_end_is_not_forgotten_by_that(bed: Bed) -> None:
@@ -142,9 +143,9 @@ async def test_an_agent_that_cannot_be_asked_to_end_is_not_forgotten_by_that(bed
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [
         "no connection to the agent of bench"
     ]
-    assert bed.store.agents() == {NODE}
+    assert bed.store.agents.all() == {NODE: LOCAL}
     assert [outcome.problem for outcome in await bed.do(ForgetAgent(NODE))] == [""]
-    assert bed.store.agents() == frozenset()
+    assert bed.store.agents.all() == {}
 
 
 async def test_a_step_that_fails_says_why_and_may_be_tried_again_later(bed: Bed) -> None:
@@ -179,7 +180,7 @@ async def test_a_controller_whose_store_was_taken_over_begins_nothing(bed: Bed, 
     bed.executor.launch((StartAgent(NODE),))
     async with asyncio.timeout(WAIT_SECONDS):
         await bed.deposed.get()
-    assert newer.agents() == frozenset()
+    assert newer.agents.all() == {}
     assert not (bed.bench.directory / "agent.lock").exists()
     newer.close()
 
@@ -194,7 +195,7 @@ async def test_what_is_given_up_is_neither_finished_nor_followed_by_more(bed: Be
     await bed.executor.close()
     assert bed.executor.in_flight == frozenset()
     assert bed.outcomes.empty()
-    assert bed.store.agents() == {NODE}
+    assert bed.store.agents.all() == {NODE: LOCAL}
 
 
 async def test_what_a_look_with_the_next_token_shows_no_late_request_changes(bed: Bed) -> None:

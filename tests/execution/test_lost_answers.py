@@ -12,6 +12,7 @@ import pytest
 from reconciler.errors import Deposed, Refused, Unreachable
 from reconciler.execution import Tools, handlers
 from reconciler.execution.handlers import carry_out
+from reconciler.resources import LOCAL
 from reconciler.state import ContinueRank, DeploymentName, NodeName, ReplicaId, StartAgent, StopRank, Write
 from reconciler.store import Store
 from reconciler.transport.link import AgentLink
@@ -100,7 +101,7 @@ async def test_a_rank_counts_as_continued_also_when_nobody_confirms_it(tools: To
 async def test_an_agent_that_may_have_been_started_is_somebody_s_to_end(tools: Tools, store: Store) -> None:
     with pytest.raises(Unreachable, match="went away while"):
         await carry_out(StartAgent(NODE), tools)
-    assert store.agents() == {NODE}
+    assert store.agents.all() == {NODE: LOCAL}
 
 
 async def test_who_may_start_no_agent_any_more_is_deposed(tools: Tools) -> None:

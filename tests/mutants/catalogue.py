@@ -813,8 +813,8 @@ EXECUTED = (
     Mutant(
         "an-agent-is-noted-after-its-start",
         "reconciler/execution/handlers.py",
-        "            tools.groups.keep_agent(step.node)\n            await _start_agent(tools, step.node)\n",
-        "            await _start_agent(tools, step.node)\n            tools.groups.keep_agent(step.node)\n",
+        "            tools.groups.keep_agent(step.node, step.access)\n            await _start_agent(tools, step.node)\n",
+        "            await _start_agent(tools, step.node)\n            tools.groups.keep_agent(step.node, step.access)\n",
         "a controller that dies in between leaves an agent that nobody ends when its node leaves",
         EXECUTION,
     ),
@@ -1242,8 +1242,8 @@ CONTROLLED = (
     Mutant(
         "what-left-is-no-longer-watched",
         "reconciler/controller/reconcile.py",
-        "frozenset(desired.nodes.keys() | members | parts.store.agents())",
-        "frozenset(desired.nodes.keys())",
+        "frozenset(members | accesses.keys())",
+        "frozenset(_desired(parts).nodes.keys())",
         "ranks and the agent of a node that was removed are never ended",
         CONTROLLER,
     ),

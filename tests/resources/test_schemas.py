@@ -21,6 +21,7 @@ NODE: dict[str, Any] = {
     "metadata": {"name": "a"},
     "spec": {"local": {}, "memory": {"reserve": "4GiB"}},
 }
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
 
 
 def test_the_schemas_of_the_repository_are_those_of_the_kinds() -> None:
@@ -56,6 +57,8 @@ def test_a_schema_is_a_schema(schema: dict[str, Any]) -> None:
         {**NODE, "extra": 1},
         {**NODE, "spec": {"local": {"x": 1}}},
         {**NODE, "spec": {}},
+        {**NODE, "spec": {"local": {}, "ssh": {"host": "h", "user": "u", "hostKey": KEY}}},
+        {**NODE, "spec": {"ssh": {"host": "-oProxyCommand=x", "user": "u", "hostKey": KEY}}},
         {**NODE, "spec": {"local": {}, "memory": {"reserve": 4}}},
         {**NODE, "metadata": {"name": "A"}},
     ],

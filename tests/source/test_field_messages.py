@@ -60,6 +60,11 @@ spec:
   tell: [opened]
 """
 
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
+ONE_WAY = (
+    "exactly one of local and ssh is to be given: local: {} for the machine that the controller runs on, ssh: {host,"
+    " user, hostKey} for another"
+)
 NAME_RULE = 'expected lower-case letters, digits, "-" and ".", with a letter or digit at both ends, got'
 
 CASES: dict[str, tuple[str, str, str, str]] = {
@@ -79,6 +84,33 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "a field where there are none": (
         NODE, "local: {}", "local: {path: x}",
         "6:11: spec.local.path: unknown field; there are no fields here",
+    ),
+    "a node that is reached in no way": (
+        NODE, "  local: {}\n", "",
+        f"6:3: spec: {ONE_WAY}",
+    ),
+    "a node that is reached in two ways": (
+        NODE, "local: {}", f"local: {{}}\n  ssh: {{host: a, user: b, hostKey: {HOST_KEY}}}",
+        f"6:3: spec: {ONE_WAY}",
+    ),
+    "a host key that is none": (
+        NODE, "local: {}", "ssh: {host: a, user: b, hostKey: AAAAC3NzaC1lZDI1NTE5}",
+        '6:36: spec.ssh.hostKey: it is no public key of OpenSSH, such as "ssh-ed25519 AAAA…": on the machine it is the'
+        " line in /etc/ssh/ssh_host_ed25519_key.pub",
+    ),
+    "a host key as known_hosts has it": (
+        NODE, "local: {}", f"ssh: {{host: a, user: b, hostKey: host {HOST_KEY}}}",
+        "6:36: spec.ssh.hostKey: it is a line of known_hosts: leave out its first word, so that it begins with the key's"
+        " type",
+    ),
+    "a host key that was cut off": (
+        NODE, "local: {}", f"ssh: {{host: a, user: b, hostKey: {HOST_KEY[:72]}}}",
+        "6:36: spec.ssh.hostKey: the public key is not whole: after ssh-ed25519 all of its base64 is to follow, on one"
+        " line",
+    ),
+    "an address that is a name": (
+        NODE, "local: {}", "local: {}\n  address: studio.local",
+        '7:12: spec.address: expected an IPv4 address such as "192.168.1.20", got "studio.local" (a string)',
     ),
     "a field of a short form written out": (
         DEPLOYMENT, "{min: 1, max: 2}", "{min: 1, max: 2, mx: 3}",

@@ -56,7 +56,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 }
 """Everything through which a store changes, or that lets its caller change something else."""
 READS = {
-    "problem", "token", "close", "recover", "groups", "last_epochs", "agents", "statuses", "told", "events",
+    "problem", "token", "close", "recover", "groups", "last_epochs", "statuses", "told", "events",
     "objects.revision", "objects.in_force", "objects.keys", "objects.leaving", "objects.approved",
     "attempts.note",  # within a transaction of its caller's
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
@@ -83,7 +83,7 @@ def older(tmp_path: Path) -> Iterator[Store]:
 def content(store: Store) -> object:
     objects = store.objects
     return (
-        store.groups(), store.last_epochs(), store.agents(), store.statuses(), store.events(EventFilter()),
+        store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.events(EventFilter()),
         objects.revision(), objects.keys(), objects.leaving(), objects.approved(), store.attempts.all(),
         store.transports.failures(), store.transports.verbs(), store.incidents.find(IncidentFilter()),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Invalid
+from reconciler.resources import LOCAL
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ObjectKey, ReplicaId
 from reconciler.store import EventFilter, Store
 from reconciler.store.schema import MIGRATIONS
@@ -60,7 +61,7 @@ def check_nothing_is_lost(store: Store) -> None:
     members = (NodeName("node-a"), NodeName("node-b"))
     group = GroupRecord(TINY, 4, members, 22_003, "s3cret", "print", 5.5, 1 << 30, 6.5)
     assert store.groups() == {TINY: group}
-    assert store.agents() == {"node-a", "node-b"}
+    assert store.agents.all() == {"node-a": LOCAL, "node-b": LOCAL}
     assert store.statuses()[ObjectKey("Node", "node-a")].extra == {"ranks": 1}
     ((number, event),) = store.events(EventFilter())
     assert (number, event.reason, event.message, event.warning) == (12, "Tested", "told", True)

@@ -124,7 +124,7 @@ def test_agents_are_kept_until_they_are_dropped(store: Store, tmp_path: Path) ->
     store.keep_agent(NodeName("node-b"))
     store.drop_agent(NodeName("node-b"))
     again = reopened(store, tmp_path)
-    assert again.agents() == {"node-a"}
+    assert again.agents.all().keys() == {"node-a"}
     again.close()
 
 

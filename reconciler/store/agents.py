@@ -1,0 +1,30 @@
+"""The nodes that may have an agent, and how each is reached: somebody has to end it one day, manifest or not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+
+from reconciler.resources import LOCAL, Access
+from reconciler.state import NodeName
+
+
+class Agents:
+    """The table ``agents``. What writes belongs into a transaction of its caller's."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def keep(self, node: NodeName, access: Access = LOCAL) -> None:
+        """With the way to it, in place of the one before."""
+        written = access.model_dump_json(by_alias=True, exclude_defaults=True)
+        self._db.execute("INSERT OR REPLACE INTO agents (node, access) VALUES (?, ?)", (node, written))
+
+    def drop(self, node: NodeName) -> None:
+        """It has none any more."""
+        self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
+
+    def all(self) -> Mapping[NodeName, Access]:
+        """How each of them is reached. Raises ``ValueError`` where what is written there makes no sense."""
+        rows = self._db.execute("SELECT node, access FROM agents ORDER BY node")
+        return {NodeName(row[0]): Access.model_validate_json(row[1]) for row in rows}

@@ -1,0 +1,96 @@
+"""Which machine each node is, and how it is reached: by its manifest, or as its agent was when it was started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+from weakref import WeakSet
+
+from reconciler.errors import Unreachable
+from reconciler.resources import LOCAL, Access
+from reconciler.state import NodeName
+
+from .link import AgentLink
+
+
+class Machine(Protocol):
+    """What every kind of node can do."""
+
+    async def start_agent(self, token: int = 0) -> None:
+        """Have an agent run; one that runs already is left as it is. Raises ``Unreachable`` and ``Refused``."""
+        ...
+
+    async def dial(self) -> AgentLink:
+        """A new connection to the agent. Raises ``Unreachable`` where there is none, ``Silent`` without any answer."""
+        ...
+
+    async def reboot(self) -> None:
+        """Have the machine restart. Raises ``Refused`` where it certainly does not."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it; what runs there goes on."""
+        ...
+
+
+class Machines:
+    """The machines of all nodes. ``make`` gives the one that is reached as a node's ``Access`` says."""
+
+    def __init__(self, make: Callable[[NodeName, Access], Machine]) -> None:
+        self._make = make
+        self._accesses: dict[NodeName, Access] = {}
+        self._machines: dict[NodeName, Machine] = {}
+        self._links: dict[NodeName, WeakSet[AgentLink]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def reach(self, accesses: Mapping[NodeName, Access]) -> None:
+        """Reach nodes like this from now on. What was connected in another way is let go of."""
+        before, self._accesses = self._accesses, dict(accesses)
+        for name, access in before.items():
+            machine = self._machines.get(name)
+            if machine is not None and accesses.get(name) != access:
+                del self._machines[name]
+                links = self._links.pop(name, ())
+                task = asyncio.create_task(_leave(machine, tuple(links)), name=f"leave {name}")
+                self._leaving.add(task)
+                task.add_done_callback(self._leaving.discard)
+
+    async def dial(self, name: NodeName) -> AgentLink:
+        """A new connection to a node's agent. Raises as ``Machine.dial``."""
+        machine = self._machine(name)
+        link = await machine.dial()
+        if self._machines.get(name) is not machine:
+            await link.close()
+            raise Unreachable(f"{name} is reached in another way by now")
+        self._links.setdefault(name, WeakSet()).add(link)
+        return link
+
+    async def start_agent(self, name: NodeName, token: int) -> None:
+        """Have a node's agent run. Raises as ``Machine.start_agent``."""
+        await self._machine(name).start_agent(token)
+
+    async def reboot(self, name: NodeName) -> None:
+        """Have a node's machine restart. Raises as ``Machine.reboot``."""
+        await self._machine(name).reboot()
+
+    async def close(self) -> None:
+        """Let go of all."""
+        await asyncio.gather(*self._leaving, *(machine.close() for machine in self._machines.values()))
+        self._machines.clear()
+
+    def _machine(self, name: NodeName) -> Machine:
+        """Raises ``Unreachable`` where it cannot be reached as it should be."""
+        machine = self._machines.get(name)
+        if machine is None:
+            try:
+                machine = self._machines[name] = self._make(name, self._accesses.get(name, LOCAL))
+            except ValueError as error:
+                raise Unreachable(f"{name} cannot be reached: {error}") from error
+        return machine
+
+
+async def _leave(machine: Machine, links: Sequence[AgentLink]) -> None:
+    for link in links:
+        await link.close()
+    await machine.close()
