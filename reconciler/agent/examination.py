@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from reconciler.wire.node import ModelReport
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.node import ModelReport, RankShare
 
 from .child import environment
 from .runtime import Question
@@ -58,6 +59,7 @@ class Examiner:
             code=str(answer.get("code", "")),
             unsplittable=_texts(answer.get("unsplittable")),
             ranks_tried=int(answer.get("ranks_tried", 0)),
+            shares=_shares(answer.get("shares")),
         )
 
     def close(self) -> None:
@@ -96,3 +98,13 @@ class Examiner:
 
 def _texts(value: Any) -> Mapping[str, str]:
     return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+
+
+def _shares(value: Any) -> Mapping[str, Tuple[RankShare, ...]]:
+    """As the runtime says it; nothing where it says something else."""
+    if not isinstance(value, dict):
+        return {}
+    try:
+        return {key: tuple(from_wire(RankShare, share) for share in shares) for key, shares in value.items()}
+    except (WireError, TypeError):
+        return {}

@@ -16,6 +16,7 @@ module            purpose
 ``adapter``       what generates of ``mlx_lm``, reduced to what a rank needs
 ``loading``       what loads of it; no other module but ``examination`` says ``mlx_lm``
 ``examination``   a program of its own: what the installed mlx-lm can do with a model
+``shares``        what each rank of a group would hold of it
 ``sampling``      which token comes next, so that all ranks and all restarts agree on it
 ``batch``         one step of the batch, done alike on every rank
 ``leader``        rank 0's loop: admits requests, says each step, turns tokens into events

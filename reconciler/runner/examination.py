@@ -1,9 +1,9 @@
 """What the installed mlx-lm can do with a model, before any rank of it is started.
 
 ``python -m reconciler.runner.examination FOLDER`` prints one JSON object: ``problem`` where the model cannot be
-served at all, ``code`` where that would need Python code from its folder, ``unsplittable`` and
-``ranks_tried`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is read: mlx-lm builds the model
-lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists only by its size.
+served at all, ``code`` where that would need Python code from its folder, ``unsplittable``, ``ranks_tried`` and
+``shares`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is read: mlx-lm builds
+the model lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists only by its size.
 """
 
 from __future__ import annotations
@@ -18,24 +18,12 @@ from mlx_lm.utils import load_config, load_model, load_tokenizer
 
 from .adapter import FOREIGN_ERRORS
 from .loading import check_batching, first_line, unsplittable
+from .shares import Size, share
 
 SIZES = range(2, 9)
 """Ranks of a group that are tried; every Mac of a larger one could not be cabled to every other."""
 PROBLEM_CHARACTERS_MAX = 160
 TRUST = "trust_remote_code"
-
-
-class _Size:
-    """As much of an ``mx.distributed.Group`` as ``shard`` and ``pipeline`` ask for while nothing is computed."""
-
-    def __init__(self, ranks: int) -> None:
-        self._ranks = ranks
-
-    def size(self) -> int:
-        return self._ranks
-
-    def rank(self) -> int:
-        return 0
 
 
 def examine(folder: Path) -> dict[str, Any]:
@@ -56,25 +44,27 @@ def examine(folder: Path) -> dict[str, Any]:
             return {"code": "its tokenizer is Python code of its own"}
         return {"problem": _shortened(f"its tokenizer cannot be loaded: {first_line(error)}")}
     why = unsplittable(model, config, folder)
+    shares = {"tensor/1": [share(model)]}
     for strategy in ("tensor", "pipeline"):
-        if strategy not in why:
-            why.update({f"{strategy}/{size}": text for size, text in _sizes(folder, strategy).items()})
-    return {"unsplittable": why, "ranks_tried": SIZES[-1]}
+        for size in SIZES if strategy not in why else ():
+            try:
+                shares[f"{strategy}/{size}"] = _split(folder, strategy, size)
+            except FOREIGN_ERRORS as error:
+                why[f"{strategy}/{size}"] = _shortened(first_line(error).rstrip("."))
+    return {"unsplittable": why, "ranks_tried": SIZES[-1], "shares": shares}
 
 
-def _sizes(folder: Path, strategy: str) -> dict[int, str]:
-    """Numbers of ranks over which a model cannot be split, each with what MLX says about it."""
-    found = {}
-    for size in SIZES:
+def _split(folder: Path, strategy: str, ranks: int) -> list[dict[str, Any]]:
+    """What each rank has of the model; one answer where all have alike. Raises what MLX does where it cannot."""
+    found = []
+    for rank in range(ranks):
         model, _ = load_model(folder, lazy=True, strict=True)
-        try:
-            if strategy == "tensor":
-                model.shard(_Size(size))
-            else:
-                model.model.pipeline(_Size(size))
-        except FOREIGN_ERRORS as error:
-            found[size] = _shortened(first_line(error).rstrip("."))
-    return found
+        if strategy == "tensor":
+            model.shard(Size(ranks, rank))
+        else:
+            model.model.pipeline(Size(ranks, rank))
+        found.append(share(model))
+    return found[:1] if all(each == found[0] for each in found) else found
 
 
 def _model_problem(config: dict[str, Any], error: BaseException) -> str:

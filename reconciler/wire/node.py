@@ -173,6 +173,16 @@ class RankReport:
 
 
 @dataclasses.dataclass(frozen=True)
+class RankShare:
+    """What one rank of a group holds of a model, as the runtime of the node splits it."""
+
+    weights_bytes: int
+    cache: Optional[Tuple[Tuple[int, int], ...]] = None
+    """What it keeps of one sequence: pairs of tokens and bytes. So many bytes for each token, at most for so many
+    (as with a sliding window; 0: for all of them). None where the runtime cannot tell."""
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelReport:
     """Weights on a node, as their own files describe them."""
 
@@ -195,6 +205,9 @@ class ModelReport:
     many ranks, as in ``tensor/3``. What is not in here may be tried."""
     ranks_tried: int = 0
     """Groups of up to so many ranks were tried on the runtime: beyond, the model's shape alone can tell."""
+    shares: Mapping[str, Tuple[RankShare, ...]] = dataclasses.field(default_factory=dict)
+    """By strategy and number of ranks, as in ``tensor/3``, what each rank holds; one entry where all hold alike.
+    What is not in here is not known."""
 
 
 @message("report")

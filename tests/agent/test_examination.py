@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.agent.examination import Examiner
-from reconciler.wire.node import ModelReport
+from reconciler.wire.node import ModelReport, RankShare
 
 SECONDS = 20.0
 
@@ -23,7 +23,7 @@ class Desk:
         self.asked = path / "asked"
         self.asked.touch()
         self.may = path / "may"
-        python = path / "python"
+        python = self.python = path / "python"
         python.write_text(
             f"#!/bin/sh\necho $3 >> {self.asked}\n"
             f'until test -e {self.may}; do sleep 0.02; done\necho \'{{"code": "some"}}\'\n'
@@ -78,3 +78,20 @@ async def test_what_no_runtime_reads_does_not_keep_a_model_from_being_used(desk:
     (desk.folder / "tokenizer.json").write_text("{}")
     assert desk.look().examining
     await desk.answer()
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ('{"tensor/2": [{"weights_bytes": 5, "cache": [[0, 4]]}]}', {"tensor/2": (RankShare(5, ((0, 4),)),)}),
+        ('{"tensor/2": [{"weights_bytes": 5}], "new": "1"}', {}),
+        ('{"tensor/2": [{"weights_bytes": 5.5}]}', {}),
+        ("7", {}),
+    ],
+)
+async def test_what_ranks_hold_is_reported_as_the_runtime_says_it_and_nothing_of_what_is_no_answer(
+    desk: Desk, said: str, known: dict[str, tuple[RankShare, ...]]
+) -> None:
+    desk.python.write_text(f"#!/bin/sh\necho '{{\"shares\": {said}}}'\n")
+    desk.look()
+    assert (await desk.answer()).shares == known
