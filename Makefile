@@ -47,8 +47,8 @@ fuzz: $(VENV)/dev ## spoiled manifests and requests, 20,000 of each (FUZZ=n for 
 	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway -k mutated \
 		--timeout=7200 --durations=5
 
-mutants: $(VENV)/dev ## plant bugs, one at a time, and see which test catches each: half an hour; GROUP= and ONLY= choose
-	@$(BIN)/python -m tests.mutants $(if $(GROUP),--group $(GROUP)) $(if $(ONLY),--only "$(ONLY)") \
+mutants: $(VENV)/dev ## plant bugs in what heals, one at a time: which test catches each? (GROUP=all, ONLY=epoch)
+	@$(BIN)/python -m tests.mutants --group $(or $(GROUP),healing) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(SIMULATED),--simulated)
 
 faults: $(VENV)/dev ## every fault at every effect of every scenario, simulated (ONLY=hang,drain for some)

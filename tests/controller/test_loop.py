@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+import pytest
 
 from reconciler.bootstrap import Surroundings, compose
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import Unreachable
+from reconciler.errors import Deposed, Unreachable
 from reconciler.source.sources import DirectorySource
 from reconciler.state import MachineFacts, NodeName
 from reconciler.store import Store
 from reconciler.transport.link import AgentLink
+from reconciler.wire.footing import Footing
 from reconciler.wire.node import NodeReport
 
 NODE = """
@@ -21,50 +25,77 @@ kind: Node
 metadata: {name: studio-1}
 spec: {local: {}}
 """
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 20.0
+
+
+class Controlled:
+    """A controller's loop over one node, whose agent can neither be reached nor started."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "cluster").mkdir()
+        (folder / "cluster" / "node.yaml").write_text(NODE)
+        self.attempts: asyncio.Queue[NodeName] = asyncio.Queue()
+        self.store = Store(folder / "store.db")
+        self.loop, self.parts = compose(
+            Surroundings(
+                source=DirectorySource(folder / "cluster"),
+                routes=RoutesFile(folder / "routes.json"),
+                dial=self._dial,
+                probe=self._probe,
+                start_agent=self._start_agent,
+                ask=self._ask,
+                gateway=lambda: None,
+                clock=time.time,
+                entropy=lambda: "entropy",
+            ),
+            self.store,
+        )
+        self.loop.resync_seconds = 10 * WAIT_SECONDS
+
+    async def close(self) -> None:
+        await self.parts.executor.close()
+        await self.parts.collector.close()
+        self.store.close()
+
+    async def _dial(self, name: NodeName) -> AgentLink:
+        raise Unreachable("nobody there")
+
+    async def _start_agent(self, name: NodeName, token: int) -> None:
+        self.attempts.put_nowait(name)
+        raise Unreachable("it cannot be started")
+
+    async def _probe(self, link: AgentLink, report: NodeReport) -> MachineFacts:
+        return MachineFacts()
+
+    async def _ask(self, socket: str) -> float:
+        raise Unreachable("nobody there")
+
+
+@pytest.fixture
+async def controlled(tmp_path: Path) -> AsyncIterator[Controlled]:
+    made = Controlled(tmp_path)
+    yield made
+    await made.close()
 
 
 async def test_what_is_to_be_tried_again_is_tried_when_it_is_due_and_not_at_the_next_resync(
-    tmp_path: Path,
+    controlled: Controlled,
 ) -> None:
-    (tmp_path / "cluster").mkdir()
-    (tmp_path / "cluster" / "node.yaml").write_text(NODE)
-    attempts: asyncio.Queue[NodeName] = asyncio.Queue()
-
-    async def dial(name: NodeName) -> AgentLink:
-        raise Unreachable("nobody there")
-
-    async def start_agent(name: NodeName, token: int) -> None:
-        attempts.put_nowait(name)
-        raise Unreachable("it cannot be started")
-
-    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
-        return MachineFacts()
-
-    async def ask(socket: str) -> float:
-        raise Unreachable("nobody there")
-
-    store = Store(tmp_path / "store.db")
-    loop, parts = compose(
-        Surroundings(
-            source=DirectorySource(tmp_path / "cluster"),
-            routes=RoutesFile(tmp_path / "routes.json"),
-            dial=dial,
-            probe=probe,
-            start_agent=start_agent,
-            ask=ask,
-            gateway=lambda: None,
-            clock=time.time,
-            entropy=lambda: "entropy",
-        ),
-        store,
-    )
-    loop.resync_seconds = 10 * WAIT_SECONDS
-    running = asyncio.create_task(loop.run())
+    running = asyncio.create_task(controlled.loop.run())
     async with asyncio.timeout(WAIT_SECONDS):
-        assert [await attempts.get() for _ in range(3)] == ["studio-1"] * 3
-        loop.end()
+        assert [await controlled.attempts.get() for _ in range(3)] == ["studio-1"] * 3
+        controlled.loop.end()
         await running
-    await parts.executor.close()
-    await parts.collector.close()
-    store.close()
+
+
+async def test_a_controller_whose_lock_was_taken_away_begins_no_other_pass(
+    controlled: Controlled, tmp_path: Path
+) -> None:
+    lock = tmp_path / "controller.lock"
+    lock.touch()
+    controlled.parts.footing = (Footing.at(str(lock)),)
+    lock.unlink()
+    with pytest.raises(Deposed, match=r"controller\.lock was taken away"):
+        async with asyncio.timeout(WAIT_SECONDS):
+            await controlled.loop.run()
+    assert controlled.attempts.empty()

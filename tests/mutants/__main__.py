@@ -7,15 +7,18 @@ import json
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
+from . import catchers
 from .groups import EVERY, GROUPS
+from .judging import Verdict
 from .mutant import Mutant
-from .planting import Verdict, interrupt, judge, sound
+from .workers import Planting, Soundness, Workers
 
-AT_A_TIME = 2
+AT_A_TIME = 3
+"""More than there are cores: tests that find a bug by waiting in vain take their whole time, and no core."""
 CAUGHT_PERCENT_MIN = 90
 SIMULATOR = ("tests/simulation",)
 SIMULATED_ROOMS = (
@@ -30,7 +33,7 @@ SIMULATED_ROOMS = (
     "incidents",
 )
 """Whose code runs in the simulator."""
-ROW = "{:<34} {:<10} {:<46} {:>5}"
+ROW = "{:<34} {:>4}  {}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,52 +48,55 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     shown = wanted.output == "table"
     if shown:
-        print(ROW.format("PLANTED", "ROOM", "CAUGHT BY", "SEC"), flush=True)
-    verdicts, problems = _judged(mutants, shown)
+        print(ROW.format("PLANTED", "SEC", "CAUGHT BY"), flush=True)
+    known = {} if wanted.simulated or wanted.all_mapped else catchers.known()
+    verdicts, unsound = _judged(mutants, known, shown)
+    problems = [*(verdict.problem for verdict in verdicts if verdict.problem), *unsound]
     for text in problems:
         print(text, file=sys.stderr)
     _print(wanted.output, verdicts, time.monotonic() - began)
+    if wanted.remember:
+        caught = {v.mutant.name: v.caught_by for v in verdicts if v.caught_by}
+        catchers.remember(caught, frozenset(mutant.name for mutant in EVERY))
     enough = wanted.simulated or 100 * _caught(verdicts) >= CAUGHT_PERCENT_MIN * len(verdicts)
     return 0 if enough and not problems else 1
 
 
-def _judged(mutants: Sequence[Mutant], shown: bool) -> tuple[list[Verdict], list[str]]:
-    """Every verdict, and why nothing can be said where that is so."""
-    pool = ThreadPoolExecutor(AT_A_TIME)
-    try:
-        unspoiled = pool.submit(sound, _all_tests(mutants))
-        running = [pool.submit(judge, mutant) for mutant in mutants]
-        for done in as_completed(running):
+def _judged(mutants: Sequence[Mutant], known: dict[str, str], shown: bool) -> tuple[list[Verdict], list[str]]:
+    """Every verdict, in the order of the bugs; and which of the tests that caught one fail without any as well."""
+    found: dict[str, Verdict] = {}
+    with Workers(AT_A_TIME) as workers:
+        for verdict in workers.each(Planting(m, known.get(m.name, "")) for m in mutants):
+            assert isinstance(verdict, Verdict)
+            found[verdict.mutant.name] = verdict
             if shown:
-                print(_row(done.result()), flush=True)
-        verdicts = [each.result() for each in running]
-        problems = [*(verdict.problem for verdict in verdicts), unspoiled.result()]
-        return verdicts, [text for text in problems if text]
-    except BaseException:  # Ctrl-C as well: tests that go on would be nobody's
-        pool.shutdown(wait=False, cancel_futures=True)
-        interrupt()
-        raise
-    finally:
-        pool.shutdown()
+                print(_row(verdict), flush=True)
+        verdicts = [found[mutant.name] for mutant in mutants]
+        by_file = defaultdict(set)
+        for verdict in verdicts:
+            if verdict.caught_by:
+                by_file[verdict.caught_by.partition("::")[0]].add(verdict.caught_by)
+        unsound = workers.each(Soundness(tuple(sorted(tests))) for tests in by_file.values())
+        return verdicts, [text for text in unsound if isinstance(text, str) and text]
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("--only", default="", help="those with this in their name")
-    parser.add_argument("--group", choices=tuple(GROUPS), help="those of one catalogue; else all")
+    parser.add_argument(
+        "--group", choices=(*GROUPS, "all"), default="healing", help="those of one catalogue, or all"
+    )
     parser.add_argument(
         "--simulated",
         action="store_true",
         help="run the simulator's slice instead of the tests that map to each; any share may be caught",
     )
+    parser.add_argument(
+        "--all-mapped", action="store_true", help="not first the test that caught a bug the last time"
+    )
+    parser.add_argument("--remember", action="store_true", help="write tests/mutants/catchers.json anew")
     parser.add_argument("-o", "--output", choices=("table", "json", "markdown"), default="table")
     return parser.parse_args(arguments)
-
-
-def _all_tests(mutants: Sequence[Mutant]) -> tuple[str, ...]:
-    """Every test that is to catch one of them; a single test goes with its whole file where that is there too."""
-    asked = {test for mutant in mutants for test in mutant.tests}
-    return tuple(sorted(test for test in asked if test.partition("::")[0] not in asked - {test}))
 
 
 def _caught(verdicts: Sequence[Verdict]) -> int:
@@ -98,11 +104,8 @@ def _caught(verdicts: Sequence[Verdict]) -> int:
 
 
 def _row(verdict: Verdict) -> str:
-    mutant = verdict.mutant
-    test = verdict.caught_by.rpartition("::")[2].removeprefix("test_")
-    by = test or ("NO VERDICT" if verdict.problem else "SURVIVED")
-    by = by if len(by) <= 46 else by[:45] + "…"
-    return ROW.format(mutant.name, mutant.room, by, f"{verdict.seconds:.0f}")
+    by = verdict.caught_by.removeprefix("tests/") or ("NO VERDICT" if verdict.problem else "SURVIVED")
+    return ROW.format(verdict.mutant.name, f"{verdict.seconds:.0f}", by)
 
 
 def _print(output: str, verdicts: Sequence[Verdict], seconds: float) -> None:
@@ -115,6 +118,7 @@ def _print(output: str, verdicts: Sequence[Verdict], seconds: float) -> None:
                 "harm": v.mutant.harm,
                 "caughtBy": v.caught_by or None,
                 "seconds": round(v.seconds, 1),
+                "cpuSeconds": round(v.cpu_seconds, 2),
                 "problem": v.problem or None,
             }
             for v in verdicts

@@ -1253,7 +1253,7 @@ CONTROLLED = (
         "            if each.lost:\n",
         "            if False:\n",
         "a controller whose home was taken away goes on beside the next one",
-        CONTROLLER,
+        ("tests/controller/test_loop.py", *CONTROLLER),
     ),
     Mutant(
         "a-back-off-is-slept-through",

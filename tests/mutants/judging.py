@@ -1,0 +1,181 @@
+"""What the tests say of one bug.
+
+Each run of pytest is a fork of a process that has imported what is neither product nor test: a start that costs a
+second of a core is paid once for all bugs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from .mutant import Mutant
+from .planting import ROOT, NotApplicable, planted
+
+SECONDS_MAX = 300.0
+"""For all tests that map to one bug."""
+TEST_SECONDS_MAX = 20
+"""For each of them: a bug may well make something wait for ever."""
+FAREWELL_SECONDS = 20.0
+"""How long tests that are interrupted may take to end the processes that they have started."""
+PASSED, FAILED, NO_SUCH_TEST = 0, 1, 4
+"""Exit codes of pytest; with any other it has judged nothing."""
+SHARED = (
+    "asyncssh",
+    "click",
+    "httptools",
+    "hypothesis.stateful",
+    "hypothesis.strategies",
+    "hypothesis.internal.conjecture.engine",
+    "_hypothesis_pytestplugin",
+    "orjson",
+    "prometheus_client",
+    "pydantic",
+    "pytest_asyncio",
+    "pytest_timeout",
+    "starlette.applications",
+    "tenacity",
+    "uvicorn",
+    "watchfiles",
+    "yaml",
+)
+"""Imported once for all runs. MLX is not among them: what holds a GPU is not forked."""
+FORK = get_context("fork")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the tests made of one bug."""
+
+    mutant: Mutant
+    caught_by: str
+    """The first test that failed; empty when none did."""
+    seconds: float
+    cpu_seconds: float = 0.0
+    """Of the tests, and of what they started and waited for."""
+    problem: str = ""
+    """Why nothing can be said; empty when it can."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run of pytest told of itself."""
+
+    code: int = -1
+    failed: list[str] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    said: str = ""
+
+
+def import_shared() -> None:
+    """Import what all runs need, once."""
+    for name in SHARED:
+        importlib.import_module(name)
+
+
+def judge(mutant: Mutant, copy: Path, known: str = "") -> Verdict:
+    """Plant a bug in the copy; run the test that is known to catch it, and, when it does not, all that map to it."""
+    began, cpu = time.monotonic(), 0.0
+    outcome = Outcome(NO_SUCH_TEST)
+    try:
+        with planted(mutant, copy):
+            for tests in ((known,) if known else (), mutant.tests):
+                if tests and outcome.code in (PASSED, NO_SUCH_TEST):
+                    outcome = run(copy, tests, SECONDS_MAX)
+                    cpu += outcome.cpu_seconds
+    except (NotApplicable, OSError) as error:
+        return Verdict(mutant, "", 0.0, 0.0, str(error))
+    seconds = time.monotonic() - began
+    if outcome.code == FAILED and outcome.failed:
+        return Verdict(mutant, outcome.failed[0], seconds, cpu)
+    problem = "" if outcome.code == PASSED else _problem(f"with {mutant.name}", outcome)
+    return Verdict(mutant, "", seconds, cpu, problem)
+
+
+def sound(tests: tuple[str, ...], copy: Path) -> str:
+    """What fails without any bug: then its failing proves nothing. Empty when nothing does."""
+    outcome = run(copy, tests, SECONDS_MAX)
+    return "" if outcome.code == PASSED else _problem("without any bug", outcome)
+
+
+def run(copy: Path, tests: tuple[str, ...], seconds: float) -> Outcome:
+    """pytest in a copy. What runs too long, or is interrupted, may tidy up before it is killed."""
+    with tempfile.TemporaryFile() as output:
+        ours, theirs = FORK.Pipe(duplex=False)
+        process = FORK.Process(target=_pytest, args=(copy, tests, theirs, output.fileno()))
+        process.start()
+        theirs.close()
+        try:
+            process.join(seconds)
+        finally:
+            for number in (signal.SIGINT, signal.SIGKILL):
+                if process.is_alive():
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid or 0, number)
+                    process.join(FAREWELL_SECONDS)
+        try:
+            outcome = Outcome(*ours.recv())
+        except EOFError:
+            outcome = Outcome()
+        output.seek(0)
+        outcome.said = output.read().decode(errors="replace")
+        return outcome
+
+
+def _problem(when: str, outcome: Outcome) -> str:
+    failed = "".join(f"\n{test}" for test in outcome.failed)
+    return f"{when} pytest ended with {outcome.code}:{failed}\n{outcome.said[-3000:]}"
+
+
+def _pytest(copy: Path, tests: tuple[str, ...], told: Connection, output: int) -> None:
+    """Run pytest in this process, a fork, and tell what became of it. Does not come back."""
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (1, 2):
+        os.dup2(output, number)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+    os.chdir(copy)
+    os.environ.update(PYTHONPATH=str(copy), COLUMNS="300")
+    sys.path[:] = [str(copy), *(path for path in sys.path if path and Path(path).resolve() != ROOT)]
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("reconciler", "tests")]:
+        del sys.modules[name]
+    recorder = _Recorder(copy)
+    # Without a cache nothing is left for the next bug, and without rewritten assertions nothing is compiled anew.
+    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--assert=plain", "-m", "not e2e"]
+    options += ["--hypothesis-seed=0", f"--timeout={TEST_SECONDS_MAX}"]
+    with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as scratch:
+        code = int(pytest.main([*options, f"--basetemp={scratch}/t", *tests], plugins=[recorder]))
+    spent = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    sys.stdout.flush()
+    told.send((code, recorder.failed, sum(each.ru_utime + each.ru_stime for each in spent)))
+    os._exit(0)
+
+
+class _Recorder:
+    """Notes which tests fail, and that it is the copy which is tested."""
+
+    def __init__(self, copy: Path) -> None:
+        self._copy = copy
+        self.failed: list[str] = []
+
+    def pytest_collection_finish(self) -> None:
+        for name, module in tuple(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if name.partition(".")[0] == "reconciler" and not Path(file or "/").is_relative_to(self._copy):
+                pytest.exit(f"{name} is not that of the copy: {file}", returncode=3)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
