@@ -6,6 +6,7 @@ import errno
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -21,6 +22,7 @@ from reconciler.source.sources import Revision, Source
 from reconciler.state import GatewayObservation, MachineFacts, NodeName
 from reconciler.store.connection import Connection
 from reconciler.transport.link import AgentLink
+from reconciler.wire.footing import Footing
 from reconciler.wire.generation import Routes
 from reconciler.wire.node import NodeReport
 
@@ -92,6 +94,17 @@ class SimConnection(Connection):
         if wrote:
             self._committed()
         return False
+
+
+@dataclass(frozen=True)
+class StoreFile(Footing):
+    """The store's file as a controller has opened it; ``path`` is its name among those that were lost."""
+
+    world: World
+
+    @property
+    def lost(self) -> bool:
+        return self.world.store_name != self.path
 
 
 def _method() -> str:
@@ -181,6 +194,7 @@ class Controller:
         self.loop: Loop | None = None
         self.parts: Parts | None = None
         world.note(f"{self.process.name} starts")
+        world.oracles.begun(self.process)
         world.loop.spawn(self.process, self._run(), "controller")
 
     async def _run(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from reconciler.resources import ModelDeployment
 
 from . import scenarios
-from .play import Verdict, finish, listening, verdict
+from .play import Verdict, faultless, finish, listening, verdict
 from .points import Points
 from .scenarios import SCENARIOS, Act, Scenario
 from .world import World
@@ -35,6 +35,7 @@ class Schedule:
     def play(self, without: Collection[str] = ()) -> Verdict:
         """Run it, leaving out some of its faults: ``point/N`` or ``world/N``."""
         points = Points(chooser=self._chooser(without))
+        wanted = faultless(self.scenario).ending
         with listening() as complaints:
             world = self.scenario.world(points, self.seed)
             try:
@@ -42,7 +43,7 @@ class Schedule:
                     if f"world/{number}" not in without:
                         world.loop.call_later(at, _befall, world, name, act)
                 last = max([self.scenario.length, *(at for at, _, _ in self.acts)])
-                ended = finish(world, last + LAST_SECONDS)
+                ended = finish(world, last + LAST_SECONDS, wanted=wanted)
                 return verdict(world, ended, complaints)
             finally:
                 world.close()

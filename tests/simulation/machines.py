@@ -123,6 +123,7 @@ class AgentProcess:
         self.agent.ranks.look_seconds = self.machine.world.pace.look_seconds
         self.agent.inquire()
         await self.agent.ending.wait()
+        self.machine.world.oracles.pruning.dismissed(self.machine)
         looking.cancel()
         self.die()
 

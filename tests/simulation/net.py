@@ -210,6 +210,8 @@ class SimLink(AgentLink):
         if number == 0:
             self.pushed(message)
             return
+        if isinstance(message, NodeReport):
+            self._world.oracles.told(self._process, self.machine, message)
         future = self._futures.get(number)
         if future is not None and not future.done():
             future.set_result(message)

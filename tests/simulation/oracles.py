@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from reconciler.planning.group import fingerprint
+from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
-from reconciler.state import DeploymentName, ReplicaId
-from reconciler.store.incidents import IncidentFilter
+from reconciler.state import DeploymentName, ObjectKey, ReplicaId
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
+from reconciler.wire.node import NodeReport
+
+from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
 
 if TYPE_CHECKING:
     from .loop import Process
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
 UP = ("NodesBack", "TransportBack")
 """Why a group that is well may be formed anew."""
 UP_PER_HOUR_MAX = 2
-REASONS_KEPT_SECONDS = 60.0
-"""For so long after a wish or a group was not as it should be, its consequences may still arrive."""
 WITHHELD_SECONDS = 15.0
 """So soon it is known that a machine is not fit for a rank: probes are made every ten seconds."""
 MESSAGES_PER_SECOND_MAX = 400
@@ -45,6 +46,12 @@ class Oracles:
         self._unwell: dict[ReplicaId, float] = {}
         self._asked: Counter[int] = Counter()
         self._revisions_since = 0.0
+        self._begun: dict[Process, float] = {}
+        self._told: dict[Process, set[tuple[str, RankId]]] = {}
+        """The ranks that each controller has heard of."""
+        self._drawn: dict[tuple[ReplicaId, int], tuple[Process, float]] = {}
+        """Who wrote each epoch since the store was lost, and when."""
+        self.pruning = Pruning(world, self.violated)
         self._holder: Process | None = None
         """Of the store: the controller that took it over last."""
 
@@ -66,8 +73,8 @@ class Oracles:
         for other in world.ranks():
             if other is rank or replica_of(other.id) != replica:
                 continue
-            if world.store_lost and not (other.machine.agent_alive and other.machine.reachable):
-                continue  # nobody is left who could tell of it, and its node may be lost by now
+            if self._unknowable(rank, other):
+                continue
             if other.id == rank.id:
                 self.violated(f"{rank} was started twice")
             elif other.id.epoch != rank.id.epoch and other.machine.reachable and other not in world.strays:
@@ -78,6 +85,27 @@ class Oracles:
         charged = sum(each.spec.memory_bytes for each in machine.alive())
         if charged > machine.memory_bytes - reserve(world.wanted(), machine.name):
             self.violated(f"{machine.name} is charged {charged} of {machine.memory_bytes} bytes")
+
+    def _unknowable(self, rank: Rank, other: Rank) -> bool:
+        """Whether whoever drew the epoch of a rank could not know of another: the store was lost, and the node has
+        told it nothing of that for so long that it counts as lost."""
+        by, at = self._drawn.get((replica_of(rank.id), rank.id.epoch), (None, 0.0))
+        if by is None or (other.node, other.id) in self._told[by]:
+            return False
+        return at - self._begun[by] >= LOST_AFTER_SECONDS
+
+    def drawn(self, epoch: tuple[ReplicaId, int], by: Process) -> None:
+        """Since the store was lost, a controller has written an epoch."""
+        self._drawn.setdefault(epoch, (by, self._world.loop.now))
+
+    def begun(self, process: Process) -> None:
+        """A controller starts."""
+        self._begun[process] = self._world.loop.now
+        self._told[process] = set()
+
+    def told(self, process: Process, machine: Machine, report: NodeReport) -> None:
+        """A controller hears what is on a machine."""
+        self._told[process].update((machine.name, rank.id) for rank in report.ranks)
 
     # --- routes --------------------------------------------------------------------------------
 
@@ -130,6 +158,10 @@ class Oracles:
             self._holder = by
         elif by is not self._holder:
             self.violated(f"{by} has written to the store ({label}), and {self._holder} had taken over")
+        elif label == "allocate" and by is not None and self._world.store_lost:
+            for epoch in self._world.stored.epochs().items():
+                self.drawn(epoch, by)
+        self.pruning.stored(label)
 
     # --- stops ---------------------------------------------------------------------------------
 
@@ -142,7 +174,7 @@ class Oracles:
 
     def _better(self, rank: Rank) -> bool:
         """Whether it has nothing to do and makes room for a larger group, or one on a faster transport; seldom."""
-        attempts = self._world.attempts().get(replica_of(rank.id), ())
+        attempts = self._world.stored.attempts().get(replica_of(rank.id), ())
         ups = [attempt for attempt in attempts if attempt.cause in UP]
         hour = [up for up in ups if attempts[-1].at - up.at < 3600.0]
         owes = any(r.shim.state.progress.demand for r in (rank, *self._world.group_of(rank)))
@@ -150,6 +182,7 @@ class Oracles:
 
     def forgotten(self, machine: Machine, id: RankId) -> None:
         """What is left of a rank is removed."""
+        self.pruning.forgotten(id)
         if any(rank.id == id for rank in machine.alive()):
             self.violated(f"the files of {id} on {machine.name} are removed while it lives")
 
@@ -171,71 +204,46 @@ class Oracles:
         """Something was done to a replica for which its group may have to go."""
         self._unwell[replica] = self._world.loop.now + seconds
 
+    def excuse_on(self, machine: Machine) -> None:
+        """The same for those with a rank on a machine."""
+        for rank in machine.alive():
+            self.excuse(replica_of(rank.id))
+
+    def committed(self, before: tuple[Manifest, ...], after: tuple[Manifest, ...]) -> None:
+        """A commit may end what it has changed or removed, and nothing else."""
+        old, new = ({key_of(manifest): manifest for manifest in each} for each in (before, after))
+        changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+        for key in old.keys() | new.keys():
+            for replica in _concerned(old.get(key), new.get(key), changed):
+                self.excuse(replica)
+        self.pruning.committed(old.keys(), new.keys())
+        for kind, name in changed:
+            if kind == "Node" and name in self._world.machines:
+                self.excuse_on(self._world.machines[name])
+
     def excuse_all(self, seconds: float = 0.0) -> None:
         """The same for all of them."""
+        self.pruning.excuse_all()
         self._revisions_since = self._world.loop.now + seconds
 
     def _excused(self, replica: ReplicaId) -> bool:
         since = max(self._unwell.get(replica, 0.0), self._revisions_since)
         return self._world.loop.now - since < REASONS_KEPT_SECONDS
 
-    def persons(self, expected: Collection[tuple[str, str]]) -> None:
-        """In the end: what only a person can mend was told once, by subject and class; nothing was told twice."""
-        controller = self._world.controller
-        assert controller is not None
-        assert controller.parts is not None
-        incidents = controller.parts.store.incidents.find(IncidentFilter(limit=1000))
-        told = Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
-        for subject, fault in sorted({*expected, *told}):
-            count = told[subject, fault]
-            if count > 1 or (count == 0 and (subject, fault) in expected):
-                self.violated(f"a person was told {count} times of {fault} of {subject}")
 
-    # --- in the end ----------------------------------------------------------------------------
-
-    def missing(self) -> str:
-        """What is not as it should be in the end; empty once everything is."""
-        world = self._world
-        if world.controller is None or world.controller.parts is None:
-            return "there is no controller"
-        parts = world.controller.parts
-        plan, in_flight = parts.last.plan, parts.executor.in_flight
-        if plan.steps or in_flight:
-            return f"steps are taken: {[str(s) for s in plan.steps]} {sorted(in_flight)}"
-        if plan.waiting:
-            return f"something is waited for: {plan.waiting[0].text}"
-        misplaced = self._misplaced(world.expected(world.wanted()))
-        if misplaced:
-            return misplaced
-        memory = world.memory()
-        if memory is None or memory.unwritable or parts.publisher._disk_told:
-            return "something could not be written"
-        return f"{sorted(map(str, memory.leaving))} are still leaving" if memory.leaving else ""
-
-    def _misplaced(self, expected: set[ReplicaId]) -> str:
-        world = self._world
-        routed = world.routed()
-        if set(routed) != expected:
-            return f"routed are {sorted(map(str, routed))}, expected {sorted(map(str, expected))}"
-        for rank in world.ranks():
-            if routed.get(replica_of(rank.id)) != rank.id.epoch:
-                return f"{rank} lives on {rank.node}, and is not served"
-            if not self.well(rank):
-                return f"the group of {rank} on {rank.node} is not well ({rank.phase})"
-        for replica in sorted(expected):
-            if not any(replica_of(rank.id) == replica for rank in world.ranks()):
-                return f"{replica} has no rank"
-        wanted = {m.metadata.name for m in world.wanted() if isinstance(m, Node)}
-        agents = {m.name for m in world.machines.values() if m.agent and m.agent.process.alive}
-        able = {name for name in wanted if world.machines[name].reachable}
-        if agents & set(world.machines) - {n for n in agents if not world.machines[n].reachable} != able:
-            return f"agents run on {sorted(agents)}, expected {sorted(able)}"
-        return ""
-
-
-def replica_of(id: RankId) -> ReplicaId:
-    """The replica that a rank belongs to."""
-    return ReplicaId(DeploymentName(id.deployment), id.replica)
+def _concerned(
+    old: Manifest | None, new: Manifest | None, changed: Collection[ObjectKey]
+) -> Iterator[ReplicaId]:
+    """The replicas of a deployment whose groups may end where this is what has changed."""
+    known = [manifest for manifest in (old, new) if isinstance(manifest, ModelDeployment)]
+    counts = (
+        [each.spec.replicas for each in known] if len(known) == 2 else [0, *(e.spec.replicas for e in known)]
+    )
+    specs = [each.spec.model_copy(update={"replicas": 0}) for each in known]
+    whole = specs[1:] != specs[:-1] or any(ObjectKey("Model", each.spec.model) in changed for each in known)
+    for each in known[:1]:
+        for index in range(0 if whole else min(counts), max(counts)):
+            yield ReplicaId(DeploymentName(each.metadata.name), index)
 
 
 def reserve(manifests: tuple[Manifest, ...], node: str) -> int:

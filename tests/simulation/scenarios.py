@@ -160,7 +160,6 @@ def back(name: str) -> Act:
 
 def power_off(name: str) -> Act:
     def act(world: World) -> None:
-        world.oracles.excuse_all(5.0)
         world.machines[name].power_off()
 
     return act
@@ -176,7 +175,6 @@ def unfit(name: str, **facts: Any) -> Act:
     def act(world: World) -> None:
         machine = world.machines[name]
         world.note(f"{name}: {facts}")
-        world.oracles.excuse_all(30.0)
         machine.facts = replace(machine.facts, **facts)
         machine.withheld_at = world.loop.now
 
@@ -189,7 +187,6 @@ def fit(name: str, **facts: Any) -> Act:
     def act(world: World) -> None:
         machine = world.machines[name]
         world.note(f"{name}: {facts}")
-        world.oracles.excuse_all(30.0)
         machine.facts = replace(machine.facts, **facts)
         machine.withheld_at = None
 
@@ -201,7 +198,6 @@ def cable(plugged: bool) -> Act:
 
     def act(world: World) -> None:
         world.note(f"the cable is {'in' if plugged else 'out'}")
-        world.oracles.excuse_all(30.0)
         for name in ("a", "b"):
             machine = world.machines[name]
             (port,) = machine.sound.ports
@@ -220,7 +216,6 @@ def rdma(enabled: bool) -> Act:
 
     def act(world: World) -> None:
         world.note(f"RDMA is {'on' if enabled else 'off'}")
-        world.oracles.excuse_all(30.0)
         world.machines["a"].facts = replace(world.machines["a"].facts, rdma_enabled=enabled)
 
     return act

@@ -11,20 +11,37 @@ from reconciler import status
 from reconciler.agent.server import Fence
 from reconciler.planning import remains, replica, stalls
 from reconciler.planning.ledger import Ledger
+from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.planning.stalls import Stall
 from reconciler.planning.view import View
-from reconciler.state import Cause, ObservedRank
+from reconciler.state import Cause, DeploymentName, ObjectKey, ObservedRank, ReplicaId
+from reconciler.store import Store
 from reconciler.store.connection import Connection
 from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import ForgetRank
 
+from .ends import missing
 from .loop import Process
 from .net import SimLink
 from .oracles import MESSAGES_PER_SECOND_MAX
 from .play import finish, listening, play, verdict
 from .points import Points
-from .scenarios import SCENARIOS, USUAL, Scenario, cluster, crash, kill_agent, small
+from .pruning import REASONS_KEPT_SECONDS, replica_of
+from .ranks import Files, Shim
+from .scenarios import (
+    SCENARIOS,
+    USUAL,
+    Scenario,
+    big,
+    cluster,
+    commit,
+    crash,
+    kill_agent,
+    lose_store,
+    small,
+    wide,
+)  # fmt: skip
 from .world import World
 
 UP_SECONDS = 7.0
@@ -44,8 +61,15 @@ def up(scenario: Scenario | None = None) -> World:
     world = (scenario or Scenario("usual", USUAL)).world(Points())
     _worlds.append(world)
     world.run(UP_SECONDS)
-    assert world.oracles.missing() == ""
+    assert missing(world) == ""
     return world
+
+
+def stored(world: World) -> Store:
+    """The store of the controller that runs."""
+    assert world.controller is not None
+    assert world.controller.parts is not None
+    return world.controller.parts.store
 
 
 def says(world: World, words: str) -> bool:
@@ -182,3 +206,93 @@ def test_an_error_that_the_product_only_survives(monkeypatch: pytest.MonkeyPatch
         world.run(15.0)
         found = verdict(world, 0.0, complaints)
     assert any("nobody expected this" in text for text in found.violations)
+
+
+def test_a_commit_excuses_what_it_has_changed_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_group(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
+        return Stall(Cause.STALLED, "it seems so", 100.0) if view.world.now % 1000 > 90 and ranks else None
+
+    world = up()
+    world.run(80.0)
+    world.commit(cluster(big(serving={"context": 8192}), small(3), wide()))
+    monkeypatch.setattr(stalls, "of_group", of_group)
+    world.run(15.0)
+    ended = [text for text in world.oracles.violations if "its group was well" in text]
+    assert any("the rank small.0" in text for text in ended)
+    assert any("the rank wide.0" in text for text in ended)
+    assert not any("the rank big.0" in text for text in ended)
+
+
+def test_an_object_that_is_taken_out_although_the_manifests_have_it() -> None:
+    world = up()
+    world.run(REASONS_KEPT_SECONDS)
+    store = stored(world)
+    with store._db.writing():
+        store._db.execute("UPDATE objects SET deleted_at = 1 WHERE name IN ('wide', 'small')")
+        store._db.execute("DELETE FROM objects WHERE name = 'big'")
+    store.remove_object(ObjectKey("ModelDeployment", "wide"))
+    assert says(world, "modeldeployment/wide is taken out of the inventory, and the manifests have it")
+    assert says(world, "modeldeployment/big is taken out of the inventory, and was not leaving")
+    assert not says(world, "modeldeployment/small")
+
+
+def test_a_group_that_is_let_go_of_although_the_manifests_have_it() -> None:
+    world = up()
+    world.run(REASONS_KEPT_SECONDS)
+    stored(world).release(ReplicaId(DeploymentName("big"), 0))
+    assert says(world, "the group of big/0 is released")
+
+
+def test_an_agent_that_is_ended_although_the_manifests_have_its_node() -> None:
+    world = up()
+    world.run(REASONS_KEPT_SECONDS)
+    agent = world.machines["a"].agent
+    assert agent is not None
+    assert agent.agent is not None
+    agent.agent.ending.set()
+    world.run(1.0)
+    assert says(world, "the agent of a is ended, and the manifests have the node")
+
+
+def test_the_last_trace_of_a_replica_that_is_removed() -> None:
+    world = up()
+    world.run(REASONS_KEPT_SECONDS)
+    world.oracles.forgotten(world.machines["a"], RankId("big", 0, 1, 0))
+    assert says(world, "the files of big.0.1.0 are removed, and nothing newer of it is known")
+
+
+def test_an_epoch_that_is_given_again_by_who_could_have_known() -> None:
+    world = up()
+    rank = world.rank("small", 0, 0)
+    assert rank is not None
+    world.cut_off(rank.node)
+    lose_store(world)
+    world.run(LOST_AFTER_SECONDS - 5.0)
+    controller = world.controller
+    assert controller is not None
+    world.oracles.drawn((replica_of(rank.id), 1), controller.process)
+    machine = next(each for each in world.machines.values() if each.reachable)
+    machine.disk.ranks[rank.id] = Files(rank.spec)
+    Shim(machine, machine.disk.ranks[rank.id])
+    world.run(0.1)
+    assert says(world, "the rank small.0.1.0 was started twice")
+
+
+def test_an_epoch_that_is_given_again_where_nobody_could_know() -> None:
+    world = up()
+    rank = world.rank("small", 0, 0)
+    assert rank is not None
+    world.cut_off(rank.node)
+    lose_store(world)
+    world.run(LOST_AFTER_SECONDS + 15.0)
+    assert sum(each.id == rank.id for each in world.ranks()) == 2
+    assert world.oracles.violations == []
+
+
+def test_a_world_that_comes_to_another_end_than_without_faults() -> None:
+    found = play(replace(SCENARIOS["bring-up"], acts=((8.0, commit(*cluster(big()))),)), Points())
+    world = SCENARIOS["bring-up"].world(Points())
+    _worlds.append(world)
+    finish(world, 0.0, wanted=found.ending)
+    assert says(world, "in the end modeldeployment/other is in force, and None where nothing goes wrong")
+    assert says(world, "in the end the route of wide is")

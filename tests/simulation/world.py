@@ -14,7 +14,6 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -22,22 +21,22 @@ from typing import ClassVar
 from reconciler.controller.reconcile import remember
 from reconciler.errors import ReconcilerError
 from reconciler.resources import Manifest, ModelDeployment
-from reconciler.state import Attempt, DeploymentName, Memory, ReplicaId
+from reconciler.state import DeploymentName, Memory, ReplicaId
 from reconciler.store import Store
-from reconciler.store.attempts import Attempts
-from reconciler.wire.footing import Footing
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import ModelReport
 from tests.worlds import TINY
 
-from .control import PORT, Controller, SimConnection
+from .control import PORT, Controller, SimConnection, StoreFile
 from .loop import Killed, Process, VirtualLoop
 from .machines import Machine
 from .net import LATENCY, SimLink
 from .oracles import Oracles
+from .pace import BUSY, Pace
 from .points import Points
 from .ranks import Rank
+from .stored import Stored
 
 RESTART_SECONDS = 0.5
 """After the end of a controller its supervisor starts the next one."""
@@ -49,32 +48,6 @@ CLOCKS_SECONDS = 9.0
 """Clocks that nobody looks at for longer seem to lapse."""
 BEGINNING = 1_700_000_000.0
 """Seconds since the Unix epoch when a world begins."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How often everybody looks who looks now and then."""
-
-    look_seconds: float
-    resync_seconds: float
-    home_poll_seconds: float
-    probes_seconds: float
-
-
-BUSY = Pace(1.0, 10.0, 2.0, 10.0)
-CALM = Pace(10.0, 30.0, 8.0, 30.0)
-QUIET = Pace(900.0, 900.0, 7200.0, 900.0)
-
-
-@dataclass(frozen=True)
-class StoreFile(Footing):
-    """The store's file as a controller has opened it; ``path`` is its name among those that were lost."""
-
-    world: World
-
-    @property
-    def lost(self) -> bool:
-        return self.world._connection.database != self.path
 
 
 @cache
@@ -134,9 +107,10 @@ class World:
         self.unservable: set[ReplicaId] = set()
         """What cannot be served as things are."""
         self.store_lost = False
+        self.ending: dict[str, str] = {}
+        """What it came to."""
         self._stores = itertools.count(1)
         self._keeper: sqlite3.Connection | None = None
-        self._connection: type[SimConnection] = SimConnection
         self._store: type[Store] = Store
         self.new_store()
 
@@ -197,15 +171,16 @@ class World:
         if self._keeper is not None:
             self.store_lost = True
             self._keeper.close()
-        name = f"{self.name}-{next(self._stores)}"
-        self._connection = type("WorldConnection", (SimConnection,), {"world": self, "database": name})
-        self._store = type("WorldStore", (Store,), {"connection": self._connection})
+        self.store_name = name = f"{self.name}-{next(self._stores)}"
+        connection = type("WorldConnection", (SimConnection,), {"world": self, "database": name})
+        self._store = type("WorldStore", (Store,), {"connection": connection})
         self._keeper = sqlite3.connect(f"file:{name}?mode=memory&cache=shared", uri=True)
+        self.stored = Stored(self._keeper)
 
     def open_store(self) -> Store:
         """The store as a controller opens it."""
         opened = self._store(_place())
-        opened._db.footing = StoreFile(self._connection.database, 0, 0, self)
+        opened._db.footing = StoreFile(self.store_name, 0, 0, self)
         assert self._keeper is not None
         with self._keeper:
             self._keeper.execute(
@@ -298,9 +273,10 @@ class World:
 
     def commit(self, manifests: Iterable[Manifest], told: bool = True) -> None:
         """A person pushes."""
+        before = self.wanted()
         self.commits.append(tuple(manifests))
         self.note(f"commit r{len(self.commits)}")
-        self.oracles.excuse_all()
+        self.oracles.committed(before, self.wanted())
         self.loop.call_later(HOOK_SECONDS if told else POLL_SECONDS, self._announce)
 
     def _announce(self) -> None:
@@ -326,7 +302,7 @@ class World:
         """Nobody reaches a machine any more; what runs there goes on."""
         machine = self.machines[name]
         self.note(f"{name} is cut off")
-        self.oracles.excuse_all()
+        self.oracles.excuse_on(machine)
         machine.cut_off = True
         self.strays |= set(machine.alive())
         for link in self.links:
@@ -336,7 +312,7 @@ class World:
     def reconnect(self, name: str) -> None:
         """A machine is reached again."""
         self.note(f"{name} is reached again")
-        self.oracles.excuse_all()
+        self.oracles.excuse_on(self.machines[name])
         self.machines[name].cut_off = False
 
     # --- ranks among themselves ----------------------------------------------------------------
@@ -386,11 +362,6 @@ class World:
             return remember(self.controller.parts)
         except ReconcilerError:
             return None
-
-    def attempts(self) -> Mapping[ReplicaId, tuple[Attempt, ...]]:
-        """The formings that the store knows of, whether there is a controller or not."""
-        assert self._keeper is not None
-        return Attempts(self._keeper).all()
 
     def routed(self) -> dict[ReplicaId, int]:
         """The epoch to which each replica is routed."""
