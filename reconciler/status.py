@@ -170,14 +170,9 @@ def _status(
         ("Stalled", bool(stalled), why_stalled, stalled),
         *([_quarantined(key.name, snapshots.plan)] if key.kind == "Node" else []),
     )
-    return ObjectStatus(
-        conditions=tuple(
-            Condition(kind, value, why, text, _since(before, kind, value, snapshots.now), generation)
-            for kind, value, why, text in conditions
-        ),
-        generation=generation,
-        extra=extra,
-    )
+    told = {condition.type: condition for condition in before.conditions} if before else {}
+    said = tuple(_condition(told.get(each[0]), each, snapshots.now, generation) for each in conditions)
+    return ObjectStatus(said, generation, extra)
 
 
 def _quarantined(name: str, plan: Plan) -> tuple[str, bool, str, str]:
@@ -200,9 +195,10 @@ def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> tuple[str, str
     )
 
 
-def _since(before: ObjectStatus | None, kind: str, value: bool, now: float) -> float:
-    condition = before.condition(kind) if before else None
-    return condition.since if condition and condition.status == value else now
+def _condition(
+    before: Condition | None, said: tuple[str, bool, str, str], now: float, generation: int
+) -> Condition:
+    return before.again(said, now, generation) if before else Condition(*said, now, generation)
 
 
 Readiness = tuple[bool, str, str, dict[str, Any]]
@@ -335,7 +331,12 @@ _READINESS = {
 
 def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
     """An event for every object whose ``Ready`` or ``Stalled`` is no longer what it was."""
-    return [event for key, status in after.items() for event in _changes(key, before.get(key), status, now)]
+    return [
+        event
+        for key, status in after.items()
+        if status != before.get(key)
+        for event in _changes(key, before.get(key), status, now)
+    ]
 
 
 def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:

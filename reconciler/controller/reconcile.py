@@ -146,34 +146,36 @@ def _desired(parts: Parts) -> Desired:
 
 def remember(parts: Parts) -> Memory:
     """What the store and this controller's own doings say now."""
+    next_port, stored = parts.store.next_port(PORT_FIRST), parts.store.contents.read()
     return Memory(
         token=parts.store.token,
-        next_port=parts.store.next_port(PORT_FIRST),
-        groups=parts.store.groups(),
-        last_epochs=parts.store.last_epochs(),
-        agents=parts.store.agents.all(),
+        next_port=next_port,
+        groups=stored.groups,
+        last_epochs=stored.last_epochs,
+        agents=stored.agents,
         in_flight=parts.executor.in_flight,
         writes=dict(parts.tools.writes),
         failures=dict(parts.executor.failures),
         stops=dict(parts.tools.stops),
         continued=dict(parts.tools.continued),
-        leaving=parts.store.objects.leaving(),
-        attempts=parts.store.attempts.all(),
-        deliveries=parts.store.notices.deliveries(),
-        reboots=parts.store.reboots.all(),
-        rungs=parts.store.transports.failures(),
-        verbs=parts.store.transports.verbs(),
+        leaving=stored.leaving,
+        attempts=stored.attempts,
+        deliveries=stored.deliveries,
+        reboots=stored.reboots,
+        rungs=stored.rungs,
+        verbs=stored.verbs,
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 
 
 def _watch(parts: Parts) -> None:
     """Watch the nodes, also those that only an agent or old ranks tie us to, and look for the weights there."""
-    desired, known = _desired(parts), parts.store.agents.all()
+    desired, stored = _desired(parts), parts.store.contents.read()
+    known = stored.agents
     wanted = {name: node.spec.access for name, node in desired.nodes.items()}
     accesses = {**known, **wanted}
     parts.reach(accesses)
-    members = {name for group in parts.store.groups().values() for name in group.members}
+    members = {name for group in stored.groups.values() for name in group.members}
     paths = sorted({model.spec.source.path for model in desired.models.values()})
     parts.collector.watch(frozenset(members | accesses.keys()), tuple(paths))
     seen = parts.collector.nodes()

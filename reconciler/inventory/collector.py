@@ -10,12 +10,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
-from reconciler.wire.node import NodeReport, Observe
+from reconciler.wire.node import Gone, NodeReport, Observe, RankReport
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,28 @@ async def _relay(link: AgentLink, look: asyncio.Event) -> None:
     async for _ in link.changes():
         look.set()
     look.set()
+
+
+_GROWING = ("age_seconds", "idle_seconds", "ended_seconds")
+_standing = attrgetter(*(each.name for each in fields(RankReport) if each.name not in _GROWING))
+_beside_ranks = attrgetter(*(each.name for each in fields(NodeReport) if each.name != "ranks"))
+_beside_report = attrgetter(*(each.name for each in fields(NodeObservation) if each.name != "report"))
+
+
+def _news(before: NodeObservation, seen: NodeObservation) -> bool:
+    """Whether there is more to see than that time has passed: for that alone passes are made now and then."""
+    if before.report is None or seen.report is None or _beside_report(before) != _beside_report(seen):
+        return seen != before
+    return _timeless(before.report) != _timeless(seen.report)
+
+
+def _timeless(report: NodeReport) -> tuple[object, ...]:
+    """Without what grows while nothing happens. A silence is something; so is what an ended rank may still hold."""
+    return (
+        _beside_ranks(report),
+        *map(_standing, report.ranks),
+        *(rank.ended_seconds for rank in report.ranks if rank.gone in (Gone.NO, Gone.PENDING)),
+    )
 
 
 @dataclass(slots=True)
@@ -240,7 +263,7 @@ class Collector:
         watch.seen = NodeObservation(
             before.name, Contact.REACHED, since, number, report, facts=facts, probed=probed
         )
-        if watch.seen != before:
+        if _news(before, watch.seen):
             self._changed()
 
     def _lost(self, watch: _Watch, error: ReconcilerError) -> None:

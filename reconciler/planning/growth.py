@@ -48,10 +48,13 @@ def better(view: View) -> Better | None:
     if record is None or record.proven_at is None or view.deployment is None or view.model is None:
         return None
     ladder, now_used = view.deployment.spec.transport, rungs.used(record)
+    full = len(record.members) >= view.deployment.spec.parallelism.nodes.max
+    if full and now_used in ("", ladder[0]):
+        return None  # as nearly every group in nearly every pass: nobody has to look for anything
     climbed = rungs.choose(view.world, view.replica, view.deployment, record.members)
     higher = isinstance(climbed, Rung) and _below(ladder, now_used, climbed.transport)
-    if len(record.members) >= view.deployment.spec.parallelism.nodes.max and not higher:
-        return None  # as nearly every group in nearly every pass: nobody has to look for places
+    if full and not higher:
+        return None
     found = spot(view)
     if not isinstance(found, tuple):
         return None

@@ -9,7 +9,7 @@ from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Troubl
 from . import reboots
 from .decision import NOTHING, Decision
 from .healing.scene import Scene
-from .healing.table import every
+from .healing.table import TABLE, every
 from .placement import suits
 from .rungs import VERBS
 from .world import World
@@ -22,6 +22,7 @@ TOLD_BY_FACTS = (
     FaultClass.LAUNCH_CONTEXT,
 )
 """Classes that a machine's facts tell without a group. Silence, and what ended ranks have left, are quarantine's."""
+_ROWS = tuple(row for row in TABLE if row.fault in TOLD_BY_FACTS)
 
 
 def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
@@ -32,8 +33,7 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
     key = ObjectKey("Node", name)
     return tuple(
         Trouble(key, f"node/{name}", row.fault, seen.text, row.remedy.value, row.steps(seen, ""))
-        for row, seen in every(scene)
-        if row.fault in TOLD_BY_FACTS
+        for row, seen in every(scene, _ROWS)
     )
 
 

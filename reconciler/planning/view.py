@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import GroupRecord, NodeName, ObservedRank, ReplicaId, RungFailure, Waiting, WaitingFor
@@ -15,9 +16,9 @@ from .lost import is_lost
 from .world import World
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
-    """One replica within its world."""
+    """One replica within its world. What every rule asks is found out once."""
 
     world: World
     ledger: Ledger
@@ -29,12 +30,12 @@ class View:
     ranks: tuple[ObservedRank, ...]
     """Of any epoch, on any node."""
 
-    @property
+    @cached_property
     def alive(self) -> tuple[ObservedRank, ...]:
         """Those that may live and can be asked to end: nothing can be done about ranks on lost nodes."""
         return tuple(rank for rank in self.ranks if rank.alive and not is_lost(self.world, rank.node))
 
-    @property
+    @cached_property
     def lost_members(self) -> list[NodeName]:
         """The nodes of its group that are lost."""
         members = self.record.members if self.record else ()
@@ -45,7 +46,7 @@ class View:
         """The ranks of the recorded group, by rank."""
         return self.world.observed.group(self.record) if self.record else {}
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Of the wish. Only where there is one: a deployment with its model."""
         assert self.deployment is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, NewType
 
 NodeName = NewType("NodeName", str)
@@ -23,12 +22,11 @@ CLUSTER = ObjectKey("Cluster", "main")
 """What events about the manifests as a whole are about."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ReplicaId:
+class ReplicaId(NamedTuple):
     """One running copy of a deployment. Indexes count from 0."""
 
     deployment: DeploymentName
-    index: int
+    index: int  # type: ignore[assignment]  # what tuples have of that name, nobody asks of an id
 
     def __str__(self) -> str:
         return f"{self.deployment}/{self.index}"

@@ -27,7 +27,7 @@ class Contact(Enum):
     """No answer at all: whatever runs there may go on, or be gone. Unreachable is not dead."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeObservation:
     """A node as last seen. ``report`` stays after contact is lost: it is what was true then."""
 
@@ -51,15 +51,22 @@ class NodeObservation:
         models = self.report.models if self.report else ()
         return next((m for m in models if m.path == path), None)
 
+    @cached_property
+    def ranks(self) -> tuple[ObservedRank, ...]:
+        """Its ranks in the order of ids: sorted once, for most nodes are the same in the next pass."""
+        if self.report is None:
+            return ()
+        return tuple(ObservedRank(self.name, rank) for rank in sorted(self.report.ranks, key=lambda r: r.id))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class ObservedRank:
     """One rank as its node last reported it."""
 
     node: NodeName
     report: RankReport
 
-    @property
+    @cached_property
     def replica(self) -> ReplicaId:
         """The replica whose rank this is."""
         return ReplicaId(DeploymentName(self.report.id.deployment), self.report.id.replica)
@@ -180,11 +187,7 @@ class Observed:
 
     @cached_property
     def _by_node(self) -> dict[NodeName, tuple[ObservedRank, ...]]:
-        return {
-            name: tuple(ObservedRank(name, rank) for rank in sorted(node.report.ranks, key=lambda r: r.id))
-            for name, node in sorted(self.nodes.items())
-            if node.report is not None
-        }
+        return {name: node.ranks for name, node in sorted(self.nodes.items()) if node.report is not None}
 
     @cached_property
     def _by_replica(self) -> dict[ReplicaId, list[ObservedRank]]:

@@ -24,6 +24,13 @@ class Condition:
     generation: int
     """The spec that this is said of."""
 
+    def again(self, said: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
+        """As it is said now (the first four fields): this one where nothing about it has changed."""
+        _, status, reason, message = said
+        if (self.status, self.reason, self.message, self.generation) == (status, reason, message, generation):
+            return self
+        return Condition(*said, self.since if self.status == status else now, generation)
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatus:

@@ -12,6 +12,8 @@ from reconciler.state import FaultClass
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Entry, Incident, Telling
 
+from .bodies import written
+
 INCIDENTS_KEPT = 500
 """Settled ones; the oldest go first."""
 KEPT_SECONDS = 90 * 86_400.0
@@ -49,7 +51,7 @@ class Incidents:
         self._db.executemany(
             "INSERT OR REPLACE INTO incidents (id, kind, name, opened_at, closed_at, settled, body)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(i.id, *i.object, i.opened_at, i.closed_at, i.settled, _written(i)) for i in incidents],
+            [(i.id, *i.object, i.opened_at, i.closed_at, i.settled, written(i)) for i in incidents],
         )
         last = max([self.last_id(), *(incident.id for incident in incidents)])
         self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('incident', ?)", (last,))
@@ -75,10 +77,6 @@ class Incidents:
             asdict(wanted),
         )
         return [_read(row) for row in rows]
-
-
-def _written(incident: Incident) -> str:
-    return json.dumps(asdict(incident), default=lambda value: value.value)
 
 
 def _read(row: tuple[str]) -> Incident:

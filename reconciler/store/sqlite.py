@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.resources import LOCAL, Access
@@ -24,12 +24,14 @@ from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reb
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
 from reconciler.state.notice import Notice
-from reconciler.state.report import Condition, Event, ObjectStatus
+from reconciler.state.report import Event, ObjectStatus
 from reconciler.wire.footing import Footing
 
 from .agents import Agents
 from .attempts import Attempts
+from .bodies import status, written
 from .connection import Connection, meaning
+from .content import Contents
 from .incidents import Incidents
 from .notices import Notices
 from .objects import Objects
@@ -86,6 +88,7 @@ class Store:
             self.incidents = Incidents(self._db)
             self.notices = Notices(self._db)
             self.transports = Transports(self._db)
+            self.contents = Contents(self, self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
@@ -311,14 +314,14 @@ class Store:
     def statuses(self) -> dict[ObjectKey, ObjectStatus]:
         """The statuses as last written."""
         rows = self._db.execute("SELECT kind, name, body FROM statuses")
-        return {ObjectKey(row[0], row[1]): _status(json.loads(row[2])) for row in rows}
+        return {ObjectKey(row[0], row[1]): status(row[2]) for row in rows}
 
     def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus]) -> None:
         """Write statuses that have changed."""
         with self._db.writing():
             self._db.executemany(
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
-                [(*key, json.dumps(asdict(status))) for key, status in statuses.items()],
+                [(*key, written(body)) for key, body in statuses.items()],
             )
 
     # --- events --------------------------------------------------------------------------------
@@ -390,8 +393,3 @@ class Store:
             )
             for row in rows
         ]
-
-
-def _status(body: dict[str, Any]) -> ObjectStatus:
-    conditions = tuple(Condition(**condition) for condition in body["conditions"])
-    return ObjectStatus(conditions, body["generation"], body["extra"])

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
-from reconciler.wire.node import Changed, NodeReport
+from reconciler.wire.launch import RankId
+from reconciler.wire.node import Changed, NodeReport, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench
 
 NODE = NodeName("bench")
@@ -198,6 +200,45 @@ async def test_what_changes_while_a_report_is_on_its_way_is_looked_at_next(
         while (seen := collector.nodes()[NODE].report) is None or seen.sequence < 2:
             news.clear()
             await news.wait()
+    await collector.close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_report_in_which_only_time_has_passed_is_seen_and_a_silence_is_news(tmp_path: Path) -> None:
+    """A pass for every look at every node would be most of what a quiet cluster's controller does."""
+    rank = RankReport(
+        RankId("tiny", 0, 1, 0), "print", "/run/s", 9, 8, "ready", 5, 0, 0, 0, "", 1.0, idle_seconds=3.0
+    )
+    told = [rank, replace(rank, age_seconds=5.0, idle_seconds=8.0), replace(rank, silent_seconds=6.0)]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frames.encode(to_wire(Hello("agent", SPOKEN))))
+        await frames.read(reader)
+        while (frame := await frames.read(reader)) is not None:
+            now = told.pop(0) if len(told) > 1 else told[0]
+            writer.write(frames.encode({**to_wire(replace(report(1), ranks=(now,))), "reply": frame["call"]}))
+        writer.close()
+
+    async def dial(name: NodeName) -> AgentLink:
+        return await AgentLink(*await asyncio.open_unix_connection(tmp_path / "agent.sock")).open(
+            "controller"
+        )
+
+    def see() -> None:
+        news.extend((r.report.idle_seconds, r.report.silent_seconds) for r in collector.nodes()[NODE].ranks)
+        if news and news[-1][1]:
+            silent.set()
+
+    server = await asyncio.start_unix_server(answer, tmp_path / "agent.sock")
+    news: list[tuple[float, float]] = []
+    silent = asyncio.Event()
+    collector = Collector(dial, time.time, see)
+    collector.resync_seconds = 0.01
+    collector.watch(frozenset({NODE}), ())
+    async with asyncio.timeout(WAIT_SECONDS):
+        await silent.wait()
+    assert set(news) == {(3.0, 0.0), (3.0, 6.0)}
     await collector.close()
     server.close()
     await server.wait_closed()

@@ -1197,6 +1197,14 @@ SEEN = (
         INVENTORY,
     ),
     Mutant(
+        "a-silence-is-no-news",
+        "reconciler/inventory/collector.py",
+        '_GROWING = ("age_seconds", "idle_seconds", "ended_seconds")',
+        '_GROWING = ("age_seconds", "idle_seconds", "ended_seconds", "silent_seconds")',
+        "a hang is found only when a pass is due for another reason",
+        INVENTORY,
+    ),
+    Mutant(
         "a-lost-node-counts-as-reached",
         "reconciler/inventory/collector.py",
         "watch.seen = replace(before, contact=contact, since=since, problem=str(error))",

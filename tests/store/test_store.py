@@ -297,6 +297,21 @@ def test_what_was_tried_is_written_with_the_epoch_and_survives(store: Store, tmp
     assert reopened(store, tmp_path).attempts.all() == {TINY: (ATTEMPT,)}
 
 
+def test_what_a_pass_remembers_is_read_again_after_every_change_and_only_then(store: Store) -> None:
+    store.allocate(GROUP, ATTEMPT)
+    first = store.contents.read()
+    assert first.groups == {TINY: GROUP}
+    assert store.contents.read() is first
+    store.prove(TINY, 1, 9.0)
+    proven = store.contents.read()
+    assert proven.groups == {TINY: replace(GROUP, proven_at=9.0)}
+    with pytest.raises(Conflict):
+        store.allocate(replace(GROUP, epoch=1, port=5), ATTEMPT)
+    assert store.contents.read() == proven, "what was taken back is not remembered"
+    store.release(TINY)
+    assert store.contents.read().groups == {}
+
+
 def test_of_many_attempts_the_latest_are_kept(store: Store) -> None:
     other = replace(GROUP, replica=ReplicaId(DeploymentName("other"), 0))
     store.allocate(other, ATTEMPT)
@@ -314,7 +329,7 @@ def test_what_was_written_is_on_disk_before_anything_is_done_about_it(store: Sto
 
 def test_a_store_outgrows_another_and_never_goes_back(store: Store, tmp_path: Path) -> None:
     other = Store(tmp_path / "other.db")
-    second = replace(TINY, index=1)
+    second = TINY._replace(index=1)
     for kept, epoch in ((store, 5), (other, 3)):
         kept.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
     for kept, epoch in ((store, 2), (other, 9)):

@@ -42,10 +42,9 @@ class Scene:
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
 
-    def machines(self) -> Iterator[tuple[NodeName, MachineFacts]]:
+    def machines(self) -> list[tuple[NodeName, MachineFacts]]:
         """The facts of each machine."""
-        for node in self.nodes:
-            yield node.name, node.facts
+        return [(node.name, node.facts) for node in self.nodes]
 
     def links(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
         """Each pair of nodes, once."""

@@ -5,7 +5,7 @@ A fact that is not known shows nothing. What only concerns RDMA, or cables, is l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
@@ -263,15 +263,17 @@ def _ended(scene: Scene, *codes: int) -> Sighting | None:
     return _symptom(scene) if scene.symptom is not None and scene.code in codes else None
 
 
-def _macs(scene: Scene) -> Iterator[tuple[NodeName, MachineFacts]]:
+def _macs(scene: Scene) -> Iterable[tuple[NodeName, MachineFacts]]:
     """The machines that RDMA is expected of."""
-    return ((name, facts) for name, facts in scene.machines() if scene.verbs)
+    return scene.machines() if scene.verbs else ()
 
 
 def _ports(scene: Scene) -> Iterator[tuple[NodeObservation, PortFacts]]:
     """Ports that lead to other nodes of the scene, or to any where it is about one machine."""
+    if not scene.verbs:
+        return
     names = {node.name for node in scene.nodes}
-    for node in scene.nodes if scene.verbs else ():
+    for node in scene.nodes:
         for port in node.facts.ports:
             if port.peer and (len(names) == 1 or port.peer[0] in names):
                 yield node, port

@@ -7,6 +7,7 @@ outside first (machine, system, cable), then what a rank says, then what only it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -155,7 +156,7 @@ def diagnose(scene: Scene) -> tuple[Row, Sighting] | None:
     return None
 
 
-def every(scene: Scene) -> list[tuple[Row, Sighting]]:
-    """What each class sees of a machine: its troubles do not explain each other."""
-    found = ((row, row.seen(scene)) for row in TABLE)
+def every(scene: Scene, rows: Iterable[Row]) -> list[tuple[Row, Sighting]]:
+    """What each row sees of a machine: its troubles do not explain each other."""
+    found = ((row, row.seen(scene)) for row in rows)
     return [(row, sighting) for row, sighting in found if sighting is not None]
