@@ -48,6 +48,7 @@ def adopted(view: View) -> GroupRecord | str:
     wanted = view.deployment is not None and view.model is not None
     same = wanted and view.fingerprint == first.group
     members = tuple(rank.node for rank in alive)
+    needs = tuple(rank.report.memory_bytes for rank in alive)
     return GroupRecord(
         replica=view.replica,
         epoch=epoch,
@@ -56,7 +57,8 @@ def adopted(view: View) -> GroupRecord | str:
         secret="",
         fingerprint=first.group,
         created_at=view.world.now,
-        rank_bytes=max(rank.report.memory_bytes for rank in alive),
+        rank_bytes=max(needs),
+        needs=needs if len(set(needs)) > 1 else (),
         model=view.model.metadata.name if view.model is not None and same else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=circumstances.written(view.circumstances(members)),

@@ -71,7 +71,7 @@ def form(
 def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:
     """What is to be written of the new group; its memory is charged."""
     assert view.model is not None
-    view.ledger.charge(view.replica, placed.members, placed.rank_bytes)
+    view.ledger.charge(view.replica, placed.members, placed.needs)
     memory = view.world.memory
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
@@ -83,7 +83,8 @@ def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:
         secret=group.secret(view.world.entropy, view.replica, epoch),
         fingerprint=view.fingerprint,
         created_at=view.world.now,
-        rank_bytes=placed.rank_bytes,
+        rank_bytes=max(placed.needs),
+        needs=placed.needs if len(set(placed.needs)) > 1 else (),
         model=view.model.metadata.name,
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,

@@ -91,5 +91,5 @@ def launch(
         env={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
         config=config,
         group=record.fingerprint,
-        memory_bytes=record.rank_bytes,
+        memory_bytes=record.charges[rank],
     )

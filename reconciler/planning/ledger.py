@@ -1,24 +1,14 @@
-"""Memory: what each host has left, and what a rank needs."""
+"""Memory: what each host has left."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
-from reconciler.resources import ModelDeployment
 from reconciler.state import NodeName, ReplicaId
-from reconciler.wire.node import ModelReport
 
 from .lost import is_lost
-from .sharding import number, text_config
+from .needs import RANK_OVERHEAD_BYTES, Needs
 from .world import World
-
-RANK_OVERHEAD_BYTES = 512 * 2**20
-"""Python, MLX and the activations of one rank."""
-CONTEXT_STEP = 1024
-"""Contexts are suggested in whole thousands where they are that large."""
-CONTEXT_MIN = 16
 
 Placed = tuple[NodeName, ...]
 
@@ -46,20 +36,20 @@ class Ledger:
             if memory.limit is not None:
                 self._limits[host] = min(self._limits.get(host, memory.limit), memory.limit)
         for replica, record in world.memory.groups.items():
-            self.charge(replica, record.members, record.rank_bytes)
+            self.charge(replica, record.members, record.charges)
         for rank in world.observed.ranks():
             known = world.memory.groups.get(rank.replica)
             if rank.alive and (known is None or rank.report.id.epoch != known.epoch):
                 likely = known.rank_bytes if known else RANK_OVERHEAD_BYTES
-                self.charge(rank.replica, (rank.node,), rank.report.memory_bytes or likely)
+                self.charge(rank.replica, (rank.node,), (rank.report.memory_bytes or likely,))
 
-    def charge(self, replica: ReplicaId, members: Placed, rank_bytes: int) -> None:
+    def charge(self, replica: ReplicaId, members: Placed, needs: Needs) -> None:
         """Add one rank on each of these nodes. What a lost node runs is not given back when its replica moves."""
-        for name in members:
-            self._charged[self.host(name)] += rank_bytes
+        for name, need in zip(members, needs, strict=True):
+            self._charged[self.host(name)] += need
             self._ranks[name] += 1
             if not is_lost(self._world, name):
-                self._own.setdefault(replica, []).append((name, rank_bytes))
+                self._own.setdefault(replica, []).append((name, need))
 
     def free(self, name: NodeName, replacing: ReplicaId) -> int:
         """Bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""
@@ -79,38 +69,3 @@ class Ledger:
         """The machine behind a node."""
         report = self._world.node(name).report
         return report.host_id if report else f"node/{name}"
-
-
-def rank_bytes(deployment: ModelDeployment, weights: ModelReport, ranks: int) -> int:
-    """What one rank needs: its share of the weights and of the KV cache, and the process itself."""
-    serving = deployment.spec.serving
-    cache = kv_bytes_per_token(weights.config) * serving.context * serving.max_batch
-    return (weights.weights_bytes + cache) // ranks + RANK_OVERHEAD_BYTES
-
-
-def kv_bytes_per_token(config: Mapping[str, Any]) -> int:
-    """The KV cache of one token: 2 x layers x KV heads x head size x bytes a value."""
-    config = text_config(config)
-    heads = number(config, "num_attention_heads", 1)
-    kv_heads = number(config, "num_key_value_heads", heads)
-    head = number(config, "head_dim", number(config, "hidden_size") // max(1, heads))
-    value_bytes = 4 if config.get("torch_dtype", config.get("dtype")) == "float32" else 2
-    return 2 * number(config, "num_hidden_layers") * kv_heads * head * value_bytes
-
-
-def fitting(deployment: ModelDeployment, weights: ModelReport, ranks: int, free: int) -> tuple[int, int]:
-    """The largest context with the wished batch, and the largest batch with the wished context, that so many
-    bytes on each node allow; 0 for none."""
-    serving = deployment.spec.serving
-    per_token = max(1, kv_bytes_per_token(weights.config))
-    tokens = ((free - RANK_OVERHEAD_BYTES) * ranks - weights.weights_bytes) // per_token
-    context = min(serving.context, max(0, tokens) // serving.max_batch)
-    if context >= CONTEXT_STEP:
-        context -= context % CONTEXT_STEP
-    batch = min(serving.max_batch, max(0, tokens) // serving.context)
-    return (context if context >= CONTEXT_MIN else 0), batch
-
-
-def gib(size: int) -> str:
-    """Bytes for people."""
-    return f"{size / 2**30:.1f} GiB"

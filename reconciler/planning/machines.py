@@ -8,9 +8,9 @@ from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Troubl
 
 from . import reboots
 from .decision import NOTHING, Decision
+from .eligible import suits
 from .healing.scene import Scene
 from .healing.table import TABLE, every
-from .placement import suits
 from .rungs import VERBS
 from .world import World
 

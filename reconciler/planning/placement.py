@@ -1,51 +1,28 @@
-"""Where a group goes: which nodes, how many of them, how it is split, and whether there is memory for it.
+"""Where a group goes: which nodes, how many of them, how it is split, and how it is joined.
 
 Deterministic and stable: the same nodes again where nothing speaks against them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
-from reconciler.resources import Model, ModelDeployment, Node
-from reconciler.state import (
-    Contact,
-    NodeName,
-    Refusal,
-    RefusedBecause,
-    ReplicaId,
-    Waiting,
-    WaitingFor,
-)
+from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.wire.node import ModelReport
 
-from . import quarantine
-from .ledger import Ledger, Placed, fitting, gib, rank_bytes
-from .sharding import Split, Unsplit, alternatives, split
+from . import nearest
+from .eligible import Request, Sorted, awaited, returning, some, too_few, unfit
+from .ledger import Ledger, Placed
+from .needs import Needs, Wish, needs
+from .rungs import Rung
+from .search import Rooms, ring
+from .sharding import Split, Unsplit, alternatives, splits
 from .world import World
 
-NAMES_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be placed."""
-
-    replica: ReplicaId
-    deployment: ModelDeployment
-    model: Model
-    size_max: int
-    """Nodes, at most; within the bounds of the deployment."""
-    without: Placed = ()
-    """Nodes that are not to be used."""
-
-    @property
-    def path(self) -> str:
-        return self.model.spec.source.path
-
-    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
-        return Refusal(self.replica.key, because, text, self.replica)
+RING_MIN = 4
+"""In smaller rings every two nodes are neighbours, in whatever order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,226 +30,157 @@ class Placement:
     """Nodes in the order of ranks, the memory that each rank is charged, and how the model is split."""
 
     members: Placed
-    rank_bytes: int
+    needs: Needs
     split: Split
 
 
-def place(world: World, ledger: Ledger, request: Request) -> Placement | Waiting | Refusal:
+Joined = tuple[Placement, Rung]
+Join = Callable[[Placed], Rung | str]
+"""How these nodes, in this order, would be joined; else why they cannot be."""
+
+
+def place(world: World, ledger: Ledger, request: Request, join: Join) -> Joined | Waiting | Refusal:
     """Where a replica's group goes; else what is awaited, or why it cannot be. Charges nothing."""
-    selected = [name for name in _selected(world, request.deployment) if name not in request.without]
-    tainted = [name for name in selected if _tainted(world, name, request.deployment)]
-    withheld = [name for name in selected if name not in tainted and _withheld(world, name)]
-    open_to_it = [name for name in selected if name not in tainted and name not in withheld]
-    kept_out = [name for name in open_to_it if quarantine.of(world, name) is not None]
-    matching = [name for name in open_to_it if name not in kept_out]
-    placed = _place(world, ledger, request, matching)
-    if not isinstance(placed, Refusal):
-        return placed
-    text = placed.text
-    if kept_out:
-        states = _some([f"{name} is quarantined: {quarantine.reason(world, name)}" for name in kept_out])
-        text = f"{text} ({states})"
-    if withheld:
-        states = _some([f"{name} is {_withheld(world, name)}" for name in withheld])
-        text = f"{text} ({states}; undo with: reconciler uncordon {withheld[0]})"
-    if tainted:
-        states = _some([f"{name} has {_tainted(world, name, request.deployment)}" for name in tainted])
-        text = f"{text} ({states}; allow it in placement.tolerations)"
-    return replace(placed, text=text)
+    nodes = Sorted.of(world, request.deployment, request.without)
+    placed = _place(world, ledger, request, join, nodes.matching)
+    if isinstance(placed, Refusal):
+        return replace(placed, text=placed.text + nodes.states(world, request.deployment))
+    return placed
 
 
 def _place(
-    world: World, ledger: Ledger, request: Request, matching: list[NodeName]
-) -> Placement | Waiting | Refusal:
-    awaited = [name for name in matching if _awaited(world, name, request.path)]
-    if awaited:
+    world: World, ledger: Ledger, request: Request, join: Join, matching: list[NodeName]
+) -> Joined | Waiting | Refusal:
+    late = [name for name in matching if awaited(world, name, request.path)]
+    if late:
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
-        text = f"{request.replica}: no answer yet from {', '.join(awaited)}"
+        text = f"{request.replica}: no answer yet from {', '.join(late)}"
         return Waiting(request.replica.key, WaitingFor.AGENT, text, replica=request.replica)
-    returning = [text for name in matching for text in _returning(world, name, request.replica)]
-    if returning:
-        text = f"{request.replica}: waiting for the end of {_some(returning)}"
+    ending = [text for name in matching for text in returning(world, name, request.replica)]
+    if ending:
+        text = f"{request.replica}: waiting for the end of {some(ending)}"
         return Waiting(request.replica.key, WaitingFor.STOPPING, text, replica=request.replica)
     usable: list[NodeName] = []
     problem: Refusal | None = None
     for name in matching:
-        refusal = _unfit(world, name, request)
+        refusal = unfit(world, name, request)
         if refusal is None:
             usable.append(name)
         problem = problem or refusal
-    wanted = request.deployment.spec.parallelism.nodes.min
-    if len(usable) < wanted:
+    if len(usable) < request.deployment.spec.parallelism.nodes.min:
         text = too_few(world.desired.nodes, request.deployment, len(usable))
         return problem or request.refuse(RefusedBecause.NO_NODES, text)
-    return _largest(world, ledger, request, usable)
+    return _Site.of(world, ledger, request, usable, join).largest()
 
 
-def suits(node: Node, deployment: ModelDeployment) -> bool:
-    """Whether a node has the labels that a deployment asks for."""
-    return deployment.spec.placement.node_selector.items() <= node.metadata.labels.items()
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """The nodes that could be used, and what is to go there."""
+
+    request: Request
+    rooms: Rooms
+    weights: ModelReport
+    before: Placed
+    """Where the replica's group is, or was last."""
+    load: dict[NodeName, int]
+    """Ranks of others on each node."""
+    join: Join
+
+    @classmethod
+    def of(cls, world: World, ledger: Ledger, request: Request, usable: list[NodeName], join: Join) -> _Site:
+        replica = request.replica
+        record = world.memory.groups.get(replica)
+        before = record.members if record else ()
+        load = {name: ledger.ranks(name, replica) for name in usable}
+        nodes = tuple(sorted(usable, key=lambda name: (name not in before, load[name], name)))
+        hosts = {name: ledger.host(name) for name in nodes}
+        free = {host: ledger.free(name, replica) for name, host in hosts.items()}
+        reports = [world.node(name).model(request.path) for name in usable]
+        known = [report for report in reports if report is not None]
+        weights = next((report for report in known if report.shares), known[0])
+
+        def cabled(name: NodeName) -> Placed:
+            return tuple(port.peer[0] for port in world.node(name).facts.ports if port.peer)
+
+        return cls(request, Rooms(nodes, hosts, free, cabled), weights, before, load, join)
+
+    def largest(self) -> Joined | Refusal:
+        """As many nodes as there are within the bounds, and fewer where the model, the memory or the transport
+        asks for it."""
+        bounds = self.request.deployment.spec.parallelism.nodes
+        first: Refusal | None = None
+        for size in range(min(bounds.max, len(self.rooms.nodes)), bounds.min - 1, -1):
+            answer = self._of_size(size)
+            if not isinstance(answer, Refusal):
+                return answer
+            first = first or answer
+        assert first is not None
+        return first
+
+    def _of_size(self, size: int) -> Joined | Refusal:
+        deployment = self.request.deployment
+        possible = splits(deployment.spec.parallelism.strategy, self.weights, size)
+        if isinstance(possible, Unsplit):
+            return self._unsplit(possible, size)
+        unjoined: Refusal | None = None
+        for split in possible:
+            each = needs(Wish.of(deployment), self.weights, split.strategy, size)
+            found = self._best(each)
+            if isinstance(found, tuple):
+                members, rung = found
+                return Placement(members, each, split), rung
+            unjoined = unjoined or found
+        return unjoined or nearest.no_room(self.request, self.rooms, self.weights, size)
+
+    def _best(self, each: Needs) -> tuple[Placed, Rung] | Refusal | None:
+        """The nodes it has already, else the least occupied ones, of those the ones that are joined best; a refusal
+        where none can be joined, None where none have room."""
+        ladder = self.request.deployment.spec.transport
+        candidates = sorted(self.rooms.candidates(each), key=self._preference)
+        unjoined: Refusal | None = None
+        for _, alike in groupby(candidates, key=self._preference):
+            best: tuple[Placed, Rung] | None = None
+            for members in self._worth_trying(list(alike), each):
+                rung = self.join(members)
+                if isinstance(rung, str):
+                    unjoined = unjoined or self._unjoined(members, rung)
+                elif best is None or _height(ladder, rung) < _height(ladder, best[1]):
+                    best = (members, rung)
+                if best is not None and _height(ladder, best[1]) == 0:
+                    break
+            if best is not None:
+                return best
+        return unjoined
+
+    def _preference(self, members: Placed) -> tuple[int, int]:
+        kept = sum(name in self.before for name in members)
+        return -kept, sum(self.load[name] for name in members)
+
+    def _worth_trying(self, candidates: list[Placed], each: Needs) -> Iterator[Placed]:
+        """Sets of nodes in the orders that make a difference; without any cable none does."""
+        if not any(self.rooms.cabled(name) for name in self.rooms.nodes):
+            candidates = candidates[:1]
+        for members in candidates:
+            if set(self.before) == set(members) and self.rooms.fits(self.before, each):
+                yield self.before
+            yield members
+            around = ring(members, self.rooms.cabled) if len(members) >= RING_MIN else None
+            turns = [around[turn:] + around[:turn] for turn in range(len(around))] if around else []
+            yield from (order for way in turns for order in (way, way[::-1]) if self.rooms.fits(order, each))
+
+    def _unjoined(self, members: Placed, why: str) -> Refusal:
+        text = f"no transport of spec.transport can join {', '.join(members)}: {why}"
+        return self.request.refuse(RefusedBecause.NO_TRANSPORT, text)
+
+    def _unsplit(self, why: Unsplit, size: int) -> Refusal:
+        parallelism, name = self.request.deployment.spec.parallelism, self.request.deployment.spec.model
+        other = alternatives(parallelism.strategy, self.weights, range(1, len(self.rooms.nodes) + 1))
+        how = {"tensor": "by tensor", "pipeline": "as a pipeline"}.get(parallelism.strategy, "at all")
+        because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
+        text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
+        return self.request.refuse(because, f"{text}; works: {other}" if other else text)
 
 
-def _selected(world: World, deployment: ModelDeployment) -> list[NodeName]:
-    """Nodes that the deployment asks for, by their labels."""
-    return [name for name, node in sorted(world.desired.nodes.items()) if suits(node, deployment)]
-
-
-def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Why there are fewer nodes than a deployment needs, by what the manifests say."""
-    wanted = deployment.spec.parallelism.nodes.min
-    need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
-    selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
-    if not nodes:
-        return f"{need}, and there are none; add a Node"
-    if not any(suits(node, deployment) for node in nodes.values()):
-        return f"{need}, and none has the labels {selector}; label a Node or correct placement.nodeSelector"
-    of_them = f" with the labels {selector}" if selector else ""
-    lower = f" to {usable}" if usable else ""
-    return f"{need}{of_them}, {usable} can be used; add Nodes or lower spec.parallelism.nodes{lower}"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _tainted(world: World, name: NodeName, deployment: ModelDeployment) -> str:
-    """Which taint of a node the deployment does not tolerate; empty where there is none."""
-    taint = deployment.spec.placement.untolerated(world.desired.nodes[name].spec.taints)
-    return f"the taint {taint}" if taint else ""
-
-
-def _withheld(world: World, name: NodeName) -> str:
-    """Why the manifests keep new ranks away from a node, in a word; empty where they do not."""
-    spec = world.desired.nodes[name].spec
-    return "drained" if spec.drain else "cordoned" if spec.unschedulable else ""
-
-
-def _awaited(world: World, name: NodeName, path: str) -> bool:
-    """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
-    node = world.node(name)
-    if node.contact is Contact.AGENT_DOWN:
-        return f"start-agent/{name}" not in world.memory.failures
-    if not world.reached(name) or node.report is None or not node.probed:
-        return True
-    return not _told(node.report.runtime, node.model(path))
-
-
-def _returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
-    """Ranks of other replicas whose group was formed elsewhere while this node was away: it is not used before
-    they are gone."""
-    for rank in world.observed.ranks_on(name):
-        record = world.memory.groups.get(rank.replica)
-        if rank.alive and rank.replica != replica and record is not None and name not in record.members:
-            yield f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}, on {name}"
-
-
-def _told(runtime: Mapping[str, str] | None, weights: ModelReport | None) -> bool:
-    return runtime is not None and weights is not None and not weights.examining
-
-
-def _unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
-    """Why a node cannot run a rank; None if it can."""
-    node, title = world.node(name), request.model.metadata.name
-    weights = node.model(request.path)
-    if not world.reached(name) or node.report is None or weights is None:
-        return request.refuse(
-            RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
-        )
-    lacking = [part for part in ("mlx", "mlx-lm") if not (node.report.runtime or {}).get(part)]
-    if lacking:
-        text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
-        return request.refuse(RefusedBecause.NO_RUNTIME, text)
-    if weights.problem:
-        text = f"model {title} on {name}: {weights.problem}; correct {weights.directory}, or spec.source.path"
-        return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
-    if not weights.present:
-        text = (
-            f"model {title}: no weights at {weights.directory} on {name};"
-            " put them there or correct spec.source.path"
-        )
-        return request.refuse(RefusedBecause.WEIGHTS_MISSING, text)
-    if weights.code and not request.model.spec.trust_remote_code:
-        text = f"model {title}: {weights.code}; if you trust it, set spec.trustRemoteCode: true in its Model"
-        return request.refuse(RefusedBecause.CODE_UNTRUSTED, text)
-    return None
-
-
-def _largest(world: World, ledger: Ledger, request: Request, usable: list[NodeName]) -> Placement | Refusal:
-    """As many nodes as there are within the bounds, and fewer where the model or the memory asks for it."""
-    bounds = request.deployment.spec.parallelism.nodes
-    first: Refusal | None = None
-    for size in range(min(request.size_max, len(usable)), bounds.min - 1, -1):
-        answer = _of_size(world, ledger, request, usable, size)
-        if isinstance(answer, Placement):
-            return answer
-        first = first or answer
-    assert first is not None
-    return first
-
-
-def _of_size(
-    world: World, ledger: Ledger, request: Request, usable: list[NodeName], size: int
-) -> Placement | Refusal:
-    """The best nodes for a group of one size: those it has already, then the least occupied ones."""
-    replica = request.replica
-    weights = world.node(usable[0]).model(request.path)
-    assert weights is not None
-    chosen_split = split(request.deployment.spec.parallelism.strategy, weights, size)
-    if isinstance(chosen_split, Unsplit):
-        return _unsplit(request, weights, chosen_split, len(usable), size)
-    record = world.memory.groups.get(replica)
-    before = record.members if record else ()
-    need = rank_bytes(request.deployment, weights, size)
-    chosen: list[NodeName] = []
-    for name in sorted(usable, key=lambda n: (n not in before, ledger.ranks(n, replica), n)):
-        beside = sum(ledger.host(other) == ledger.host(name) for other in chosen)
-        if len(chosen) < size and need * (beside + 1) <= ledger.free(name, replica):
-            chosen.append(name)
-    if len(chosen) == size:
-        return Placement(tuple(sorted(chosen)), need, chosen_split)
-    return _no_room(ledger, request, weights, usable, size)
-
-
-def _unsplit(request: Request, weights: ModelReport, why: Unsplit, usable: int, size: int) -> Refusal:
-    parallelism, name = request.deployment.spec.parallelism, request.deployment.spec.model
-    other = alternatives(parallelism.strategy, weights, range(1, usable + 1))
-    how = {"tensor": "by tensor", "pipeline": "as a pipeline"}.get(parallelism.strategy, "at all")
-    because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
-    text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
-    return request.refuse(because, f"{text}; works: {other}" if other else text)
-
-
-def _no_room(
-    ledger: Ledger, request: Request, weights: ModelReport, usable: list[NodeName], size: int
-) -> Refusal:
-    """How much is missing where, and the nearest that would fit."""
-    deployment = request.deployment
-    need = rank_bytes(deployment, weights, size)
-    rooms = {more: _room(ledger, request.replica, usable, more) for more in range(size, len(usable) + 1)}
-    name, free = rooms[size]
-    text = f"needs {gib(need)} on each of {size} nodes, {name} has {gib(max(0, free))} free"
-    if size == 1:
-        text = f"needs {gib(need)} on a node, {name} has the most free: {gib(max(0, free))}"
-    context, batch = fitting(deployment, weights, size, free)
-    fits = [f"context: {context}"] if context else []
-    fits += [f"maxBatch: {batch}"] if batch else []
-    wished = deployment.spec.parallelism.strategy
-    enough = (
-        more
-        for more, (_, room) in rooms.items()
-        if rank_bytes(deployment, weights, more) <= room and isinstance(split(wished, weights, more), Split)
-    )
-    fits += [f"nodes: {more}" for more in list(enough)[:1]]
-    change = f"fits: {' or '.join(fits)}" if fits else "add nodes, or take weights with fewer bits"
-    return request.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
-
-
-def _room(ledger: Ledger, replica: ReplicaId, usable: list[NodeName], size: int) -> tuple[NodeName, int]:
-    """The node with the least room of the best ``size`` ones, and how much a rank could have on it."""
-    shares: list[tuple[int, NodeName]] = []
-    for name in sorted(usable, key=lambda n: -ledger.free(n, replica)):
-        beside = sum(ledger.host(other) == ledger.host(name) for _, other in shares)
-        shares.append((ledger.free(name, replica) // (beside + 1), name))
-    free, name = sorted(shares, key=lambda share: -share[0])[size - 1]
-    return name, free
+def _height(ladder: tuple[str, ...], rung: Rung) -> int:
+    """How far down its ladder a rung is; a single rank needs none."""
+    return ladder.index(rung.transport) if rung.transport else 0

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from reconciler.resources import ModelDeployment
 from reconciler.state import Desired, ObjectKey
 
-from .placement import suits, too_few
+from .eligible import open_to, too_few
 
 
 def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
@@ -27,13 +27,7 @@ def unknown_model(deployment: ModelDeployment) -> str:
 
 def _lacking(desired: Desired, deployment: ModelDeployment) -> list[str]:
     found = [] if deployment.spec.model in desired.models else [unknown_model(deployment)]
-    usable = [
-        n
-        for n in desired.nodes.values()
-        if suits(n, deployment)
-        and not n.spec.unschedulable
-        and deployment.spec.placement.untolerated(n.spec.taints) is None
-    ]
+    usable = [node for node in desired.nodes.values() if open_to(node, deployment)]
     if len(usable) < deployment.spec.parallelism.nodes.min:
         found.append(too_few(desired.nodes, deployment, len(usable)))
     return found

@@ -17,7 +17,7 @@ from reconciler.state import FaultClass, MachineFacts, NodeName, ObservedRank
 from reconciler.wire.node import Gone
 
 from .healing.sights import WIRED_EXCESS_BYTES
-from .ledger import gib
+from .needs import gib
 from .world import World
 
 SETTLE_SECONDS = 60.0

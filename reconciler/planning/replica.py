@@ -43,11 +43,11 @@ from . import (
 )
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
+from .eligible import suits
 from .faults import Fault
 from .forming import form
 from .healing.table import Remedy
 from .lost import lost_at
-from .placement import suits
 from .stopping import stop
 from .view import View
 

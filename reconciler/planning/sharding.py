@@ -47,6 +47,16 @@ def split(wished: str, weights: ModelReport, ranks: int) -> Split | Unsplit:
     return Unsplit(f"{by_tensor.text}; {as_pipeline.text}", lasting)
 
 
+def splits(wished: str, weights: ModelReport, ranks: int) -> tuple[Split, ...] | Unsplit:
+    """Every way in which a group of so many ranks may be split, the preferred one first: the other may need less."""
+    first = split(wished, weights, ranks)
+    if isinstance(first, Unsplit) or wished != "auto" or ranks == 1 or first.strategy == "pipeline":
+        return first if isinstance(first, Unsplit) else (first,)
+    if obstacle("pipeline", weights, ranks) is not None:
+        return (first,)
+    return first, Split("pipeline", "auto: by tensor its ranks need more memory than there is")
+
+
 def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | None:
     """Why a model cannot be split by a strategy over so many ranks; None if nothing is known against it."""
     never = weights.unsplittable.get(strategy)

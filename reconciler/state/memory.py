@@ -30,7 +30,7 @@ class GroupRecord:
     """Of the wish it was formed for: another wish means another group."""
     created_at: float
     rank_bytes: int = 0
-    """Memory that each of its ranks is charged for, for as long as it may live."""
+    """Memory that each of its ranks is charged for, for as long as it may live; where they differ, the largest."""
     proven_at: float | None = None
     """When it first gave a real completion; None until then."""
     model: str = ""
@@ -47,10 +47,17 @@ class GroupRecord:
     """Boot ids of its nodes when it was formed, in the order of ranks; empty for one that was adopted."""
     facts: str = ""
     """The facts that it was formed under, as ``planning.circumstances`` writes them."""
+    needs: tuple[int, ...] = ()
+    """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""
 
     def rank_id(self, rank: int) -> RankId:
         """The id of one of its ranks."""
         return RankId(self.replica.deployment, self.replica.index, self.epoch, rank)
+
+    @property
+    def charges(self) -> tuple[int, ...]:
+        """Memory that each of its ranks is charged for, in the order of ranks."""
+        return self.needs or (self.rank_bytes,) * len(self.members)
 
     @property
     def rank_ids(self) -> tuple[RankId, ...]:

@@ -80,6 +80,7 @@ MIGRATIONS: tuple[str, ...] = (
         problem TEXT NOT NULL, PRIMARY KEY (notifier, incident, occasion)
     ) STRICT;
     ALTER TABLE agents ADD COLUMN access TEXT NOT NULL DEFAULT '{"local": {}}';
+    ALTER TABLE groups ADD COLUMN needs TEXT NOT NULL DEFAULT '[]';
     """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""

@@ -212,13 +212,13 @@ class Store:
         self._db.execute(
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
             " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
-            " strategy_why, transport, transport_why, boots, facts)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " strategy_why, transport, transport_why, boots, facts, needs)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
-                json.dumps(group.boots), group.facts,
+                json.dumps(group.boots), group.facts, json.dumps(group.needs),
             ),
         )  # fmt: skip
         self._set_counter("next_port", group.port + len(group.members) + 1)
@@ -253,7 +253,7 @@ class Store:
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
             " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
-            " boots, facts FROM groups"
+            " boots, facts, needs FROM groups"
         )
         records = [
             GroupRecord(
@@ -273,6 +273,7 @@ class Store:
                 transport_why=row[14],
                 boots=tuple(json.loads(row[15])),
                 facts=row[16],
+                needs=tuple(json.loads(row[17])),
             )
             for row in rows
         ]

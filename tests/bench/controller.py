@@ -28,7 +28,7 @@ from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.notify import Webhooks
 from reconciler.planning.group import fingerprint
-from reconciler.planning.ledger import rank_bytes
+from reconciler.planning.needs import Wish, needs
 from reconciler.source.documents import load
 from reconciler.source.sources import DirectorySource
 from reconciler.state import (
@@ -70,7 +70,7 @@ def served(text: str) -> World:
             secret="s",
             fingerprint=fingerprint(deployment, model),
             created_at=world.now,
-            rank_bytes=rank_bytes(deployment, weights, 2),
+            rank_bytes=needs(Wish.of(deployment), weights, "tensor", 2)[0],
             proven_at=world.now,
         )
         world.next_port += 3

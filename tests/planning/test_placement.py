@@ -47,9 +47,9 @@ def test_too_little_memory_names_the_need_and_the_roomiest_node() -> None:
     world.weights["tiny"] = (400 * GIB, TINY)
     reason, text = refusal(world)
     assert reason is RefusedBecause.NO_MEMORY
-    assert text == (
-        "needs 200.6 GiB on each of 2 nodes, node-b has 64.0 GiB free; add nodes, or take weights with fewer bits"
-    )
+    assert text == ("needs 200.6 GiB on each of 2 nodes, node-a has 64.0 GiB free; fits: weights with 8 bits")
+    world.weights["tiny"] = (4000 * GIB, TINY)
+    assert refusal(world)[1].endswith("; add nodes, or take weights with fewer bits")
 
 
 def test_nodes_of_one_machine_share_its_memory() -> None:

@@ -1,0 +1,169 @@
+"""Which nodes a replica may be placed on, and what keeps it off the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from reconciler.resources import Model, ModelDeployment, Node
+from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
+from reconciler.wire.node import ModelReport
+
+from . import quarantine
+from .ledger import Placed
+from .world import World
+
+NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be placed."""
+
+    replica: ReplicaId
+    deployment: ModelDeployment
+    model: Model
+    without: Placed = ()
+    """Nodes that are not to be used."""
+
+    @property
+    def path(self) -> str:
+        return self.model.spec.source.path
+
+    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
+        return Refusal(self.replica.key, because, text, self.replica)
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The nodes with the labels that a deployment asks for, by what the manifests and quarantine say of each."""
+
+    tainted: list[NodeName]
+    withheld: list[NodeName]
+    kept_out: list[NodeName]
+    matching: list[NodeName]
+    """Those that nothing speaks against."""
+
+    @classmethod
+    def of(cls, world: World, deployment: ModelDeployment, without: Placed = ()) -> Sorted:
+        """Each in the order of names."""
+        found = cls([], [], [], [])
+        for name, node in sorted(world.desired.nodes.items()):
+            if name in without or not suits(node, deployment):
+                continue
+            if tainted(node, deployment):
+                found.tainted.append(name)
+            elif withheld(node):
+                found.withheld.append(name)
+            elif quarantine.of(world, name) is not None:
+                found.kept_out.append(name)
+            else:
+                found.matching.append(name)
+        return found
+
+    def states(self, world: World, deployment: ModelDeployment) -> str:
+        """What keeps nodes out, for people; empty where nothing does."""
+        nodes, text = world.desired.nodes, ""
+        if self.kept_out:
+            states = some(
+                [f"{name} is quarantined: {quarantine.reason(world, name)}" for name in self.kept_out]
+            )
+            text += f" ({states})"
+        if self.withheld:
+            states = some([f"{name} is {withheld(nodes[name])}" for name in self.withheld])
+            text += f" ({states}; undo with: reconciler uncordon {self.withheld[0]})"
+        if self.tainted:
+            states = some([f"{name} has {tainted(nodes[name], deployment)}" for name in self.tainted])
+            text += f" ({states}; allow it in placement.tolerations)"
+        return text
+
+
+def suits(node: Node, deployment: ModelDeployment) -> bool:
+    """Whether a node has the labels that a deployment asks for."""
+    return deployment.spec.placement.node_selector.items() <= node.metadata.labels.items()
+
+
+def tainted(node: Node, deployment: ModelDeployment) -> str:
+    """Which taint of a node the deployment does not tolerate; empty where there is none."""
+    taint = deployment.spec.placement.untolerated(node.spec.taints)
+    return f"the taint {taint}" if taint else ""
+
+
+def withheld(node: Node) -> str:
+    """Why the manifests keep new ranks away from a node, in a word; empty where they do not."""
+    return "drained" if node.spec.drain else "cordoned" if node.spec.unschedulable else ""
+
+
+def open_to(node: Node, deployment: ModelDeployment) -> bool:
+    """Whether the manifests let a deployment use a node."""
+    return suits(node, deployment) and not tainted(node, deployment) and not withheld(node)
+
+
+def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
+    """Why there are fewer nodes than a deployment needs, by what the manifests say."""
+    wanted = deployment.spec.parallelism.nodes.min
+    need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
+    selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
+    if not nodes:
+        return f"{need}, and there are none; add a Node"
+    if not any(suits(node, deployment) for node in nodes.values()):
+        return f"{need}, and none has the labels {selector}; label a Node or correct placement.nodeSelector"
+    of_them = f" with the labels {selector}" if selector else ""
+    lower = f" to {usable}" if usable else ""
+    return f"{need}{of_them}, {usable} can be used; add Nodes or lower spec.parallelism.nodes{lower}"
+
+
+def some(names: list[str]) -> str:
+    """A few of many, for people."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def awaited(world: World, name: NodeName, path: str) -> bool:
+    """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
+    node = world.node(name)
+    if node.contact is Contact.AGENT_DOWN:
+        return f"start-agent/{name}" not in world.memory.failures
+    if not world.reached(name) or node.report is None or not node.probed:
+        return True
+    return not _told(node.report.runtime, node.model(path))
+
+
+def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
+    """Ranks of other replicas whose group was formed elsewhere while this node was away: it is not used before
+    they are gone."""
+    for rank in world.observed.ranks_on(name):
+        record = world.memory.groups.get(rank.replica)
+        if rank.alive and rank.replica != replica and record is not None and name not in record.members:
+            yield f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}, on {name}"
+
+
+def _told(runtime: Mapping[str, str] | None, weights: ModelReport | None) -> bool:
+    return runtime is not None and weights is not None and not weights.examining
+
+
+def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
+    """Why a node cannot run a rank; None if it can."""
+    node, title = world.node(name), request.model.metadata.name
+    weights = node.model(request.path)
+    if not world.reached(name) or node.report is None or weights is None:
+        return request.refuse(
+            RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
+        )
+    lacking = [part for part in ("mlx", "mlx-lm") if not (node.report.runtime or {}).get(part)]
+    if lacking:
+        text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
+        return request.refuse(RefusedBecause.NO_RUNTIME, text)
+    if weights.problem:
+        text = f"model {title} on {name}: {weights.problem}; correct {weights.directory}, or spec.source.path"
+        return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
+    if not weights.present:
+        text = (
+            f"model {title}: no weights at {weights.directory} on {name};"
+            " put them there or correct spec.source.path"
+        )
+        return request.refuse(RefusedBecause.WEIGHTS_MISSING, text)
+    if weights.code and not request.model.spec.trust_remote_code:
+        text = f"model {title}: {weights.code}; if you trust it, set spec.trustRemoteCode: true in its Model"
+        return request.refuse(RefusedBecause.CODE_UNTRUSTED, text)
+    return None

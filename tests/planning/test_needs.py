@@ -1,0 +1,159 @@
+"""What each rank is charged: what the runtime says that it holds, and what is taken where nobody says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.planning.needs import RANK_OVERHEAD_BYTES, Wish, bits, needs
+from reconciler.state import Plan, RefusedBecause
+from reconciler.wire.node import ModelReport, RankShare
+from tests.worlds import TINY, World, deployment, model, node, two_nodes
+
+GIB = 2**30
+LATENT = {
+    "tensor/1": (RankShare(20 * GIB, ((0, 1000),)),),
+    "tensor/2": (RankShare(11 * GIB, ((0, 1000),)),),
+    "pipeline/2": (RankShare(14 * GIB, ((0, 600),)), RankShare(8 * GIB, ((0, 400),))),
+}
+"""Of a model whose cache every rank of a tensor split holds whole."""
+
+
+def told(shares: dict[str, tuple[RankShare, ...]] = LATENT, **config: Any) -> ModelReport:
+    return ModelReport("m", "/m", True, 20 * GIB, {**TINY, **config}, shares=shares, ranks_tried=8)
+
+
+def world(*nodes: Any, **spec: Any) -> World:
+    found = World([*nodes, model(), deployment(**spec)])
+    found.weights["tiny"] = (20 * GIB, TINY)
+    found.says["tiny"] = {"shares": LATENT, "ranks_tried": 8}
+    return found
+
+
+def test_a_rank_is_charged_what_the_runtime_says_that_it_holds() -> None:
+    wish = Wish(context=2048, batch=4)
+    assert needs(wish, told(), "tensor", 2) == (11 * GIB + 2048 * 4 * 1000 + RANK_OVERHEAD_BYTES,) * 2
+    stages = (14 * GIB + 2048 * 4 * 600, 8 * GIB + 2048 * 4 * 400)
+    assert needs(wish, told(), "pipeline", 2) == tuple(size + RANK_OVERHEAD_BYTES for size in stages)
+
+
+def test_a_window_bounds_what_a_sequence_takes() -> None:
+    report = told({"tensor/1": (RankShare(GIB, ((0, 100), (1, 5000), (128, 200))),)})
+    (need,) = needs(Wish(context=2048, batch=2), report, "tensor", 1)
+    assert need == GIB + 2 * (2048 * 100 + 5000 + 128 * 200) + RANK_OVERHEAD_BYTES
+
+
+@pytest.mark.parametrize("shares", [{}, {"tensor/2": (RankShare(5 * GIB),) * 3}], ids=["none", "no answer"])
+def test_what_nobody_says_is_taken_to_be_divided_evenly(shares: dict[str, tuple[RankShare, ...]]) -> None:
+    cache = 4096 * 2048 * 4
+    expected = (20 * GIB + cache) // 2 + RANK_OVERHEAD_BYTES
+    assert needs(Wish(2048, 4), told(shares), "tensor", 2) == (expected, expected)
+
+
+def test_a_cache_that_the_runtime_cannot_tell_is_told_by_the_model_s_shape() -> None:
+    report = told({"tensor/2": (RankShare(5 * GIB),)})
+    expected = 5 * GIB + 4096 * 2048 // 2 * 4 + RANK_OVERHEAD_BYTES
+    assert needs(Wish(2048, 4), report, "tensor", 2) == (expected, expected)
+
+
+def test_the_larger_stage_goes_to_the_node_with_more_room_and_each_is_charged_its_own() -> None:
+    """Rank 0 holds most, and the first node by its name has too little room for it."""
+    found = world(node("node-a"), node("node-b"), strategy="pipeline")
+    found.memory_of = {"node-a": 10 * GIB, "node-b": 16 * GIB}
+    assert found.settle() == Plan()
+    record = found.groups[found.replica()]
+    assert record.members == ("node-b", "node-a")
+    assert record.charges[0] > 14 * GIB > 10 * GIB > record.charges[1] > 8 * GIB
+    assert record.rank_bytes == record.charges[0]
+    assert [found.ranks[id][1].memory_bytes for id in record.rank_ids] == list(record.charges)
+
+
+def test_where_it_fits_ranks_are_in_the_order_of_names() -> None:
+    found = world(node("node-a"), node("node-b"), strategy="pipeline")
+    found.settle()
+    assert found.groups[found.replica()].members == ("node-a", "node-b")
+
+
+def test_auto_takes_a_pipeline_where_tensor_parts_have_no_room() -> None:
+    found = world(node("node-a"), node("node-b"), strategy="auto")
+    found.memory_of = {"node-a": 10 * GIB, "node-b": 16 * GIB}
+    assert found.settle() == Plan()
+    record = found.groups[found.replica()]
+    assert (record.strategy, record.members) == ("pipeline", ("node-b", "node-a"))
+    assert "more memory than there is" in record.strategy_why
+    found = world(node("node-a"), node("node-b"), strategy="auto")
+    found.settle()
+    assert found.groups[found.replica()].strategy == "tensor"
+
+
+def test_a_group_that_runs_is_charged_what_it_was_placed_with_whatever_agents_say_since() -> None:
+    found = world(node("node-a"), node("node-b"))
+    found.says.clear()
+    found.settle()
+    before = found.groups[found.replica()]
+    found.says["tiny"] = {"shares": {"tensor/2": (RankShare(60 * GIB, ((0, 1),)),)}, "ranks_tried": 8}
+    assert found.plan() == Plan()
+    assert found.groups[found.replica()].charges == before.charges
+
+
+def test_unequal_ranks_are_adopted_with_what_each_was_charged() -> None:
+    found = world(node("node-a"), node("node-b"), strategy="pipeline")
+    found.settle()
+    charges = found.groups[found.replica()].charges
+    found.lose_store()
+    found.settle()
+    record = found.groups[found.replica()]
+    assert (record.charges, record.secret) == (charges, "")
+
+
+def test_a_refusal_names_the_rank_that_has_no_room() -> None:
+    found = world(node("node-a"), node("node-b"), strategy="pipeline")
+    found.memory_of = {"node-a": 16 * GIB, "node-b": 6 * GIB}
+    (refused,) = found.settle().refused
+    assert refused.reason is RefusedBecause.NO_MEMORY
+    assert refused.text.startswith("needs 8.5 GiB on one of 2 nodes, node-b has 6.0 GiB free; fits: ")
+
+
+def test_fewer_nodes_are_offered_where_one_has_room_for_all_of_it() -> None:
+    found = world(node("node-a"), node("node-b"))
+    found.memory_of = {"node-a": 64 * GIB, "node-b": 2 * GIB}
+    (refused,) = found.settle().refused
+    assert "fits: nodes: 1 or weights with 3 bits" in refused.text
+
+
+@pytest.mark.parametrize("field", ["context", "maxBatch", "nodes"])
+def test_what_is_said_to_fit_with_unequal_ranks_does(field: str) -> None:
+    serving = {"context": 1_000_000, "maxBatch": 40}
+    found = world(*(node(f"node-{letter}") for letter in "abc"), strategy="auto", serving=serving)
+    shares = {**LATENT, "pipeline/3": (RankShare(6 * GIB, ((0, 330),)),)}
+    found.says["tiny"] = {"shares": shares, "ranks_tried": 8, "unsplittable": {"tensor": "no"}}
+    found.memory_of = dict(zip(("node-a", "node-b", "node-c"), (23 * GIB, 21 * GIB, 24 * GIB), strict=True))
+    (refused,) = found.settle().refused
+    offers = dict(
+        offer.split(": ") for offer in refused.text.partition("fits: ")[2].split(" or ") if ":" in offer
+    )
+    value = int(offers[field])
+    changed: dict[str, Any] = {"nodes": value} if field == "nodes" else {"serving": {**serving, field: value}}
+    found.manifests[-1] = deployment(strategy="auto", **{"serving": serving, **changed})
+    assert found.settle() == Plan()
+
+
+def test_weights_tell_their_bits() -> None:
+    assert bits({"torch_dtype": "float32"}) == 32
+    assert bits({"dtype": "bfloat16"}) == 16
+    assert bits({"text_config": {"torch_dtype": "bfloat16"}}) == 16
+    assert bits({"torch_dtype": "bfloat16", "quantization": {"group_size": 64, "bits": 4}}) == 4
+    assert bits({}) == 0
+
+
+def test_two_nodes_of_a_host_share_it_by_what_each_rank_needs() -> None:
+    """14.5 and 8.5 GiB: together on a host of 24, not on one of 22, where halves of 11.5 do not fit either."""
+    spec = {"strategy": "pipeline"}
+    for memory, fits in ((24 * GIB, True), (22 * GIB, False)):
+        found = two_nodes(**spec)
+        found.weights["tiny"] = (20 * GIB, TINY)
+        found.says["tiny"] = {"shares": LATENT, "ranks_tried": 8}
+        found.hosts = {"node-a": "mac", "node-b": "mac"}
+        found.memory_bytes = memory
+        assert bool(found.settle().refused) != fits
