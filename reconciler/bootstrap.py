@@ -57,6 +57,8 @@ PARENT_VARIABLE = "RECONCILER_PARENT_FD"
 """Number of a pipe's descriptor whose end means that the supervising process is gone."""
 
 
+CONNECTING_MAX = 16
+"""SSH connections that are made at a time."""
 EXIT_DEPOSED = 75
 """Another controller has taken over, or may: what this one stood on is gone (``EX_TEMPFAIL`` in sysexits.h)."""
 
@@ -95,6 +97,11 @@ class Home:
     @property
     def run(self) -> Path:
         return self.root / "run"
+
+    @property
+    def gateway_key(self) -> Path:
+        """Of the gateway, which lets it reach ranks on other machines."""
+        return self.root / "keys" / "gateway"
 
     def node(self, name: NodeName) -> Path:
         """What the agent of a local node keeps."""
@@ -220,8 +227,8 @@ class Surroundings:
     probe: Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
     start_agent: Callable[[NodeName, int], Awaitable[None]]
     """With the fencing token; 0 where it is not known yet which one the node has."""
-    ask: Callable[[str], Awaitable[float]]
-    """Has a rank give one completion, by its socket; the seconds that it took."""
+    ask: Callable[[NodeName, str], Awaitable[float]]
+    """Has a rank give one completion, by its node and its socket there; the seconds that it took."""
     gateway: Callable[[], GatewayObservation | None]
     clock: Callable[[], float]
     entropy: Callable[[], str]
@@ -238,9 +245,16 @@ class Surroundings:
 def _machines(home: Home) -> Machines:
     bundle = write_bundle(home.root / "agents")
 
+    gate = asyncio.Semaphore(CONNECTING_MAX)
+
     def make(name: NodeName, access: Access) -> Machine:
         if access.ssh is not None:
-            raise ValueError("nodes over SSH are not served yet")
+            from reconciler.transport.ssh import (  # a cluster on one machine need not wait for it
+                SshNode,
+                bundle_of,
+            )
+
+            return SshNode(name, access, bundle_of(bundle), gate, home.gateway_key)
         return LocalNode(
             name=name,
             directory=home.node(name),
@@ -255,6 +269,9 @@ def _machines(home: Home) -> Machines:
 
 
 def _surroundings(home: Home, source: Source, machines: Machines) -> Surroundings:
+    async def ask(name: NodeName, socket: str) -> float:
+        return await ask_once(lambda: machines.stream(name, socket))
+
     return Surroundings(
         source=source,
         routes=RoutesFile(home.routes),
@@ -263,7 +280,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         start_agent=machines.start_agent,
         reboot=machines.reboot,
         reach=machines.reach,
-        ask=ask_once,
+        ask=ask,
         gateway=lambda: observe_gateway(home.gateway),
         clock=time.time,
         entropy=lambda: secrets.token_hex(32),

@@ -8,6 +8,7 @@
     ├── Refused            the other side will not, for a reason that it names; not retried unchanged
     ├── Unreachable        nobody serves there now; the next pass looks again
     │   └── Silent             no answer at all, so whether anybody is there is not known
+    │       └── Barred             somebody is there and the way is barred, until a person does what it says
     ├── Unwritable         the disk takes nothing now: full, or read-only; tried again until it does
     └── Conflict           somebody else was first; look again, then decide anew
         └── Deposed            another controller has taken over: this one ends, and does nothing more
@@ -64,6 +65,14 @@ class Unreachable(ReconcilerError):
 
 class Silent(Unreachable):
     """No answer in time: the other side may be gone, cut off, or only stand still. It is not known to be down."""
+
+
+class Barred(Silent):
+    """The machine is not to be talked to, or lets nobody in: what it runs is not known. ``code`` is the CamelCase reason."""
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code = code
+        super().__init__(text)
 
 
 class Unwritable(ReconcilerError):

@@ -20,7 +20,8 @@ PROGRAM = shutil.which("sshd") or "/usr/sbin/sshd"
 class Sshd:
     """One server; it lets the current user in, with the keys of ``authorized``."""
 
-    def __init__(self, place: Path, port: int) -> None:
+    def __init__(self, place: Path, port: int, more: str = "") -> None:
+        """``more``: further lines of its configuration, which count before its own."""
         self.place = place
         self.port = port
         self.authorized = place / "authorized_keys"
@@ -30,7 +31,7 @@ class Sshd:
         self._host_key = place / "host_key"
         make_key(self._host_key)
         (place / "config").write_text(
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {self._host_key}\nPidFile none\n"
+            f"{more}Port {port}\nListenAddress 127.0.0.1\nHostKey {self._host_key}\nPidFile none\n"
             f"AuthorizedKeysFile {self.authorized}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
             "PasswordAuthentication no\nAllowStreamLocalForwarding yes\nAllowTcpForwarding yes\n"
             "Subsystem sftp internal-sftp\nMaxStartups 100\n"
@@ -76,9 +77,9 @@ class Sshd:
 
 
 @contextlib.asynccontextmanager
-async def sshd(place: Path, port: int) -> AsyncIterator[Sshd]:
+async def sshd(place: Path, port: int, more: str = "") -> AsyncIterator[Sshd]:
     """A server until the block ends."""
-    server = Sshd(place, port)
+    server = Sshd(place, port, more)
     try:
         yield await server.start()
     finally:

@@ -41,7 +41,7 @@ from reconciler.transport.local import restart
 from reconciler.wire import node
 from reconciler.wire.launch import RankId
 
-from .proof import ask_once
+from .proof import ask_here
 
 REQUEST_SECONDS_MAX = 15.0
 STOP_REPEATED_AFTER_SECONDS = 10.0
@@ -87,8 +87,8 @@ class Tools:
     links: Links
     start_agent: Callable[[NodeName], Awaitable[None]]
     clock: Callable[[], float]
-    ask: Callable[[str], Awaitable[float]] = ask_once
-    """Has the rank that answers at a socket give one completion; the seconds that it took."""
+    ask: Callable[[NodeName, str], Awaitable[float]] = ask_here
+    """Has the rank that answers at a socket of a node give one completion; the seconds that it took."""
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     """Has a machine restart. Raises ``Refused`` where it certainly does not."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
@@ -117,7 +117,7 @@ async def carry_out(step: Step, tools: Tools) -> str:
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():
             await _change_rank(step, tools)
         case ProveGroup():
-            seconds = await tools.ask(step.socket)
+            seconds = await tools.ask(step.node, step.socket)
             tools.groups.prove(step.replica, step.epoch, tools.clock())
             return f"answered in {seconds:.1f} s"
         case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.planning.deadlines import PROOF_SECONDS_MAX
+from reconciler.state import NodeName
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
 from reconciler.wire.generation import GATEWAY_HEARS, Failed, Finished, Generate, Sampling
@@ -14,12 +16,15 @@ from reconciler.wire.generation import GATEWAY_HEARS, Failed, Finished, Generate
 PROOF_TOKENS = 4
 
 
-async def ask_once(socket: str) -> float:
+Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+async def ask_once(connect: Connect) -> float:
     """Seconds that a few greedy tokens took. Raises ``Unreachable`` or ``Refused``."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(PROOF_SECONDS_MAX):
-            await _converse(socket)
+            await _converse(connect)
     except TimeoutError:
         raise Unreachable(f"no completion within {PROOF_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
@@ -27,8 +32,13 @@ async def ask_once(socket: str) -> float:
     return time.monotonic() - started
 
 
-async def _converse(socket: str) -> None:
-    reader, writer = await asyncio.open_unix_connection(socket)
+async def ask_here(name: NodeName, socket: str) -> float:
+    """The same of a rank on this machine, by its socket."""
+    return await ask_once(lambda: asyncio.open_unix_connection(socket))
+
+
+async def _converse(connect: Connect) -> None:
+    reader, writer = await connect()
     try:
         request = Generate(
             request="proof",

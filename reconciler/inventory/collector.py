@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 
-from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
+from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import Gone, NodeReport, Observe, RankReport
@@ -260,8 +260,9 @@ class Collector:
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
         facts, probed = (before.facts, before.probed) if same_boot else (MachineFacts(), False)
+        ends = watch.link.ends if watch.link else before.ends
         watch.seen = NodeObservation(
-            before.name, Contact.REACHED, since, number, report, facts=facts, probed=probed
+            before.name, Contact.REACHED, since, number, report, facts=facts, probed=probed, ends=ends
         )
         if _news(before, watch.seen):
             self._changed()
@@ -270,7 +271,8 @@ class Collector:
         """Nothing is known of the machine where it does not answer; where it does, its agent is down."""
         before = watch.seen
         contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
+        barred = error.code if isinstance(error, Barred) else ""
         since = self._clock() if before.contact is Contact.REACHED else before.since
-        watch.seen = replace(before, contact=contact, since=since, problem=str(error))
+        watch.seen = replace(before, contact=contact, since=since, problem=str(error), barred=barred)
         if watch.seen != before:
             self._changed()

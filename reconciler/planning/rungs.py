@@ -15,6 +15,7 @@ from itertools import combinations
 from reconciler.resources import ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, RungFailure
 
+from . import addresses
 from .healing import sights
 from .healing.scene import Scene, towards
 from .ledger import Placed
@@ -74,7 +75,10 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
     failed = failure(world, replica, transport)
     if failed is not None:
         return failed.text
-    return next(_flaws(world, transport, members), "") if transport in CABLES else ""
+    if transport in CABLES:
+        return next(_flaws(world, transport, members), "")
+    found = addresses.of(world, members)
+    return found if isinstance(found, str) else ""
 
 
 def failure(world: World, replica: ReplicaId, transport: str) -> RungFailure | None:
@@ -103,10 +107,10 @@ def lower(deployment: ModelDeployment, transport: str) -> bool:
 
 def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
     """How a group on this rung is wired; None while facts that it needs are not known."""
-    loopback = ("127.0.0.1",) * len(members)
-    if transport not in CABLES:
-        return Wiring("ring", loopback)
     size = len(members)
+    if transport not in CABLES:
+        found = addresses.of(world, members)
+        return None if isinstance(found, str) else Wiring("ring", found)
     behind = [_port(world, name, members[at - 1]) for at, name in enumerate(members)]
     if any(port is None or not port.address for port in behind):
         return None

@@ -6,7 +6,7 @@ from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standi
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .node_steps import ForgetAgent, NodeStep, RebootNode, StartAgent, StopAgent
-from .observed import Contact, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
+from .observed import Contact, Ends, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
 from .outcome import Outcome
 from .plan import (
     AdoptGroup,
@@ -37,6 +37,7 @@ __all__ = [
     "ContinueRank",
     "DeploymentName",
     "Desired",
+    "Ends",
     "FaultClass",
     "ForgetAgent",
     "ForgetRank",

@@ -27,6 +27,16 @@ class Contact(Enum):
     """No answer at all: whatever runs there may go on, or be gone. Unreachable is not dead."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The addresses of the controller's connection to a machine; empty where it is its own, or they are not known."""
+
+    here: str = ""
+    there: str = ""
+    port: int = 0
+    """Of the SSH server there."""
+
+
 @dataclass(frozen=True)
 class NodeObservation:
     """A node as last seen. ``report`` stays after contact is lost: it is what was true then."""
@@ -43,6 +53,10 @@ class NodeObservation:
     """Why there is no contact, for people."""
     facts: MachineFacts = field(default_factory=MachineFacts)
     """What its probes say."""
+    ends: Ends = Ends()
+    """Of the last connection."""
+    barred: str = ""
+    """The CamelCase reason why nobody is let in, where a person has to do something about that."""
     probed: bool = True
     """Whether they have been asked since it booted: what they do not say from then on is not known."""
 

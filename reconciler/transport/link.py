@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from reconciler.state import Ends
 from reconciler.wire.node import CONTROLLER_HEARS, Changed
 
 from .rpc import RpcClient
@@ -16,6 +17,8 @@ class AgentLink(RpcClient):
 
     Pushes are coalesced: whoever is slow sees the newest sequence number, never a queue.
     """
+
+    ends = Ends()
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(reader, writer, CONTROLLER_HEARS)

@@ -16,8 +16,8 @@ from .link import AgentLink
 
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
-_ANOTHER_SERVES = 75
-_FENCED = 77
+ANOTHER_SERVES = 75
+FENCED = 77
 _TAIL_BYTES = 2000
 
 
@@ -90,9 +90,9 @@ class LocalNode:
             reason = f"not serving after {self.start_seconds:g} s"
             raise Unreachable(self._failure(reason)) from None
         words = said.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
-        if starter.returncode == _FENCED:
+        if starter.returncode == FENCED:
             raise Refused("Fenced", words)
-        if starter.returncode not in (0, _ANOTHER_SERVES):
+        if starter.returncode not in (0, ANOTHER_SERVES):
             raise Unreachable(self._failure(words))
 
     def _failure(self, reason: str) -> str:
@@ -118,6 +118,13 @@ class LocalNode:
             writer.transport.abort()
             raise self._silent()
         return await AgentLink(reader, writer).open("controller")
+
+    async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a Unix socket. Raises ``Unreachable``."""
+        try:
+            return await asyncio.open_unix_connection(socket)
+        except OSError as error:
+            raise Unreachable(f"nobody answers at {socket}: {error}") from error
 
     async def reboot(self) -> None:
         """Raises ``Refused``, as ``restart`` does."""

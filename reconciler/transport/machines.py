@@ -13,6 +13,8 @@ from reconciler.state import NodeName
 
 from .link import AgentLink
 
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 class Machine(Protocol):
     """What every kind of node can do."""
@@ -23,6 +25,10 @@ class Machine(Protocol):
 
     async def dial(self) -> AgentLink:
         """A new connection to the agent. Raises ``Unreachable`` where there is none, ``Silent`` without any answer."""
+        ...
+
+    async def stream(self, socket: str) -> Stream:
+        """A connection to a Unix socket there. Raises as ``dial``."""
         ...
 
     async def reboot(self) -> None:
@@ -69,6 +75,10 @@ class Machines:
     async def start_agent(self, name: NodeName, token: int) -> None:
         """Have a node's agent run. Raises as ``Machine.start_agent``."""
         await self._machine(name).start_agent(token)
+
+    async def stream(self, name: NodeName, socket: str) -> Stream:
+        """A connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
+        return await self._machine(name).stream(socket)
 
     async def reboot(self, name: NodeName) -> None:
         """Have a node's machine restart. Raises as ``Machine.reboot``."""

@@ -51,9 +51,9 @@ class RpcClient:
         try:
             async with asyncio.timeout(seconds):
                 await _greet(self._reader, self._writer, role)
-        except TimeoutError:
+        except TimeoutError as error:
             self._writer.transport.abort()
-            raise Silent(f"no greeting within {seconds:g} s") from None
+            raise Silent(str(error) or f"no greeting within {seconds:g} s") from None
         except (OSError, WireError) as error:
             self._writer.close()
             raise Unreachable(f"no greeting: {error}") from error
@@ -106,6 +106,7 @@ class RpcClient:
                 self._hear(frame)
         except (OSError, WireError) as error:
             reason = str(error)
+            self._silent |= isinstance(error, TimeoutError)  # the machine was lost, not who spoke there
         finally:
             self._end(reason)
 

@@ -67,7 +67,7 @@ class Controlled:
     async def _probe(self, link: AgentLink, report: NodeReport) -> MachineFacts:
         return MachineFacts()
 
-    async def _ask(self, socket: str) -> float:
+    async def _ask(self, name: NodeName, socket: str) -> float:
         raise Unreachable("nobody there")
 
 

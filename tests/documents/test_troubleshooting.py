@@ -32,7 +32,7 @@ def readiness() -> set[str]:
     """Second values of what tells the readiness of each kind."""
     found = set()
     for kind in ("_node", "_model", "_deployment", "_gateway", "_notifier"):
-        for node in words("status.py", kind):
+        for node in words("status/__init__.py", kind):
             if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
                 reason = node.value.elts[1]
                 assert isinstance(reason, ast.Constant), ast.dump(reason)

@@ -1207,8 +1207,8 @@ SEEN = (
     Mutant(
         "a-lost-node-counts-as-reached",
         "reconciler/inventory/collector.py",
-        "watch.seen = replace(before, contact=contact, since=since, problem=str(error))",
-        "watch.seen = replace(before, since=since, problem=str(error))",
+        "watch.seen = replace(before, contact=contact, since=since, problem=str(error), barred=barred)",
+        "watch.seen = replace(before, since=since, problem=str(error), barred=barred)",
         "clients are sent to a node that nobody can reach",
         INVENTORY,
     ),
@@ -1383,7 +1383,7 @@ TOLD = (
 PUBLISHED = (
     Mutant(
         "what-is-not-proven-is-routed",
-        "reconciler/status.py",
+        "reconciler/status/routing.py",
         "return members[0] if ready and record.proven_at is not None else None",
         "return members[0] if ready else None",
         "clients are sent to a group that has never given an answer",
@@ -1391,7 +1391,7 @@ PUBLISHED = (
     ),
     Mutant(
         "a-part-of-a-group-is-routed",
-        "reconciler/status.py",
+        "reconciler/status/routing.py",
         "ready = all(r is not None and r.report.phase == Phase.READY for r in members)",
         "ready = any(r is not None and r.report.phase == Phase.READY for r in members)",
         "clients are sent to a group of which a rank has died",
@@ -1407,7 +1407,7 @@ PUBLISHED = (
     ),
     Mutant(
         "a-condition-is-told-in-every-pass",
-        "reconciler/status.py",
+        "reconciler/status/__init__.py",
         'if new is None or (new.status, new.message if kind == "Stalled" else "") == was:',
         "if new is None:",
         "what a person must fix is reported many times a minute",
@@ -1415,7 +1415,7 @@ PUBLISHED = (
     ),
     Mutant(
         "routes-outlive-their-ranks",
-        "reconciler/status.py",
+        "reconciler/status/routing.py",
         "    if desired.stopping:\n        return ()\n",
         "",
         "while everything is being stopped clients are sent to ranks that end",
@@ -1431,7 +1431,7 @@ PUBLISHED = (
     ),
     Mutant(
         "a-silent-node-keeps-its-route",
-        "reconciler/status.py",
+        "reconciler/status/routing.py",
         "if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):",
         "if False:",
         "clients wait for answers of a machine that nobody can reach",

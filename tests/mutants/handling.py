@@ -670,7 +670,7 @@ MACHINES = (
     ),
     Mutant(
         "what-is-refused-is-no-condition",
-        "reconciler/status.py",
+        "reconciler/status/__init__.py",
         "    refusal = planned.refused.get(key)",
         "    refusal = None",
         "an object that cannot be served says for ever that it is on its way",

@@ -284,7 +284,7 @@ class Controller:
             raise Unreachable(f"the agent of {name} did not start: not serving after 10 s")
         await world.sleep(START_AGENT_SECONDS * machine.slow)
 
-    async def _ask(self, socket: str) -> float:
+    async def _ask(self, name: NodeName, socket: str) -> float:
         world = self.world
         kind = world.pass_by("ask for a completion", ASK)
         await world.sleep(ASK_SECONDS)

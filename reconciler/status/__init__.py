@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.resources import ModelDeployment
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -24,7 +23,6 @@ from reconciler.state import (
     Memory,
     NodeName,
     Observed,
-    ObservedRank,
     Outcome,
     Plan,
     ProveGroup,
@@ -32,7 +30,6 @@ from reconciler.state import (
     Refusal,
     ReleaseReplica,
     RemoveObject,
-    ReplicaId,
     StartAgent,
     StartRank,
     Step,
@@ -45,8 +42,11 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
 from reconciler.state.report import Condition, Event, ObjectStatus
-from reconciler.wire.generation import Backend, Route
 from reconciler.wire.launch import Phase
+
+from .routing import routes, serving
+
+__all__ = ["Snapshots", "Statuses", "endings", "routes", "serving", "statuses", "told", "transitions"]
 
 Statuses = Mapping[ObjectKey, ObjectStatus]
 
@@ -60,54 +60,6 @@ class Snapshots:
     memory: Memory
     plan: Plan
     now: float
-
-
-# --- groups ----------------------------------------------------------------------------------------
-
-
-def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
-    """Rank 0 of a group that may be routed to: proven, every rank ready as last seen; else None.
-
-    An agent that is down for a moment does not unroute its ranks: they go on without it. Of a node that gives no
-    answer at all nobody knows whether they do.
-    """
-    silent = (observed.nodes.get(name) for name in record.members)
-    if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):
-        return None
-    ranks = observed.group(record)
-    members = [ranks.get(rank) for rank in range(len(record.members))]
-    ready = all(r is not None and r.report.phase == Phase.READY for r in members)
-    return members[0] if ready and record.proven_at is not None else None
-
-
-def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route, ...]:
-    """A route for every deployment, with the groups that may be used now."""
-    if desired.stopping:
-        return ()
-    return tuple(
-        Route(
-            model=name,
-            aliases=deployment.spec.serving.aliases,
-            context=deployment.spec.serving.context,
-            created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
-            backends=_backends(name, deployment, observed, memory),
-            stall_seconds=deployment.spec.health.stall_after,
-        )
-        for name, deployment in sorted(desired.deployments.items())
-        if deployment.spec.replicas
-    )
-
-
-def _backends(
-    name: DeploymentName, deployment: ModelDeployment, observed: Observed, memory: Memory
-) -> tuple[Backend, ...]:
-    found = []
-    for index in range(deployment.spec.replicas):
-        record = memory.groups.get(ReplicaId(name, index))
-        first = serving(record, observed) if record else None
-        if record and first:
-            found.append(Backend(index, record.epoch, first.report.socket, first.node))
-    return tuple(found)
 
 
 # --- conditions ------------------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""The routes that the gateway is given: the groups that may be used now."""
+
+from __future__ import annotations
+
+from reconciler.resources import ModelDeployment
+from reconciler.state import (
+    Contact,
+    DeploymentName,
+    Desired,
+    Ends,
+    GroupRecord,
+    Memory,
+    NodeName,
+    Observed,
+    ObservedRank,
+    ReplicaId,
+)
+from reconciler.state.identity import ObjectKey
+from reconciler.wire.generation import Backend, Machine, Route
+from reconciler.wire.launch import Phase
+
+
+def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
+    """Rank 0 of a group that may be routed to: proven, every rank ready as last seen; else None.
+
+    An agent that is down for a moment does not unroute its ranks: they go on without it. Of a node that gives no
+    answer at all nobody knows whether they do.
+    """
+    silent = (observed.nodes.get(name) for name in record.members)
+    if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):
+        return None
+    ranks = observed.group(record)
+    members = [ranks.get(rank) for rank in range(len(record.members))]
+    ready = all(r is not None and r.report.phase == Phase.READY for r in members)
+    return members[0] if ready and record.proven_at is not None else None
+
+
+def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route, ...]:
+    """A route for every deployment, with the groups that may be used now."""
+    if desired.stopping:
+        return ()
+    return tuple(
+        Route(
+            model=name,
+            aliases=deployment.spec.serving.aliases,
+            context=deployment.spec.serving.context,
+            created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
+            backends=_backends(name, deployment, desired, observed, memory),
+            stall_seconds=deployment.spec.health.stall_after,
+        )
+        for name, deployment in sorted(desired.deployments.items())
+        if deployment.spec.replicas
+    )
+
+
+def _backends(
+    name: DeploymentName, deployment: ModelDeployment, desired: Desired, observed: Observed, memory: Memory
+) -> tuple[Backend, ...]:
+    found = []
+    for index in range(deployment.spec.replicas):
+        record = memory.groups.get(ReplicaId(name, index))
+        first = serving(record, observed) if record else None
+        if record and first:
+            machine = _machine(first.node, desired, observed, memory)
+            found.append(Backend(index, record.epoch, first.report.socket, first.node, machine))
+    return tuple(found)
+
+
+def _machine(name: NodeName, desired: Desired, observed: Observed, memory: Memory) -> Machine | None:
+    """Where the gateway finds a node on another machine: at the address at which the controller does, if that is
+    known, for what names mean may be a matter of the user's own configuration."""
+    wanted = desired.nodes.get(name)
+    access = wanted.spec if wanted else memory.agents.get(name)
+    if access is None or access.ssh is None:
+        return None
+    ssh, seen = access.ssh, observed.nodes.get(name)
+    ends = seen.ends if seen else Ends()
+    key = " ".join(ssh.host_key.split()[:2])
+    return Machine(ends.there or ssh.host, ends.port or ssh.port, ssh.user, key)

@@ -1,0 +1,92 @@
+"""What a machine is found to be, before anything of ours runs there: its system, its user, a Python for the agent.
+
+One script of plain ``sh`` asks; nothing is installed or changed. On a Mac without the Command Line Tools
+``/usr/bin/python3`` is a stub that opens a dialog: it is not touched unless ``xcode-select -p`` names a folder.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from reconciler.errors import Unreachable
+
+MARK = "reconciler-profile"
+"""Begins every line of the answer: what a login shell prints by itself is none of it."""
+
+_SCRIPT = """
+home=$(cd && pwd -P) && search=$PATH && PATH=/usr/bin:/bin:/usr/sbin:/sbin && export PATH
+system=$(uname -s)
+say() { printf '%s %s %s\\n' MARK "$1" "$2"; }
+usable() {
+    [ -x "$1" ] || return 1
+    real=$(readlink -f "$1" 2>/dev/null) || real=$1
+    if [ "$system" = Darwin ] && [ "$real" = /usr/bin/python3 ]; then
+        tools=$(xcode-select -p 2>/dev/null) && [ -d "$tools" ] || return 1
+    fi
+    "$1" -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' </dev/null >/dev/null 2>&1
+}
+first() { for one; do if usable "$one"; then say python "$one"; return; fi; done; }
+say home "$home"
+say system "$system"
+say machine "$(uname -m)"
+say user "$(id -un)"
+say uid "$(id -u)"
+say hostname "$(uname -n)"
+set -- "$@" "$home"/.reconciler/runtimes/*/bin/python3 /opt/homebrew/bin/python3 /usr/local/bin/python3 \\
+    /Library/Frameworks/Python.framework/Versions/Current/bin/python3 "$home/.local/bin/python3"
+for version in 14 13 12 11 10 9; do
+    found=$(PATH=$search command -v "python3.$version") && set -- "$@" "$found"
+done
+found=$(PATH=$search command -v python3) && set -- "$@" "$found"
+first "$@" /usr/bin/python3
+""".replace("MARK", MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One machine, as the user sees it who logs in there."""
+
+    home: PurePosixPath
+    system: str
+    """``uname -s``."""
+    machine: str
+    """``uname -m``."""
+    user: str
+    uid: int
+    hostname: str
+    python: str = ""
+    """The first interpreter of 3.9 or newer; empty where there is none."""
+
+    @property
+    def root(self) -> PurePosixPath:
+        """Everything of ours is under it."""
+        return self.home / ".reconciler"
+
+
+def question(python: str | None) -> tuple[str, ...]:
+    """The command that asks; ``python`` is looked at first."""
+    return ("/bin/sh", "-c", _SCRIPT, "profile", *([python] if python else []))
+
+
+def answer(text: str) -> Profile:
+    """What was answered. Raises ``Unreachable`` where it is no answer."""
+    said = dict(_pairs(text))
+    try:
+        return Profile(
+            home=PurePosixPath(said["home"]),
+            system=said["system"],
+            machine=said["machine"],
+            user=said["user"],
+            uid=int(said["uid"]),
+            hostname=said["hostname"],
+            python=said.get("python", ""),
+        )
+    except (KeyError, ValueError):
+        raise Unreachable(f"its shell does not run plain sh: it said {shlex.quote(text[-200:])}") from None
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    words = [line.split(" ", 2) for line in text.splitlines()]
+    return [(each[1], each[2]) for each in words if len(each) == 3 and each[0] == MARK]

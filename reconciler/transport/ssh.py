@@ -1,0 +1,255 @@
+"""A node on another machine: its agent is put there and started over SSH, and spoken with through the same connection.
+
+Everything of ours is in ``~/.reconciler`` of the user: ``agents/``, ``nodes/<name>/``, ``run/`` (sockets),
+``models/``, ``runtimes/``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import asyncssh
+
+from reconciler.errors import Barred, Refused, Silent, Unreachable
+from reconciler.resources import Access
+from reconciler.state import Ends
+from reconciler.wire.paths import agent_socket
+
+from . import profile
+from .gateway_key import ensure_line, public_key, relay_line
+from .link import AgentLink
+from .local import ANOTHER_SERVES, FENCED, START_SECONDS
+from .profile import Profile
+from .ssh_channels import Completed, TooLong, open_stream, run
+from .ssh_connection import CONNECT_SECONDS, Connection
+
+__all__ = ["Completed", "SshNode"]
+
+COMMANDS_MAX = 4
+"""At a time on one machine: ``sshd`` allows ten sessions on a connection (``MaxSessions``)."""
+PUT_SECONDS = 120.0
+REBOOT_SECONDS = 15.0
+AGENTS_KEPT = 3
+_TAIL_BYTES = 2000
+_PUT = """
+set -e; umask 077; mkdir -p "$(dirname "$1")"; draft="$1.$$.part"; trap 'rm -f "$draft"' EXIT
+cat > "$draft"; [ "$(wc -c < "$draft")" -eq "$3" ]; chmod "$2" "$draft"; mv -f "$draft" "$1"
+"""
+"""Size in bytes after the path and the mode: what was cut off on its way is not put in place."""
+_PRUNE = """
+cd "$1" && ls -t | grep '^agent-.*[.]pyz$' | tail -n +"$2" | while read -r old; do rm -f "$old"; done
+"""
+_AUTHORIZED = """
+file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
+echo "$file"; [ ! -e "$file" ] || cat "$file"
+"""
+"""The file's own path, and what is in it."""
+_REBOOT = """
+[ "$(id -u)" = 0 ] || set -- sudo -n
+for place in /sbin /usr/sbin; do [ -x "$place/shutdown" ] && exec "$@" "$place/shutdown" -r now; done
+echo 'there is no shutdown in /sbin or /usr/sbin' >&2; exit 127
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The agent's file, to be put on machines."""
+
+    name: str
+    content: bytes
+
+
+class SshNode:
+    """One node with ``spec.ssh``. ``gate`` bounds how many connections are made at a time."""
+
+    def __init__(
+        self, name: str, access: Access, bundle: Bundle, gate: asyncio.Semaphore, gateway_key: Path
+    ) -> None:
+        assert access.ssh is not None
+        self.name = name
+        self._access = access
+        self._bundle = bundle
+        self._gateway_key = gateway_key
+        self._connection = Connection(name, access.ssh, gate)
+        self._room = asyncio.Semaphore(COMMANDS_MAX)
+        self._profile: Profile | None = None
+
+    async def close(self) -> None:
+        """End the connection; what runs there goes on."""
+        await self._connection.close()
+
+    # --- commands and files ---
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - every caller must name a bound
+        """Run a command there, with ``LC_ALL=C`` and nothing else of ours in its environment.
+
+        Raises ``Silent`` where it does not end in time or the machine is not reached, ``Refused`` where it prints
+        more than ``OUTPUT_BYTES_MAX``.
+        """
+        command = shlex.join(("/usr/bin/env", "LC_ALL=C", *argv))
+        try:
+            async with asyncio.timeout(timeout), self._room:
+                connection = await self._connection.get()
+                return await run(connection, command, stdin)
+        except TimeoutError as error:
+            raise Silent(
+                f"{argv[0]} on {self.name}: {error or f'it has not ended after {timeout:g} s'}"
+            ) from None
+        except TooLong as error:
+            raise Refused("TooLong", f"{argv[0]} on {self.name}: {error}") from None
+        except (asyncssh.Error, OSError) as error:
+            raise Silent(f"{argv[0]} on {self.name} could not be run: {error}") from error
+
+    async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
+        """Write a file there, whole or not at all, with its folders. Raises ``Unreachable``."""
+        words = ("/bin/sh", "-c", _PUT, "put", str(path), f"{mode:o}", str(len(content)))
+        done = await self.run(words, stdin=content, timeout=PUT_SECONDS)
+        if done.status != 0:
+            raise Unreachable(f"{path} on {self.name} cannot be written: {_words(done)}")
+
+    async def profile(self) -> Profile:
+        """What the machine is. Asked once; raises ``Unreachable``."""
+        if self._profile is None:
+            asked = profile.question(self._access.python)
+            done = await self.run(asked, timeout=START_SECONDS)
+            self._profile = profile.answer(done.out)
+        return self._profile
+
+    # --- the agent ---
+
+    async def start_agent(self, token: int = 0) -> None:
+        """Have an agent run; one that runs already is left as it is.
+
+        Raises ``Unreachable`` with the agent's own last words when it does not answer in time, ``Refused``: with
+        ``Fenced`` where the node has obeyed a controller with a higher token (with 0 nobody asks), with
+        ``NoPython`` where there is none to run it with.
+        """
+        found = await self._fit()
+        bundle = await self.stage()
+        await self._admit_gateway(found, bundle)
+        serve = (found.python, "-I", str(bundle), "serve", "--detach", "--node", self.name)
+        places = {
+            "--directory": found.root / "nodes" / self.name,
+            "--models": found.root / "models",
+            "--run-directory": found.root / "run",
+            "--python": self._access.python or found.python,
+            "--token": token,
+        }
+        command = [*serve, *(str(word) for place in places.items() for word in place)]
+        done = await self.run(command, timeout=START_SECONDS)
+        if done.status == FENCED:
+            raise Refused("Fenced", _words(done))
+        if done.status not in (0, ANOTHER_SERVES):
+            raise Unreachable(f"the agent of {self.name} did not start: {_words(done)}")
+
+    async def stage(self) -> PurePosixPath:
+        """Have the agent's file there, and see that it runs; its path. Raises as ``start_agent``."""
+        found = await self._fit()
+        path = found.root / "agents" / self._bundle.name
+        there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
+        if there.status != 0:
+            await self.put(path, self._bundle.content, 0o600)
+            prune = ("/bin/sh", "-c", _PRUNE, "prune", str(path.parent), str(AGENTS_KEPT + 1))
+            await self.run(prune, timeout=START_SECONDS)
+        tried = await self.run((found.python, "-I", str(path), "--help"), timeout=START_SECONDS)
+        if tried.status != 0:
+            raise Unreachable(f"{path} does not run on {self.name} with {found.python}: {_words(tried)}")
+        return path
+
+    async def _admit_gateway(self, found: Profile, bundle: PurePosixPath) -> None:
+        """Let the gateway's key in, for the sockets of ranks and nothing else."""
+        line = relay_line(found.python, str(bundle), str(found.root / "run"), public_key(self._gateway_key))
+        done = await self.run(("/bin/sh", "-c", _AUTHORIZED), timeout=START_SECONDS)
+        if done.status != 0:
+            raise Unreachable(f"~/.ssh/authorized_keys of {self.name} cannot be read: {_words(done)}")
+        path, _, existing = done.out.partition("\n")
+        wanted = ensure_line(existing, line)
+        if wanted != existing:
+            await self.put(PurePosixPath(path), wanted.encode(), 0o600)
+
+    async def _fit(self) -> Profile:
+        found = await self.profile()
+        if not found.python:
+            self._profile = None
+            raise Refused(
+                "NoPython",
+                f"there is no Python of 3.9 or newer on {self.name} for user {found.user}: install one, or name it in"
+                " spec.python",
+            )
+        return found
+
+    async def dial(self) -> AgentLink:
+        """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when the machine is not
+        reached, ``Barred`` where a person has to do something about that."""
+        found = await self.profile()
+        try:
+            socket = agent_socket(str(found.root / "run"), self.name)
+        except ValueError as error:
+            raise Barred("PathTooLong", f"{self.name}: {error}") from None
+        connection = await self._connection.get()
+        link = AgentLink(*await self._stream(connection, socket))
+        link.ends = _ends(connection)
+        return await link.open("controller")
+
+    async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a Unix socket there. Raises as ``dial``."""
+        return await self._stream(await self._connection.get(), socket)
+
+    async def _stream(
+        self, connection: asyncssh.SSHClientConnection, socket: str
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await open_stream(connection, socket)
+        except TimeoutError:
+            raise Silent(
+                f"{self.name} opens no connection to {socket} within {CONNECT_SECONDS:g} s"
+            ) from None
+        except (asyncssh.Error, OSError) as error:
+            if connection.is_closed():
+                raise Silent(f"the connection to {self.name} was lost: {error}") from error
+            raise Unreachable(f"nobody answers at {socket} on {self.name}: {error}") from error
+
+    # --- the machine ---
+
+    async def reboot(self) -> None:
+        """Have the machine restart. Raises ``Refused`` where it certainly does not, ``Silent`` where that is not known."""
+        try:
+            connection = await self._connection.get()
+        except Silent as error:
+            raise Refused("NotReached", str(error)) from error
+        try:
+            done = await self.run(("/bin/sh", "-c", _REBOOT, "reboot"), timeout=REBOOT_SECONDS)
+        except Silent:
+            if connection.is_closed():
+                return  # it has gone down before it could say that it would
+            raise
+        if done.status not in (0, 128 + 15):
+            user = self._access.ssh.user if self._access.ssh else ""
+            raise Refused(
+                "NotAllowed",
+                f"{self.name} does not restart: {_words(done)}; to allow it, add this line with visudo there:"
+                f" {user} ALL=(root) NOPASSWD: /sbin/shutdown -r now, /usr/sbin/shutdown -r now",
+            )
+
+
+def bundle_of(path: Path) -> Bundle:
+    """The file that ``write_bundle`` has made."""
+    return Bundle(path.name, path.read_bytes())
+
+
+def _ends(connection: asyncssh.SSHClientConnection) -> Ends:
+    """Addresses of a connection that goes straight to the machine; over others nobody knows them."""
+    here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
+    if not here or not there:
+        return Ends()
+    return Ends(str(here[0]), str(there[0]), int(there[1]))
+
+
+def _words(done: Completed) -> str:
+    """What a command that failed has said."""
+    return (done.err or done.out).strip()[-_TAIL_BYTES:] or f"exit status {done.status}"
