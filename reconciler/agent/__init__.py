@@ -5,11 +5,12 @@ Standard library only and Python 3.9, for it is shipped as one file to machines 
 ===============  ================================================================
 module           what it is
 ===============  ================================================================
-``entry``        the command line: ``serve`` and ``shim``
+``entry``        the command line: ``serve``, ``shim`` and ``spare``
 ``server``       the agent: requests of controllers, fencing, pushes
 ``ranks``        the ranks of the node: start, adoption, stop, the death of shims
 ``shim``         parent of one rank: its output, its progress, its end
 ``child``        starting the rank's process
+``spare``        a shim and its rank's process that wait for the next rank
 ``peer``         one framed connection
 ``directory``    what is on disk for one rank
 ``rank_log``     the bounded output of a rank

@@ -1,18 +1,23 @@
 """Starting the rank's process, so that there is never one that nobody knows of.
 
 The new process waits at a gate until its number is on disk. If the shim dies before that, the gate closes
-and the process ends without having run anything of the rank.
+and the process ends without having run anything of the rank. A spare has run what is the same for all ranks, and
+waits at its standard input.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import select
 import signal
 from pathlib import Path
 from typing import Callable, Dict, Mapping, NoReturn, Sequence
 
-from reconciler.wire.launch import CONFIG_VARIABLE, PROGRESS_VARIABLE
+from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, PROGRESS_VARIABLE
+
+from .process import signal_group
 
 EXIT_NOT_STARTED = 127
 """Exit status of a rank whose program cannot be started, as shells have it."""
@@ -24,11 +29,26 @@ class Child:
 
     pid: int
     stdin: int
-    """Never written to; its closing tells the rank that the shim is gone."""
+    """Its closing tells the rank that the shim is gone; a spare is told here which rank it is."""
     output: int
     progress: int
     problem: str
     """Why the program could not be started; empty when it was."""
+
+    def silent(self) -> bool:
+        """Whether nothing has come through the progress pipe: from a spare, only its end does."""
+        return not select.select([self.progress], [], [], 0)[0]
+
+    def begin(self, config: Path) -> None:
+        """Tell a spare which rank it is."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended, of which its parent hears anyway
+            os.write(self.stdin, os.fsencode(config) + b"\n")
+
+    def dismiss(self) -> None:
+        """End a process that nobody needs, with all that it has started."""
+        signal_group(self.pid, signal.SIGKILL)
+        for descriptor in (self.stdin, self.output, self.progress):
+            os.close(descriptor)
 
 
 def environment(own: Mapping[str, str], asked: Mapping[str, str], temporary: Path) -> Dict[str, str]:
@@ -44,20 +64,27 @@ def environment(own: Mapping[str, str], asked: Mapping[str, str], temporary: Pat
 def start(
     argv: Sequence[str], env: Mapping[str, str], directory: Path, at_gate: Callable[[int], None]
 ) -> Child:
-    """Start ``argv`` in a session of its own; ``at_gate`` is called with its pid before it runs.
+    """Start the rank in ``directory`` in a session of its own; ``at_gate`` is called with its pid before it runs.
 
     Raises ``OSError`` when no process can be made, or as ``at_gate`` does: then nothing runs.
     """
+    return _start(argv, {**env, CONFIG_VARIABLE: str(directory / "config.json")}, directory, at_gate)
+
+
+def start_spare(argv: Sequence[str], env: Mapping[str, str]) -> Child:
+    """Start a program that waits to be told which rank it is. Raises ``OSError`` when no process can be made."""
+    return _start(argv, {**env, CONFIG_VARIABLE: CONFIG_LATER}, Path("/"), lambda pid: None)
+
+
+def _start(
+    argv: Sequence[str], env: Mapping[str, str], directory: Path, at_gate: Callable[[int], None]
+) -> Child:
     stdin, stdin_kept = os.pipe()
     output, output_given = os.pipe()
     progress, progress_given = os.pipe()
     gate, gate_opener = os.pipe()
     problem, problem_given = os.pipe()
-    given = {
-        **env,
-        PROGRESS_VARIABLE: str(progress_given),
-        CONFIG_VARIABLE: str(directory / "config.json"),
-    }
+    given = {**env, PROGRESS_VARIABLE: str(progress_given)}
     pid = os.fork()
     if pid == 0:
         os.close(gate_opener)

@@ -1,5 +1,5 @@
 """The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank,
-``relay`` what the gateway's key may run.
+``relay`` what the gateway's key may run, ``spare`` a parent that waits for a rank.
 
 Each imports only what it needs: clients wait for the start of a shim.
 """
@@ -42,6 +42,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
         from . import relay
 
         return relay.run(asked.run_directory, os.environ)
+    if asked.command == "spare":
+        from . import spare
+
+        return spare.run(asked.control, Path(asked.like))
     if asked.command == "shim":
         from . import shim
 
@@ -70,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     parent.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
     gate = commands.add_parser("relay", help="be the way from a gateway to one rank; for sshd alone")
     gate.add_argument("--run-directory", required=True, help="where the sockets of ranks are")
+    spare = commands.add_parser("spare", help="wait to be the parent of a rank; for the agent alone")
+    spare.add_argument("--control", type=int, required=True, help="descriptor of the agent's socket")
+    spare.add_argument("--like", required=True, help="directory of a rank with the same program")
     return parser
 
 
@@ -82,7 +89,7 @@ def _serve(asked: argparse.Namespace) -> int:
         models=_absolute(asked.models),
         run_directory=_absolute(asked.run_directory),
         python=str(_absolute(asked.python)),
-        shim_command=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0])), "shim"),
+        program=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0]))),
     )
     try:
         path = Path(agent_socket(str(settings.run_directory), settings.node))

@@ -94,6 +94,12 @@ class Host(Protocol):
     def start_shim(self, id: RankId) -> None:
         """Start the shim of a rank that has a directory."""
 
+    def prepare(self, id: RankId) -> None:
+        """Have a spare for the next rank with the program of this one, where there is none yet."""
+
+    def dismiss(self) -> None:
+        """No spare is needed any more."""
+
     def reap(self) -> None:
         """Let go of shims that have ended."""
 

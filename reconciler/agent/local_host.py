@@ -12,7 +12,7 @@ import subprocess
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
@@ -25,7 +25,10 @@ from .files import read_json, tail, write_json
 from .peer import Peer
 from .rank_log import read_log
 from .software import Software
+from .spare import Spare
 
+SPARE_PAUSE_SECONDS = 60.0
+"""From the start of a spare to that of the next one, where no rank has come of it."""
 _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
@@ -35,14 +38,14 @@ _log = logging.getLogger("agent")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Absolute paths, and the command that is a shim (its own arguments are appended)."""
+    """Absolute paths, and the command that runs the agent's file (what it shall be is appended)."""
 
     node: str
     directory: Path
     models: Path
     run_directory: Path
     python: str
-    shim_command: Sequence[str]
+    program: Sequence[str]
 
 
 class LocalHost:
@@ -54,6 +57,8 @@ class LocalHost:
         self._fence = settings.directory / "fence.json"
         self._software: Optional[Software] = None
         self._shims: List[subprocess.Popen[bytes]] = []
+        self._spare: Optional[Spare] = None
+        self._no_spare_before = 0.0
         self._connecting: List[asyncio.Future[None]] = []
 
     # --- the machine and its runtime ---
@@ -89,6 +94,7 @@ class LocalHost:
         self._software.ask()
 
     def end(self) -> None:
+        self.dismiss()
         if self._software is not None:
             self._software.close()
 
@@ -169,26 +175,56 @@ class LocalHost:
             listener.bind(str(path))
             path.chmod(0o600)
             listener.listen(_BACKLOG)
-            command = [
-                *self._settings.shim_command,
-                "--rank-directory",
-                str(at.path),
-                "--listener",
-                str(listener.fileno()),
-            ]
             with at.file("shim.log").open("ab") as errors:
-                shim = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=errors,
-                    stderr=errors,
-                    pass_fds=(listener.fileno(),),
-                    start_new_session=True,
-                )
+                shim = self._become(at.path, listener, errors) or self._new_shim(at.path, listener, errors)
         self._shims.append(shim)
+
+    def _new_shim(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> subprocess.Popen[bytes]:
+        place = ("--rank-directory", str(rank), "--listener", str(listener.fileno()))
+        return subprocess.Popen(
+            [*self._settings.program, "shim", *place],
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            pass_fds=(listener.fileno(),),
+            start_new_session=True,
+        )
+
+    def _become(
+        self, rank: Path, listener: socket.socket, errors: BinaryIO
+    ) -> Optional[subprocess.Popen[bytes]]:
+        """The spare, as the shim of this rank; None where there is none, or it is none any more."""
+        spare, self._spare = self._spare, None
+        shim = spare.become(rank, listener, errors) if spare is not None else None
+        if shim is not None:
+            self._no_spare_before = 0.0
+        return shim
+
+    def prepare(self, id: RankId) -> None:
+        if self._spare is not None or time.monotonic() < self._no_spare_before:
+            return
+        self._no_spare_before = time.monotonic() + SPARE_PAUSE_SECONDS
+        try:
+            self._spare = Spare(
+                self._settings.program, self._at(id).path, self._settings.directory / "spare.log"
+            )
+        except OSError as error:
+            _log.warning("no spare can be started: %s", error)
+            return
+        _log.info("a spare waits for the next rank: process %d", self._spare.process.pid)
+
+    def dismiss(self) -> None:
+        if self._spare is not None:
+            self._shims.append(self._spare.process)
+            self._spare.close()
+            self._spare = None
 
     def reap(self) -> None:
         self._shims = [shim for shim in self._shims if shim.poll() is None]
+        if self._spare is not None and self._spare.process.poll() is not None:
+            _log.warning("the spare has ended by itself, with %s", self._spare.process.returncode)
+            self._spare.close()
+            self._spare = None
 
     def connect(self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]) -> Peer:
         connection = socket.socket(socket.AF_UNIX)

@@ -48,6 +48,7 @@ class Rank:
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
         self.own_ports = _own_ports(spec) if spec else None
+        self.spare = spec is not None and spec.spare
         self.gone = Gone.UNKNOWN
         self.kept = ""
         self.ended_at: Optional[float] = None
@@ -182,9 +183,23 @@ class Ranks:
                 if pid
             ]
             found = await self._host.states(pids) if pids else {}
+            self._tend_spare()
             now = loop.time()
             self._tick(now - before, [pid for pid, state in found.items() if state == STOPPED])
             before = now
+
+    def _tend_spare(self) -> None:
+        """One that is ready says which program the next rank is likely to have, and needs the machine less now."""
+        ready = (
+            r.id
+            for r in self._ranks.values()
+            if r.spare and r.watched and r.state.progress.phase == Phase.READY
+        )
+        id = next(ready, None)
+        if id is not None:
+            self._host.prepare(id)
+        elif not self._ranks:
+            self._host.dismiss()
 
     def _tick(self, seconds: float, stopped: Sequence[int]) -> None:
         telling = False

@@ -16,7 +16,7 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any, List, Optional, Set
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.footing import Footing, taken_away
@@ -69,8 +69,11 @@ class Lines:
 class Shim:
     """One rank, from its start to its end."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, directory: RankDirectory) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, directory: RankDirectory, spare: Optional[Spare] = None
+    ) -> None:
         self._loop = loop
+        self._spare = spare
         self._directory = directory
         self._rank_log = RankLog(directory.path)
         self._lossy = False
@@ -113,17 +116,28 @@ class Shim:
     # --- the rank's process ---
 
     def _start(self) -> None:
-        spec = self._directory.spec()
-        temporary = self._directory.path.parents[1] / "tmp"
-        temporary.mkdir(mode=0o700, exist_ok=True)
-        prune(temporary, TEMPORARY_BYTES_MAX)
-        env = child.environment(os.environ, spec.env, temporary)
-        self._child = child.start(spec.argv, env, self._directory.path, self._at_gate)
+        self._child = self._spare_child() or self._new_child()
         for descriptor, read in ((self._child.output, self._output), (self._child.progress, self._progress)):
             os.set_blocking(descriptor, False)
             self._loop.add_reader(descriptor, read)
         self._change(dataclasses.replace(self._state, pid=self._child.pid))
         self._reap()
+
+    def _new_child(self) -> child.Child:
+        argv, env = what_to_run(self._directory)
+        return child.start(argv, env, self._directory.path, self._at_gate)
+
+    def _spare_child(self) -> Optional[child.Child]:
+        """The process that waits, where it is one of this program and has not ended."""
+        if self._spare is None:
+            return None
+        waiting = self._spare.child
+        if self._spare.program != what_to_run(self._directory) or not waiting.silent():
+            waiting.dismiss()
+            return None
+        self._at_gate(waiting.pid)
+        waiting.begin(self._directory.file("config.json"))
+        return waiting
 
     def _at_gate(self, pid: int) -> None:
         born = birth(pid, machine.boot_id())
@@ -288,7 +302,26 @@ def _read(descriptor: int) -> Optional[bytes]:
         return None
 
 
-def run(rank_directory: Path, listener: socket.socket) -> None:
+Program = Tuple[Sequence[str], Mapping[str, str]]
+
+
+class Spare(NamedTuple):
+    """A process that waits to become a rank, and what it was started with."""
+
+    program: Program
+    child: child.Child
+
+
+def what_to_run(directory: RankDirectory) -> Program:
+    """The program of a rank, and its environment. Raises ``OSError``, ``ValueError`` or ``WireError``."""
+    spec = directory.spec()
+    temporary = directory.path.parents[1] / "tmp"
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    prune(temporary, TEMPORARY_BYTES_MAX)
+    return spec.argv, child.environment(os.environ, spec.env, temporary)
+
+
+def run(rank_directory: Path, listener: socket.socket, spare: Optional[Spare] = None) -> None:
     """Be the shim of the rank in ``rank_directory``; returns when the rank has ended."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -297,7 +330,7 @@ def run(rank_directory: Path, listener: socket.socket) -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory)).run(listener))
+        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory), spare).run(listener))
     finally:
         loop.close()
         if not own.lost:

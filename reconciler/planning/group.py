@@ -92,4 +92,5 @@ def launch(
         config=config,
         group=record.fingerprint,
         memory_bytes=record.charges[rank],
+        spare=True,
     )

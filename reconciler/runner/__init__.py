@@ -6,6 +6,7 @@ The only room with mlx and mlx_lm; of the rest of the house it knows ``wire`` al
 module            purpose
 ================  =======================================================================
 ``rank``          the life of a rank, phase by phase: a table of contents
+``spare``         before it is a rank: imports everything, and waits to be told which one it is
 ``config``        reads and checks ``config.json``
 ``ending``        why a rank ends, as an exception that carries its exit status
 ``progress``      the progress pipe to the shim

@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 
-from reconciler.wire.launch import CONFIG_VARIABLE, PROGRESS_VARIABLE
+from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, PROGRESS_VARIABLE, ExitCode
 
 from .rank import live
+from .spare import wait_for_config
 
 
 def main() -> int:
@@ -17,8 +18,13 @@ def main() -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_OFFLINE"] = "1"
     progress = os.environ.get(PROGRESS_VARIABLE, "")
+    config = os.environ.get(CONFIG_VARIABLE, "")
+    if config == CONFIG_LATER:
+        config = wait_for_config(sys.stdin.fileno())
+        if not config:
+            return ExitCode.OK
     try:
-        return live(os.environ.get(CONFIG_VARIABLE, ""), int(progress) if progress.isdecimal() else None)
+        return live(config, int(progress) if progress.isdecimal() else None)
     finally:
         _ignore_signals()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -60,6 +61,7 @@ Agree = Callable[[Any], Any]
 """Tokens, one per row, as this rank chose them to tokens as all ranks take them."""
 
 
+@functools.cache
 def versions() -> tuple[str, str]:
     """Versions of mlx and mlx-lm, which must be equal on all ranks."""
     return version("mlx"), version("mlx-lm")

@@ -3,7 +3,11 @@
 The controller composes a ``LaunchSpec``; the agent stores it in the rank's directory and starts a shim
 for it; the shim starts the rank with the path of ``config.json`` in ``RECONCILER_RANK_CONFIG`` and the
 number of the progress pipe's descriptor in ``RECONCILER_PROGRESS_FD``. The rank's standard input is a
-pipe that the shim holds and never writes to: its end means that the shim is gone.
+pipe that the shim holds: its end means that the shim is gone.
+
+A program that can be a spare may be started before there is a rank for it, with ``-`` in place of the path. It
+does then what it does for any rank, takes neither memory for weights nor a port, and waits for the path of its
+``config.json``, a line on its standard input. Nothing else is ever written there.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from .codec import message
 
 CONFIG_VARIABLE = "RECONCILER_RANK_CONFIG"
 PROGRESS_VARIABLE = "RECONCILER_PROGRESS_FD"
+CONFIG_LATER = "-"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -80,6 +85,8 @@ class LaunchSpec:
     """Fingerprint of the wish this rank was started for (model, sharding, serving)."""
     memory_bytes: int = 0
     """What the rank is charged for, for as long as it may live."""
+    spare: bool = False
+    """Whether the program can be a spare."""
 
 
 class Phase:

@@ -12,23 +12,58 @@ from itertools import pairwise
 from tests.runner.ranks import connected, running
 
 from .figures import Figure, paired
+from .processes import cpu_seconds
 from .sides import WEIGHTS, Ours, ours
 from .streams import COUNT, stream
 
 RANKS = 2
 TOKENS = 380
 KILLED_AFTER_SECONDS = 0.3
+RUNNER = "-m reconciler.runner"
+"""In the command line of a rank and of what waits to be one."""
+LOOK_SECONDS = 0.5
+CALM_LOOKS = 4
+"""Longer than an agent takes to see that a spare is missing."""
+CALM_SHARE = 0.1
+"""Of a core: less than anything takes that is being started."""
 
 
 def measure(quick: bool) -> Iterator[Figure]:
     """A rank is killed under an open stream; beside it, the same processes are restarted by hand."""
+    times = 1 if quick else 4
+    yield paired("rank killed -> next token", "s", *_measured(times, spares=True), "<= 1.2")
+    yield paired("the same, without spares", "s", *_measured(times, spares=False))
+
+
+def _measured(times: int, spares: bool) -> tuple[list[float], list[float]]:
     mine, by_hand = [], []
     with ours(RANKS) as side:
-        for number in range(1 if quick else 4):
+        for number in range(times):
             _outlive_back_off(side, number)
+            if spares:
+                side.made.wait("a spare on each node", lambda: len(side.made.pids(RUNNER)) == 2 * RANKS)
+            else:
+                _end_spares(side)
+            _wait_at_rest(side)
             mine.append(asyncio.run(_killed(side, number % RANKS)))
+            _wait_at_rest(side)
             by_hand.append(_restarted())
-    yield paired("rank killed -> next token", "s", mine, by_hand, "<= 1.2")
+    return mine, by_hand
+
+
+def _end_spares(side: Ours) -> None:
+    for pid in side.made.pids(".pyz spare"):
+        os.kill(pid, signal.SIGKILL)
+    side.made.wait("the end of the spares", lambda: len(side.made.pids(RUNNER)) == RANKS)
+
+
+def _wait_at_rest(side: Ours) -> None:
+    """What ours does beside serving, as preparing the next spares, must not be in the way of either side."""
+    calm = 0
+    while calm < CALM_LOOKS:
+        before = cpu_seconds(side.pids)
+        time.sleep(LOOK_SECONDS)
+        calm = calm + 1 if cpu_seconds(side.pids) - before < CALM_SHARE * LOOK_SECONDS else 0
 
 
 def _outlive_back_off(side: Ours, failures: int) -> None:

@@ -70,6 +70,8 @@ async def clients_during(cluster: Cluster, fault: int) -> tuple[str, list[Answer
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> None:
+    tiny.wait("a spare on each node", lambda: len(tiny.pids("-m reconciler.runner")) == 4)
+    waiting = tiny.processes().keys()
     before = tiny.ranks()
     after_event = tiny.last_event()
     victim = next(row["pid"] for row in before if row["rank"] == rank)
@@ -86,6 +88,7 @@ def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> N
     after = tiny.ranks()
     assert {row["epoch"] for row in after} == {before[0]["epoch"] + 1}
     assert len(after) == 2
+    assert {row["pid"] for row in after} <= waiting, "the spares were not used"
     survivors = {row["pid"] for row in before} & tiny.processes().keys()
     assert survivors == set(), "a rank of the old epoch survived"
     assert story(tiny, after_event) == [

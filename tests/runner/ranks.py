@@ -33,7 +33,15 @@ from reconciler.wire.generation import (
     Sampling,
     ToolCall,
 )
-from reconciler.wire.launch import CONFIG_VARIABLE, PROGRESS_VARIABLE, Phase, Progress, RankConfig, RankId
+from reconciler.wire.launch import (
+    CONFIG_LATER,
+    CONFIG_VARIABLE,
+    PROGRESS_VARIABLE,
+    Phase,
+    Progress,
+    RankConfig,
+    RankId,
+)
 
 GREEDY = Sampling(temperature=0.0)
 READY_SECONDS = 90.0
@@ -48,10 +56,10 @@ def free_address() -> str:
 class Rank:
     """One rank process, with the pipes that its shim would hold."""
 
-    def __init__(self, config: RankConfig, directory: Path) -> None:
+    def __init__(self, config: RankConfig, directory: Path, spare: bool = False) -> None:
         self.config = config
         self.reports: list[Progress] = []
-        path = directory / f"rank-{config.id.rank}.json"
+        path = self._path = directory / f"rank-{config.id.rank}.json"
         path.write_text(json.dumps(to_wire(config)))
         self.log = directory / f"rank-{config.id.rank}.log"
         reading, writing = os.pipe()
@@ -62,12 +70,22 @@ class Rank:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[writing],
-                env={**os.environ, CONFIG_VARIABLE: str(path), PROGRESS_VARIABLE: str(writing)},
+                env={
+                    **os.environ,
+                    CONFIG_VARIABLE: CONFIG_LATER if spare else str(path),
+                    PROGRESS_VARIABLE: str(writing),
+                },
                 start_new_session=True,
             )
         os.close(writing)
         self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
         self._reader.start()
+
+    def begin(self) -> None:
+        """Tell a spare which rank it is."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(os.fsencode(self._path) + b"\n")
+        self.process.stdin.flush()
 
     def _read(self, descriptor: int) -> None:
         with os.fdopen(descriptor, encoding="utf-8") as lines:

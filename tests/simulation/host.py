@@ -159,6 +159,12 @@ class SimHost:
         files = self._machine.disk.ranks[id]
         self._effect(f"start the shim of {id}", partial(Shim, self._machine, files))
 
+    def prepare(self, id: RankId) -> None:
+        return
+
+    def dismiss(self) -> None:
+        return
+
     def reap(self) -> None:
         return
 

@@ -1,0 +1,64 @@
+"""A rank that is started before anybody knows which one it is to be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, Phase
+
+from .ranks import Rank, configs, connected, short_directory
+
+
+def test_spares_that_are_told_who_they_are_form_a_group_and_answer(tiny: Path) -> None:
+    with short_directory() as directory:
+        ranks = [Rank(config, directory, spare=True) for config in configs(tiny, directory, 2)]
+        try:
+            for rank in ranks:
+                rank.begin()
+            for rank in ranks:
+                rank.wait_for(Phase.READY)
+                assert Path(f"/proc/{rank.process.pid}/cwd").resolve() == directory.resolve()
+            reply = asyncio.run(asked(ranks[0].config.socket))
+            assert len(reply) == 3
+        finally:
+            for rank in ranks:
+                rank.end()
+
+
+async def asked(socket: str) -> list[int]:
+    async with connected(socket) as client:
+        return (await client.ask("one", "Count from 1 to 100.", tokens_max=3)).tokens
+
+
+def test_a_spare_that_nobody_needs_ends_without_a_word(tiny: Path) -> None:
+    with short_directory() as directory:
+        (config,) = configs(tiny, directory, 1)
+        rank = Rank(config, directory, spare=True)
+        try:
+            assert rank.process.stdin is not None
+            rank.process.stdin.close()
+            assert rank.exit_code() == ExitCode.OK
+            assert rank.reports == []
+        finally:
+            rank.end()
+
+
+def test_what_a_former_spare_starts_is_known_by_its_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reconciler.runner.spare import wait_for_config
+
+    monkeypatch.chdir("/")
+    monkeypatch.setenv(CONFIG_VARIABLE, "-")
+    reading, writing = os.pipe()
+    config = tmp_path / "config.json"
+    os.write(writing, os.fsencode(config) + b"\n")
+    os.close(writing)
+    assert wait_for_config(reading) == str(config)
+    os.close(reading)
+    assert os.environ[CONFIG_VARIABLE] == str(config)
+    assert Path.cwd() == tmp_path.resolve()
