@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.controller.admin import Admin
@@ -31,6 +31,7 @@ from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Conflict, Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
+from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, observe_gateway
@@ -240,6 +241,8 @@ class Surroundings:
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     reach: Callable[[Mapping[NodeName, Access]], object] = dict
     """Told with every pass how each node is reached."""
+    hub: Hub = field(default_factory=Hub)
+    """Where weights are fetched from."""
 
 
 def _machines(home: Home) -> Machines:
@@ -286,6 +289,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         entropy=lambda: secrets.token_hex(32),
         elapsed=elapsed,
         post=Webhooks(os.environ).post,
+        hub=Hub(os.environ),
     )
 
 
@@ -299,7 +303,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         await around.start_agent(name, token(name))
 
     collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
-    tools = Tools(store, collector, start_agent, around.clock, around.ask, around.reboot)
+    tools = Tools(store, collector, start_agent, around.clock, around.ask, around.reboot, around.hub)
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)

@@ -49,8 +49,10 @@ from reconciler.state import (
     VerbsAttempts,
     Write,
 )
+from reconciler.state.weights import FetchWeights
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
+from reconciler.wire.weights import FetchReport
 
 TINY: dict[str, Any] = {
     "model_type": "qwen3",
@@ -74,6 +76,11 @@ def manifest(kind: type[Any], name: str, labels: dict[str, str] | None = None, *
 def node(name: str, **spec: Any) -> Node:
     labels = spec.pop("labels", None)
     return manifest(Node, name, labels, local={}, **spec)  # type: ignore[no-any-return]
+
+
+def hub_model(name: str = "tiny", revision: str = "a" * 40, **more: Any) -> Model:
+    hub = {"repo": "org/tiny", "revision": revision, **more}
+    return manifest(Model, name, source={"huggingface": hub})  # type: ignore[no-any-return]
 
 
 def model(name: str = "tiny", path: str = "tiny", trusted: bool = False) -> Model:
@@ -137,6 +144,10 @@ class World:
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
+    fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
+    """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
+    folders: dict[str, str] = field(default_factory=dict)
+    """Where a node keeps such weights, if not in the folder that all nodes have."""
     agents: set[NodeName] = field(default_factory=set)
     leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
     generations: dict[ObjectKey, int] = field(default_factory=dict)
@@ -196,11 +207,23 @@ class World:
             models=tuple(
                 ModelReport(path, f"/models/{path}", True, size, config, **self.says.get(path, {}))
                 for path, (size, config) in self.weights.items()
-            ),
+            )
+            + tuple(self._from_hub(name, model.spec.source.folder) for model in self._hub_models()),
         )
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
         facts = self.facts.get(name, MachineFacts())
         return NodeObservation(name, contact, self.since.get(name, 0.0), self.link, report, facts=facts)
+
+    def _hub_models(self) -> list[Model]:
+        return [m for m in self.manifests if isinstance(m, Model) and m.spec.source.huggingface is not None]
+
+    def _from_hub(self, name: NodeName, path: str) -> ModelReport:
+        directory = f"{self.folders.get(name, '/models')}/{path}"
+        known = self.fetched.get(path, {})
+        if name not in known or known[name] is not None:
+            return ModelReport(path, directory, False, fetch=known.get(name))
+        size, config = self.weights["tiny"]
+        return ModelReport(path, directory, True, size, config, verified=True)
 
     def memory(self) -> Memory:
         return Memory(
@@ -282,9 +305,9 @@ class World:
                 self.writes[step.node] = Write(self.link, self.sequence)
             case ProveGroup():
                 self._prove(step)
-            case RemoveObject():
-                self._leaves(step.object)
-            case ReleaseReplica() | FreeTransport():
+            case FetchWeights():
+                self.fetched.setdefault(step.path, {})[step.node] = None
+            case RemoveObject() | ReleaseReplica() | FreeTransport():
                 self._obey_the_store(step)
             case StartAgent():
                 self._start_agent(step)
@@ -305,8 +328,10 @@ class World:
             if self.ranks[rank][0] == step.node:
                 self.end_rank(rank, signal=9)
 
-    def _obey_the_store(self, step: ReleaseReplica | FreeTransport) -> None:
-        if isinstance(step, ReleaseReplica):
+    def _obey_the_store(self, step: RemoveObject | ReleaseReplica | FreeTransport) -> None:
+        if isinstance(step, RemoveObject):
+            self._leaves(step.object)
+        elif isinstance(step, ReleaseReplica):
             del self.groups[step.replica]
             self.rungs.pop(step.replica, None)
         else:

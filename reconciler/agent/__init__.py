@@ -17,6 +17,7 @@ module           what it is
 ``process``      telling a process from a later one with the same number
 ``machine``      facts of the machine
 ``weights``      facts of a model's files
+``fetches``      fetchers of weights: start, progress, end
 ``runtime``      versions in the interpreter of the ranks
 ``files``        files that are whole or absent
 ===============  ================================================================

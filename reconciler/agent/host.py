@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple
 
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import ModelReport, NodeReport, ShimState
+from reconciler.wire.node import FetchWeights, ModelReport, NodeReport, ShimState
 
 
 class Connection(Protocol):
@@ -42,8 +42,9 @@ class Host(Protocol):
     def clock(self) -> float:
         """Seconds since the Unix epoch, as the machine believes."""
 
-    def begin(self, on_change: Callable[[], None]) -> None:
-        """Find out what the runtime is; ``on_change`` is called when more is known of it or of a model."""
+    def begin(self, on_change: Callable[[bool], None]) -> None:
+        """Find out what the runtime is; ``on_change`` is called when more is known of it or of a model, and told
+        whether that is worth a message at once."""
 
     def end(self) -> None:
         """Nobody wants to know any more."""
@@ -53,6 +54,12 @@ class Host(Protocol):
 
     def model(self, path: str) -> ModelReport:
         """What is known now of the weights at ``path``."""
+
+    def fetch(self, request: FetchWeights) -> None:
+        """Have weights, in the background; ``model`` tells how that stands. Raises ``ValueError``."""
+
+    def room(self) -> Tuple[Optional[int], int]:
+        """``NodeReport.models_free_bytes`` and ``models_total_bytes``."""
 
     # --- what is on disk ---
 

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optio
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import AGENT_HEARS_OF_SHIM, ModelReport, NodeReport, ShimState
+from reconciler.wire.node import AGENT_HEARS_OF_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
 from reconciler.wire.paths import shim_socket
 
-from . import directory, machine, process, remains
+from . import directory, fetches, machine, process, remains
 from .directory import RankDirectory
 from .files import read_json, tail, write_json
 from .peer import Peer
@@ -56,6 +56,7 @@ class LocalHost:
         self._ranks = settings.directory / "ranks"
         self._fence = settings.directory / "fence.json"
         self._software: Optional[Software] = None
+        self._fetches: Optional[fetches.Fetches] = None
         self._shims: List[subprocess.Popen[bytes]] = []
         self._spare: Optional[Spare] = None
         self._no_spare_before = 0.0
@@ -88,22 +89,36 @@ class LocalHost:
     def clock(self) -> float:
         return time.time()
 
-    def begin(self, on_change: Callable[[], None]) -> None:
+    def begin(self, on_change: Callable[[bool], None]) -> None:
         settings = self._settings
-        self._software = Software(settings.python, settings.directory, settings.models, on_change)
+        place = (settings.python, settings.directory, settings.models)
+        self._software = Software(*place, lambda: on_change(True))
+        self._fetches = fetches.Fetches(*place, on_change)
         self._software.ask()
 
     def end(self) -> None:
         self.dismiss()
         if self._software is not None:
             self._software.close()
+        if self._fetches is not None:
+            self._fetches.close()
 
     def runtime(self) -> Optional[Mapping[str, str]]:
         return self._software.runtime if self._software is not None else None
 
     def model(self, path: str) -> ModelReport:
         assert self._software is not None
-        return self._software.model(path)
+        assert self._fetches is not None
+        fetch = self._fetches.report(path)
+        report = self._software.model(path)
+        return report if fetch is None else dataclasses.replace(report, fetch=fetch)
+
+    def fetch(self, request: FetchWeights) -> None:
+        assert self._fetches is not None
+        self._fetches.start(request)
+
+    def room(self) -> Tuple[Optional[int], int]:
+        return fetches.room(self._settings.models)
 
     # --- what is on disk ---
 

@@ -21,6 +21,7 @@ from reconciler.wire.node import (
     Changed,
     ContinueRank,
     Done,
+    FetchWeights,
     ForgetRank,
     Log,
     NodeReport,
@@ -82,6 +83,7 @@ class Agent:
             ContinueRank: self._continue,
             ForgetRank: self._forget,
             ReadLog: self._read_log,
+            FetchWeights: self._fetch,
             Shutdown: self._shutdown,
         }
 
@@ -120,7 +122,7 @@ class Agent:
 
     def inquire(self) -> None:
         """Find out, beside everything else, what the runtime can do."""
-        self._host.begin(lambda: self._changed(True))
+        self._host.begin(self._changed)
 
     async def _stand(self, footing: Sequence[Footing]) -> None:
         lost = await first_lost(*footing)
@@ -175,8 +177,11 @@ class Agent:
                 asked_with = message.token
         except OSError as error:  # a full disk must not hide the node
             _log.warning("the token cannot be kept: %s", error)
+        free, total = self._host.room()
         return dataclasses.replace(
             self._identity,
+            models_free_bytes=free,
+            models_total_bytes=total,
             sequence=self._sequence,
             runtime=self._host.runtime(),
             token=self._fence.token,
@@ -215,6 +220,14 @@ class Agent:
         if rank is None:
             return Refused("NotFound", "there is no rank {} on this node".format(message.id))
         return Log(*self._host.read_log(message.id, message.bytes_max, message.offset))
+
+    def _fetch(self, message: FetchWeights) -> Any:
+        try:
+            self._host.fetch(message)
+        except ValueError as error:
+            return Refused("Invalid", str(error))
+        self._changed(True)
+        return Done(self._sequence)
 
     def _shutdown(self, message: Shutdown) -> Any:
         self._loop.call_soon(self.ending.set)

@@ -15,7 +15,9 @@ import struct
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
+from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, is_hub_path
 
 from .files import read_json
 
@@ -49,7 +51,11 @@ class Weights:
             return ModelReport(path, str(directory), present=False)
         config: Mapping[str, Any] = {}
         size = 0
+        verified = False
         try:
+            if is_hub_path(path):
+                self._check_verified(directory)
+                verified = True
             config = self._cached(directory / "config.json", _config)
             names = self._names(directory)
             size = sum((directory / name).stat().st_size for name in names)
@@ -58,7 +64,7 @@ class Weights:
             problem = ""
         except (OSError, ValueError) as error:
             problem = _words(error)
-        return ModelReport(path, str(directory), True, size, config, problem)
+        return ModelReport(path, str(directory), True, size, config, problem, verified=verified)
 
     def _place(self, path: str) -> Path:
         try:
@@ -80,6 +86,14 @@ class Weights:
         size = path.stat().st_size
         if size < expected:
             raise ValueError("{} is cut short: {} of {} bytes".format(path.name, size, expected))
+
+    def _check_verified(self, directory: Path) -> None:
+        """Fetched weights are as they were when they were verified, or none."""
+        record: Record = self._cached(directory / RECORD_NAME, _record)
+        for wanted in record.files:
+            status = (directory / wanted.name).stat()
+            if not record.holds(wanted.name, status.st_size, status.st_mtime_ns):
+                raise ValueError("{} has changed since it was verified".format(wanted.name))
 
     def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
         status = path.stat()
@@ -125,6 +139,13 @@ def _words(error: Exception) -> str:
 
 def _config(path: Path) -> Mapping[str, Any]:
     return _object(path, CONFIG_BYTES_MAX)
+
+
+def _record(path: Path) -> Record:
+    try:
+        return from_wire(Record, _object(path, RECORD_BYTES_MAX))
+    except WireError as error:
+        raise ValueError("{}: {}".format(path.name, error)) from None
 
 
 def _shards(path: Path) -> List[str]:

@@ -176,7 +176,7 @@ def _watch(parts: Parts) -> None:
     accesses = {**known, **wanted}
     parts.reach(accesses)
     members = {name for group in stored.groups.values() for name in group.members}
-    paths = sorted({model.spec.source.path for model in desired.models.values()})
+    paths = sorted({model.spec.source.folder for model in desired.models.values()})
     parts.collector.watch(frozenset(members | accesses.keys()), tuple(paths))
     seen = parts.collector.nodes()
     with suppress(Unwritable):  # the next pass does it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from reconciler.errors import Deposed, Refused, Unreachable, Unwritable
@@ -36,11 +36,13 @@ from reconciler.state import (
     StopRank,
     Write,
 )
+from reconciler.state.weights import FetchWeights
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import restart
 from reconciler.wire import node
 from reconciler.wire.launch import RankId
 
+from .hub import Hub
 from .proof import ask_here
 
 REQUEST_SECONDS_MAX = 15.0
@@ -91,6 +93,7 @@ class Tools:
     """Has the rank that answers at a socket of a node give one completion; the seconds that it took."""
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     """Has a machine restart. Raises ``Refused`` where it certainly does not."""
+    hub: Hub = field(default_factory=Hub)
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -122,6 +125,8 @@ async def carry_out(step: Step, tools: Tools) -> str:
             return f"answered in {seconds:.1f} s"
         case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():
             await _change_node(step, tools)
+        case FetchWeights():
+            await _fetch(tools, step)
         case RemoveObject():
             tools.groups.remove_object(step.object)
     return ""
@@ -169,6 +174,16 @@ async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, t
             await _change(tools, step.node, node.ForgetRank(tools.token, step.id))
             tools.stops.pop(step.id, None)
             tools.continued.pop(step.id, None)
+
+
+async def _fetch(tools: Tools, step: FetchWeights) -> None:
+    source = replace(step.source, endpoint=tools.hub.endpoint)
+    secret = tools.hub.token(step.token)
+    await _change(
+        tools,
+        step.node,
+        node.FetchWeights(tools.token, step.path, source, step.wish, secret=secret),
+    )
 
 
 async def _reboot(tools: Tools, step: RebootNode) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.resources import Model, ModelDeployment, Node
 from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
+from reconciler.state.weights import unfetched
 from reconciler.wire.node import ModelReport
 
 from . import quarantine
@@ -28,7 +29,7 @@ class Request:
 
     @property
     def path(self) -> str:
-        return self.model.spec.source.path
+        return self.model.spec.source.folder
 
     def refuse(self, because: RefusedBecause, text: str) -> Refusal:
         return Refusal(self.replica.key, because, text, self.replica)
@@ -154,6 +155,8 @@ def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
     if lacking:
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
         return request.refuse(RefusedBecause.NO_RUNTIME, text)
+    if request.model.spec.source.huggingface is not None and not weights.verified:
+        return request.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
         text = f"model {title} on {name}: {weights.problem}; correct {weights.directory}, or spec.source.path"
         return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)

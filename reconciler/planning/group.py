@@ -28,7 +28,7 @@ def fingerprint(deployment: ModelDeployment, model: Model) -> str:
     """
     spec = deployment.spec
     wish: dict[str, Any] = {
-        "model": model.spec.model_dump(by_alias=True),
+        "model": _weights(model),
         "strategy": spec.parallelism.strategy,
         "context": spec.serving.context,
         "maxBatch": spec.serving.max_batch,
@@ -36,6 +36,13 @@ def fingerprint(deployment: ModelDeployment, model: Model) -> str:
     if spec.restarted_at is not None:  # only then, so that groups formed before the field existed stay
         wish["restartedAt"] = spec.restarted_at
     return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _weights(model: Model) -> dict[str, Any]:
+    """What of a Model its ranks depend on; for a path as it was written before there were other sources."""
+    hub = model.spec.source.huggingface
+    source = {"repo": hub.repo, "revision": hub.revision} if hub else {"path": model.spec.source.path}
+    return {"source": source, "trustRemoteCode": model.spec.trust_remote_code}
 
 
 def first_ports(cursor: int, count: int, used: Iterable[range]) -> int:

@@ -19,6 +19,7 @@ from .needs import Needs, Wish, needs
 from .rungs import Rung
 from .search import Rooms, ring
 from .sharding import Split, Unsplit, alternatives, splits
+from .weights import being_fetched
 from .world import World
 
 RING_MIN = 4
@@ -60,6 +61,12 @@ def _place(
     if ending:
         text = f"{request.replica}: waiting for the end of {some(ending)}"
         return Waiting(request.replica.key, WaitingFor.STOPPING, text, replica=request.replica)
+    fetching: list[str] = [name for name in matching if being_fetched(world, request.model, name)]
+    if fetching:
+        text = (
+            f"{request.replica}: the weights of {request.model.metadata.name} are not on {some(fetching)} yet"
+        )
+        return Waiting(request.replica.key, WaitingFor.WEIGHTS, text, replica=request.replica)
     usable: list[NodeName] = []
     problem: Refusal | None = None
     for name in matching:

@@ -21,7 +21,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import links, machines, nodes, quarantine, removal, replica, safety
+from . import links, machines, nodes, quarantine, removal, replica, safety, weights
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -41,6 +41,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     world = World(desired, observed, memory, now, entropy)
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
     decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
+    decisions.append(weights.decide(world))
     decisions += _replicas(world)
     decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]

@@ -323,7 +323,7 @@ def _start(view: View, record: GroupRecord, rank: int) -> StartRank | None:
     assert view.model is not None
     name: NodeName = record.members[rank]
     node = view.world.node(name)
-    weights = node.model(view.model.spec.source.path)
+    weights = node.model(view.model.spec.source.folder)
     if node.report is None or weights is None or not view.world.reached(name):
         return None
     wiring = rungs.wiring(view.world, rungs.used(record), record.members)

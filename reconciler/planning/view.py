@@ -73,7 +73,7 @@ class View:
 
     def circumstances(self, members: tuple[NodeName, ...]) -> dict[str, str]:
         """The facts that a group on these nodes would be formed under."""
-        path = self.model.spec.source.path if self.model else ""
+        path = self.model.spec.source.folder if self.model else ""
         return circumstances.known(self.world, members, path, self.wish)
 
     def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         is_loopback,
     )
     from .node import LOCAL, Access, Node, NodeSpec, SshAccess
+    from .weights import HuggingFace, ModelSource, TokenRef
 
 __all__ = [
     "API_VERSION",
@@ -32,16 +33,19 @@ __all__ = [
     "Access",
     "Gateway",
     "Health",
+    "HuggingFace",
     "Manifest",
     "Metadata",
     "Model",
     "ModelDeployment",
+    "ModelSource",
     "Node",
     "NodeSpec",
     "Notifier",
     "Parallelism",
     "SshAccess",
     "Strict",
+    "TokenRef",
     "Webhook",
     "is_loopback",
 ]
@@ -52,6 +56,7 @@ if not TYPE_CHECKING:
         """The kinds, loaded with pydantic when they are used: completing a word is to take no longer than typing."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import base, kinds, node
+        from . import base, kinds, node, weights
 
-        return getattr(next(module for module in (base, node, kinds) if hasattr(module, name)), name)
+        found = (module for module in (base, node, weights, kinds) if hasattr(module, name))
+        return getattr(next(found), name)

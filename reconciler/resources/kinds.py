@@ -18,6 +18,7 @@ from pydantic import (
 from .base import ApiVersion, Metadata, Name, Seconds, Strict
 from .node import Node
 from .scheduling import Placement
+from .weights import ModelSpec
 
 
 def is_loopback(host: str) -> bool:
@@ -33,21 +34,6 @@ REPLICAS_MAX = 64
 
 
 # --- Model -----------------------------------------------------------------------------------------
-
-
-class ModelSource(Strict):
-    """Where the weights are."""
-
-    path: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-    """Relative to the node's model directory, absolute, or under `~`."""
-
-
-class ModelSpec(Strict):
-    """Weights."""
-
-    source: ModelSource
-    trust_remote_code: bool = False
-    """Run Python code that comes with the weights. Only for sources that you trust fully."""
 
 
 class Model(Strict):

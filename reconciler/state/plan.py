@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from reconciler.wire.launch import LaunchSpec, RankId
+from reconciler.wire.weights import FetchProblem
 
 from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 from .node_steps import NodeStep
+from .weights import FetchWeights
 
 
 class Cause(Enum):
@@ -271,6 +273,7 @@ Step = (
     | FreeTransport
     | ReleaseReplica
     | NodeStep
+    | FetchWeights
     | RemoveObject
 )
 
@@ -284,6 +287,7 @@ class WaitingFor(Enum):
     OBSERVATION = "StaleObservation"
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"
+    WEIGHTS = "WeightsFetching"
     PROGRESS = "NoProgress"
     REMAINS = "RemainsOfRank"
     BACK_OFF = "BackOff"
@@ -311,6 +315,17 @@ class RefusedBecause(Enum):
     NO_RUNTIME = "RuntimeMissing"
     WEIGHTS_MISSING = "WeightsMissing"
     WEIGHTS_UNUSABLE = "WeightsUnusable"
+    INTERRUPTED = FetchProblem.INTERRUPTED
+    TRUNCATED = FetchProblem.TRUNCATED
+    CORRUPTED = FetchProblem.CORRUPTED
+    UNAUTHORIZED = FetchProblem.UNAUTHORIZED
+    FORBIDDEN = FetchProblem.FORBIDDEN
+    NOT_ON_HUB = FetchProblem.NOT_FOUND
+    NO_HUB = FetchProblem.UNREACHABLE
+    DISK_FULL = FetchProblem.DISK_FULL
+    NOT_SERVABLE = FetchProblem.NOT_SERVABLE
+    NO_HUB_CLIENT = FetchProblem.NO_CLIENT
+    FETCH_FAILED = FetchProblem.FAILED
     CODE_UNTRUSTED = "RemoteCodeNotTrusted"
     NOT_SUPPORTED = "StrategyNotSupported"
     NOT_DIVISIBLE = "NotDivisible"

@@ -42,9 +42,12 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
 from reconciler.state.report import Condition, Event, ObjectStatus
+from reconciler.state.weights import FetchWeights
 from reconciler.wire.launch import Phase
 
+from . import weights
 from .routing import routes, serving
+from .weights import Readiness
 
 __all__ = ["Snapshots", "Statuses", "endings", "routes", "serving", "statuses", "told", "transitions"]
 
@@ -153,8 +156,6 @@ def _condition(
     return before.again(said, now, generation) if before else Condition(*said, now, generation)
 
 
-Readiness = tuple[bool, str, str, dict[str, Any]]
-
 TERMINATING = "Terminating"
 """The reason of ``Ready`` for an object whose manifest is gone."""
 
@@ -186,21 +187,9 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def _model(name: str, snapshots: Snapshots) -> Readiness:
-    path = snapshots.desired.models[name].spec.source.path
-    found = {}
-    size = 0
-    for node, seen in sorted(snapshots.observed.nodes.items()):
-        report = seen.model(path)
-        if node in snapshots.desired.nodes and report is not None and not report.examining:
-            found[node] = report.problem or ("present" if report.present else "missing")
-            size = max(size, report.weights_bytes)
-    extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
-    if not found:
-        return False, "NotLookedFor", "no node has looked at it yet", extra
-    lacking = [node for node, state in found.items() if state != "present"]
-    if lacking:
-        return False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
-    return True, "WeightsPresent", f"present on {', '.join(found)}", extra
+    source = snapshots.desired.models[name].spec.source
+    told = weights.of_hub if source.huggingface else weights.of_path
+    return told(source.folder, snapshots.desired, snapshots.observed)
 
 
 def _deployment(name: str, snapshots: Snapshots) -> Readiness:
@@ -344,6 +333,7 @@ DONE: Mapping[type[Step], str] = {
     StopAgent: "AgentStopped",
     ForgetAgent: "AgentForgotten",
     RebootNode: "NodeRestarted",
+    FetchWeights: "FetchBegun",
     RemoveObject: "Removed",
 }
 """What is told of a step that was done; of a rank that is forgotten, nothing."""

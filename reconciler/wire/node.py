@@ -15,6 +15,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
 from .launch import Exit, LaunchSpec, Progress, RankId
+from .weights import FetchReport, FetchSource
 
 # --- controller to agent ---------------------------------------------------------------------------
 
@@ -78,6 +79,24 @@ class ReadLog:
     offset: Optional[int] = None
 
 
+@message("fetch_weights")
+@dataclasses.dataclass(frozen=True)
+class FetchWeights:
+    """Have weights at ``path``, whole and verified, whatever is there by now. One fetch runs for each path: asked
+    again while it does, it changes nothing."""
+
+    token: int
+    path: str
+    """As in ``Observe.models``; one of ``weights.hub_path``."""
+    source: FetchSource
+    wish: str = ""
+    """Told in its report: what it was asked for."""
+    thorough: bool = False
+    """Hash what was verified before as well."""
+    secret: str = dataclasses.field(default="", repr=False)
+    """The hub's token; empty for none. It is kept nowhere but in the fetcher's environment."""
+
+
 @message("shutdown")
 @dataclasses.dataclass(frozen=True)
 class Shutdown:
@@ -86,7 +105,9 @@ class Shutdown:
     token: int
 
 
-AGENT_HEARS = vocabulary(Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, Shutdown)
+AGENT_HEARS = vocabulary(
+    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, Shutdown
+)
 
 # --- agent to controller ---------------------------------------------------------------------------
 
@@ -208,6 +229,10 @@ class ModelReport:
     shares: Mapping[str, Tuple[RankShare, ...]] = dataclasses.field(default_factory=dict)
     """By strategy and number of ranks, as in ``tensor/3``, what each rank holds; one entry where all hold alike.
     What is not in here is not known."""
+    verified: bool = False
+    """Of ``weights.hub_path``: that every file was found to be what the hub has, and has not changed since."""
+    fetch: Optional[FetchReport] = None
+    """How the last fetch of them stands; None where this agent was asked for none."""
 
 
 @message("report")
@@ -243,6 +268,10 @@ class NodeReport:
     models: Tuple[ModelReport, ...] = ()
     asked_with: Optional[int] = None
     """``Observe.token`` of the question; None from an agent that does not know it."""
+    models_free_bytes: Optional[int] = None
+    """Room on the disk of the node's models; None where it cannot be told."""
+    models_total_bytes: int = 0
+    """Size of that disk; 0 where it cannot be told."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)

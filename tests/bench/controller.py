@@ -60,7 +60,7 @@ def served(text: str) -> World:
     for number, (name, deployment) in enumerate(sorted(desired.deployments.items())):
         members = tuple(sorted(names[(number + turn) % len(names)] for turn in range(2)))
         model = desired.models[deployment.spec.model]
-        weights = world._node(members[0]).model(model.spec.source.path)
+        weights = world._node(members[0]).model(model.spec.source.folder)
         assert weights is not None
         record = GroupRecord(
             replica=world.replica(name),

@@ -12,6 +12,7 @@ import pytest
 from reconciler import errors
 from reconciler.state.faults import FaultClass
 from reconciler.state.plan import Cause, RefusedBecause, WaitingFor
+from reconciler.status.weights import WORST
 from reconciler.wire.launch import Exit, ExitCode, exit_reason
 
 ROOT = Path(__file__).parents[2]
@@ -31,13 +32,15 @@ def words(module: str, function: str | None = None) -> Iterator[ast.AST]:
 def readiness() -> set[str]:
     """Second values of what tells the readiness of each kind."""
     found = set()
-    for kind in ("_node", "_model", "_deployment", "_gateway", "_notifier"):
-        for node in words("status/__init__.py", kind):
-            if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
-                reason = node.value.elts[1]
-                assert isinstance(reason, ast.Constant), ast.dump(reason)
-                found.add(str(reason.value))
-    return found
+    told = {"__init__.py": ("_node", "_deployment", "_gateway", "_notifier"), "weights.py": ("of_path",)}
+    for module, functions in told.items():
+        for function in functions:
+            for node in words(f"status/{module}", function):
+                if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                    reason = node.value.elts[1]
+                    assert isinstance(reason, ast.Constant), ast.dump(reason)
+                    found.add(str(reason.value))
+    return found | set(WORST)
 
 
 def gateway_codes() -> set[str]:

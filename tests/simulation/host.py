@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reconciler.agent import directory
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import Gone, ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
 
 from .loop import PROCESS, Killed, Process
 from .points import AGENT, DIE_AFTER, DIE_BEFORE, ERROR, SIGNAL
@@ -35,7 +35,7 @@ class SimHost:
         self._owner = owner
         self._machine = owner.machine
         self._world = owner.machine.world
-        self._on_change: Callable[[], None] = lambda: None
+        self._on_change: Callable[[bool], None] = lambda urgent: None
         self._runtime: Mapping[str, str] | None = None
         self._examined: dict[str, float] = {}
 
@@ -84,13 +84,13 @@ class SimHost:
     def clock(self) -> float:
         return self._world.wall() + self._machine.skew
 
-    def begin(self, on_change: Callable[[], None]) -> None:
+    def begin(self, on_change: Callable[[bool], None]) -> None:
         self._on_change = on_change
         self._world.loop.call_later(RUNTIME_SECONDS * self._machine.slow, self._know)
 
     def _know(self) -> None:
         self._runtime = self._world.runtime
-        self._on_change()
+        self._on_change(True)
 
     def end(self) -> None:
         return
@@ -107,8 +107,14 @@ class SimHost:
         now = self._world.loop.time()
         if path not in self._examined:
             self._examined[path] = now + EXAMINE_SECONDS * self._machine.slow
-            self._world.loop.call_at(self._examined[path], self._on_change)
+            self._world.loop.call_at(self._examined[path], self._on_change, True)
         return weights if self._examined[path] <= now else replace(weights, examining=True)
+
+    def fetch(self, request: FetchWeights) -> None:
+        raise ValueError("simulated machines have their weights")
+
+    def room(self) -> tuple[int | None, int]:
+        return None, 0
 
     # --- what is on disk ---
 

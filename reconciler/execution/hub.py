@@ -1,0 +1,42 @@
+"""Which hub weights are fetched from, and with which token: read where it is needed, kept nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.errors import Refused
+from reconciler.resources import TokenRef
+
+ENDPOINT_VARIABLE = "HF_ENDPOINT"
+"""As for huggingface_hub: the URL of another hub than that of Hugging Face."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The hub as the environment of ``reconciler up`` has it."""
+
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL; empty for that of Hugging Face."""
+        return self.environment.get(ENDPOINT_VARIABLE, "")
+
+    def token(self, ref: TokenRef | None) -> str:
+        """The token that a manifest refers to; empty for none. Raises ``Refused`` where it is not there."""
+        if ref is None:
+            return ""
+        if ref.env is not None:
+            token = self.environment.get(ref.env, "").strip()
+            if not token:
+                text = f"the environment of `reconciler up` has no {ref.env}; set it, and start it again"
+                raise Refused("TokenMissing", text)
+            return token
+        assert ref.file is not None
+        try:
+            return Path(ref.file).expanduser().read_text().strip()
+        except (OSError, UnicodeError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise Refused("TokenMissing", f"the hub's token in {ref.file} cannot be read: {reason}") from None

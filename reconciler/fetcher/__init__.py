@@ -1,0 +1,15 @@
+"""The process that fetches weights onto a node, started by its agent as ``python -m reconciler.fetcher``.
+
+The only room with huggingface_hub, in the Python of the runtime; of the rest of the house it knows ``wire`` alone.
+It may be killed at any moment: the next one goes on where it was.
+
+===============  ====================================================================
+module           purpose
+===============  ====================================================================
+``fetch``        from whatever is there to weights that are whole and verified
+``folder``       the folder of the weights: what is recorded, what is verified
+``hub``          the repository: which files are wanted, and their bytes
+``problems``     why there are no weights, as an exception that carries its word
+``telling``      progress on standard output
+===============  ====================================================================
+"""

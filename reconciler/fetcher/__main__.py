@@ -1,0 +1,47 @@
+"""Entry point of a fetcher: one job in, progress out, and no life beyond that of the agent that asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+
+from reconciler.wire.codec import from_wire
+from reconciler.wire.weights import FetchJob, FetchProblem
+
+from .problems import Unfetched
+from .telling import Telling
+
+EXIT_WITHOUT = 1
+
+
+def main() -> int:
+    """Fetch what standard input asks for; the exit status is 0 where there are weights then."""
+    telling = Telling(os.dup(1))
+    os.dup2(2, 1)  # nothing but progress may reach standard output, whatever libraries print
+    job = from_wire(FetchJob, json.loads(sys.stdin.buffer.readline()))
+    threading.Thread(target=_end_with_agent, name="wait for the end of the agent", daemon=True).start()
+    try:
+        from .fetch import fetch
+    except ImportError as error:
+        text = f"{sys.executable} has no {error.name}; install reconciler[runtime] there"
+        telling.fail(FetchProblem.NO_CLIENT, text)
+        return EXIT_WITHOUT
+    try:
+        files = fetch(job, telling)
+    except Unfetched as error:
+        telling.fail(error.problem, str(error))
+        return EXIT_WITHOUT
+    telling.end(files)
+    return 0
+
+
+def _end_with_agent() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(EXIT_WITHOUT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

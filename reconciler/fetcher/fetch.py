@@ -1,0 +1,218 @@
+"""From whatever is there to weights that are whole and verified, file by file.
+
+Everything is put together in a folder beside the final one, which appears by one rename: who finds weights finds
+all of them, verified.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reconciler.wire.weights import (
+    FetchJob,
+    FetchPhase,
+    FetchProblem,
+    FileReport,
+    FileState,
+    Record,
+    WantedFile,
+    partial_folder,
+)
+
+from .folder import Folder, is_right, sync
+from .hub import Repository
+from .problems import Unfetched, of_disk, size_in_words
+from .telling import Telling
+
+TRIES_MAX = 3
+"""For each file: as often it is fetched anew when its content is wrong, or when nothing more of it comes."""
+TRY_SECONDS = 1.0
+LOCK_SECONDS = 20.0
+"""A fetcher that is killed is gone by then."""
+SPARE_BYTES = 1024**3
+"""Stay free on the disk: the machine has other things to write."""
+
+
+def fetch(job: FetchJob, telling: Telling) -> tuple[FileReport, ...]:
+    """Have the weights of ``job``. Raises ``Unfetched``; what came by then stays for the next fetch.
+
+    With ``job.thorough`` tells of each file what was found of it.
+    """
+    try:
+        folder = Path(job.folder)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone(folder):
+            return _Fetch(job, folder, telling).run()
+    except OSError as error:
+        raise of_disk(error) from error
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One fetcher for some weights at a time, whoever has started it."""
+    with folder.with_name(f".{folder.name}.lock").open("a") as lock:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    text = "another fetcher is at work there"
+                    raise Unfetched(FetchProblem.INTERRUPTED, text) from None
+                time.sleep(0.1)
+        yield
+
+
+class _Fetch:
+    def __init__(self, job: FetchJob, folder: Path, telling: Telling) -> None:
+        self._job = job
+        self._final = folder
+        self._partial = partial_folder(folder)
+        self._telling = telling
+        self._repository = Repository(job.source)
+        self._found: dict[str, str] = {}
+        """By name of file: what a thorough verification found."""
+
+    def run(self) -> tuple[FileReport, ...]:
+        if self._final.exists():
+            folder = Folder(self._final)
+            if folder.record is not None and self._keeps(folder):
+                return self._reports(folder.record)
+            self._take_back(folder)
+        folder = Folder(self._partial)
+        record = folder.record if folder.record is not None and not self._lacks_code(folder) else None
+        if record is None:
+            record = self._listed(folder)
+        self._check_room(folder, record)
+        missing = self._missing(folder, record)
+        for wanted in missing:
+            self._bring(folder, record, wanted)
+        self._appear(folder)
+        return self._reports(record)
+
+    def _lacks_code(self, folder: Folder) -> bool:
+        """Whether it was listed when no code was wanted of it."""
+        record = folder.record
+        return self._job.source.code and not any(
+            file.name.endswith(".py") for file in (record.files if record else ())
+        )
+
+    def _listed(self, folder: Folder) -> Record:
+        source = self._job.source
+        before = folder.record.verified if folder.record else {}
+        folder.keep(Record(source.repo, source.revision, self._repository.files(), before))
+        assert folder.record is not None
+        return folder.record
+
+    def _keeps(self, folder: Folder) -> bool:
+        """Whether all of a folder that was whole once is right still; what is not is noted."""
+        record = folder.record
+        assert record is not None
+        doubted = [f for f in record.files if self._job.thorough or not folder.is_verified(f)]
+        total = sum(file.size for file in doubted)
+        self._telling.begin(FetchPhase.VERIFYING, total)
+        for wanted in doubted:
+            path = folder.path / wanted.name
+            if not path.exists():
+                self._found[wanted.name] = FileState.MISSING
+            elif not is_right(path, wanted, self._telling.more):
+                self._found[wanted.name] = FileState.DAMAGED
+            elif not folder.is_verified(wanted):
+                folder.note_verified(wanted)
+        return not self._found
+
+    def _take_back(self, folder: Folder) -> None:
+        """A folder with something wrong in it is none of weights any more; what is right of it stays."""
+        if self._partial.exists():
+            shutil.rmtree(self._partial)
+        self._final.rename(self._partial)
+        taken = Folder(self._partial)
+        for wanted in taken.record.files if taken.record else ():
+            if wanted.name in self._found:
+                taken.discard(wanted)
+
+    def _check_room(self, folder: Folder, record: Record) -> None:
+        there = sum(_size(path) for path in folder.path.iterdir())
+        needed = sum(file.size for file in record.files) - there
+        free = shutil.disk_usage(folder.path).free
+        if needed > 0 and needed + SPARE_BYTES > free:
+            raise Unfetched(
+                FetchProblem.DISK_FULL,
+                f"{size_in_words(needed)} are still to come, and {size_in_words(SPARE_BYTES)} are to stay free;"
+                f" the disk of {self._final.parent.parent} has {size_in_words(free)}",
+            )
+
+    def _missing(self, folder: Folder, record: Record) -> list[WantedFile]:
+        """What has to come; a file that is there and that nobody has noted as right is looked at."""
+        missing = []
+        for wanted in record.files:
+            if folder.is_verified(wanted):
+                continue
+            path = folder.path / wanted.name
+            if path.exists() and is_right(path, wanted, lambda size: None):
+                folder.note_verified(wanted)
+            else:
+                path.unlink(missing_ok=True)
+                missing.append(wanted)
+        return missing
+
+    def _bring(self, folder: Folder, record: Record, wanted: WantedFile) -> None:
+        part = folder.part(wanted)
+        total = sum(file.size for file in record.files)
+        problem: Unfetched | None = None
+        for attempt in range(TRIES_MAX):
+            if attempt:
+                time.sleep(TRY_SECONDS)
+            done = sum(file.size for file in record.files if folder.is_verified(file))
+            self._telling.begin(FetchPhase.FETCHING, total, done + _size(part), wanted.name)
+            try:
+                self._repository.get(wanted, part, self._telling.more)
+            except Unfetched as error:
+                if error.problem != FetchProblem.TRUNCATED:
+                    raise
+                problem = error
+                continue
+            if is_right(part, wanted, lambda size: None):
+                folder.accept(wanted)
+                return
+            part.unlink()
+            text = f"{wanted.name} came {attempt + 1} times, and never as the hub describes it ({wanted.digest[:17]}…)"
+            problem = Unfetched(FetchProblem.CORRUPTED, text)
+        assert problem is not None
+        raise problem
+
+    def _appear(self, folder: Folder) -> None:
+        """All is there and verified: now it is weights."""
+        assert folder.record is not None
+        assert all(folder.is_verified(wanted) for wanted in folder.record.files)
+        for path in folder.path.iterdir():
+            if path.name.endswith(".part"):
+                path.unlink()
+        sync(folder.path)
+        folder.path.rename(self._final)
+        sync(self._final.parent)
+
+    def _reports(self, record: Record) -> tuple[FileReport, ...]:
+        if not self._job.thorough:
+            return ()
+        return tuple(
+            FileReport(
+                file.name,
+                file.size,
+                FileState.FETCHED if file.name in self._found else FileState.VERIFIED,
+            )
+            for file in sorted(record.files, key=lambda file: file.name)
+        )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,96 @@
+"""The folder of some weights: what is recorded of them, and what of it is verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.wire.codec import WireError, from_wire, to_wire
+from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, WantedFile
+
+PIECE_BYTES = 4 * 1024 * 1024
+PART_SUFFIX = ".part"
+"""Of a file that is not whole yet: no reader of weights looks at such a name."""
+
+
+class Folder:
+    """Weights, whole or on their way, in ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record = self._read()
+
+    def _read(self) -> Record | None:
+        try:
+            content = (self.path / RECORD_NAME).read_bytes()
+            return from_wire(Record, json.loads(content)) if len(content) <= RECORD_BYTES_MAX else None
+        except (OSError, ValueError, WireError):
+            return None
+
+    def keep(self, record: Record) -> None:
+        """Write the record, whole or not at all. Raises ``OSError``."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self.path / f"{RECORD_NAME}.new"
+        with draft.open("wb") as file:
+            file.write(json.dumps(to_wire(record)).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path / RECORD_NAME)
+        self.record = record
+
+    def part(self, wanted: WantedFile) -> Path:
+        """Where a file is while it comes."""
+        return self.path / f"{wanted.name}{PART_SUFFIX}"
+
+    def is_verified(self, wanted: WantedFile) -> bool:
+        """Whether a file is there as it was when its content was found to be right."""
+        try:
+            status = (self.path / wanted.name).stat()
+        except OSError:
+            return False
+        return self.record is not None and self.record.holds(wanted.name, status.st_size, status.st_mtime_ns)
+
+    def note_verified(self, wanted: WantedFile) -> None:
+        """A file's content was found to be right just now. Raises ``OSError``."""
+        assert self.record is not None
+        changed = (self.path / wanted.name).stat().st_mtime_ns
+        self.keep(replace(self.record, verified={**self.record.verified, wanted.name: changed}))
+
+    def accept(self, wanted: WantedFile) -> None:
+        """A part is whole and right: it gets its name. Raises ``OSError``."""
+        part = self.part(wanted)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(self.path / wanted.name)
+        self.note_verified(wanted)
+
+    def discard(self, wanted: WantedFile) -> None:
+        """Take a file away, and what there is of its part."""
+        for path in (self.path / wanted.name, self.part(wanted)):
+            path.unlink(missing_ok=True)
+
+
+def is_right(path: Path, wanted: WantedFile, more: Callable[[int], None]) -> bool:
+    """Whether a file has the size and the content that the hub told of; ``more`` counts what was read."""
+    kind, _, expected = wanted.digest.partition(":")
+    if path.stat().st_size != wanted.size:
+        return False
+    digest = hashlib.sha256() if kind == "sha256" else hashlib.sha1(b"blob %d\0" % wanted.size)
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            digest.update(piece)
+            more(len(piece))
+    return digest.hexdigest() == expected
+
+
+def sync(path: Path) -> None:
+    """Make renames within a folder last."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

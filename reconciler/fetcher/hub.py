@@ -1,0 +1,162 @@
+"""A repository on the hub, over the real client: which files are wanted, and their bytes.
+
+``hf_hub_download`` of huggingface_hub 2 begins a file again when its process was killed (each has a name of its
+own for what it has got so far); its ``http_get``, on which that stands, goes on from where a file ends.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from huggingface_hub import HfApi, errors, hf_hub_url
+from huggingface_hub.file_download import http_get
+from huggingface_hub.hf_api import RepoFile
+from huggingface_hub.utils._headers import build_hf_headers
+
+from reconciler.wire.weights import TOKEN_VARIABLE, FetchProblem, FetchSource, WantedFile
+
+from .problems import Unfetched, of_disk
+
+SERVED = ("*.json", "model*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
+"""What mlx-lm and transformers read of a folder: configurations, weights, chat templates, vocabularies."""
+UNSERVED = ("README*", "LICENSE*", "*.md", "training_args*", "trainer_state*", "optimizer*")
+CODE = ("*.py",)
+FILES_MAX = 10_000
+_BROKEN = (httpx2.TransportError, httpx2.StreamError, errors.OfflineModeIsEnabled)
+_UNCONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
+
+
+class _Counter(AbstractContextManager["_Counter"]):
+    """What ``http_get`` takes for a progress bar: as much of ``tqdm`` as it uses."""
+
+    more: Callable[[int], None]
+
+    def __init__(self, **_: Any) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def update(self, size: float | None = 1) -> None:
+        self.more(int(size or 0))
+
+    def close(self) -> None:
+        return
+
+
+class Repository:
+    """One commit of a repository. Everything raises ``Unfetched``."""
+
+    def __init__(self, source: FetchSource) -> None:
+        self._source = source
+        self._endpoint = source.endpoint or None
+        # False rather than None: the client would look for a token that somebody else has left on the machine.
+        self._token = os.environ.get(TOKEN_VARIABLE) or False
+
+    def files(self) -> tuple[WantedFile, ...]:
+        """What serving needs of it, small files first: whatever is wrong with them shows soon."""
+        api = HfApi(endpoint=self._endpoint, token=self._token)
+        source = self._source
+        try:
+            listed = list(api.list_repo_tree(source.repo, revision=source.revision))
+        except (OSError, *_BROKEN) as error:
+            raise self._problem(error) from None
+        patterns = SERVED + (CODE if source.code else ())
+        found = [each for each in listed[:FILES_MAX] if isinstance(each, RepoFile)]
+        wanted = [
+            WantedFile(
+                file.path,
+                file.lfs.size if file.lfs else file.size,
+                f"sha256:{file.lfs.sha256}" if file.lfs else f"git:{file.blob_id}",
+            )
+            for file in found
+            if _matches(file.path, patterns) and not _matches(file.path, UNSERVED)
+        ]
+        self._check(wanted)
+        return tuple(sorted(wanted, key=lambda file: (file.size, file.name)))
+
+    def _check(self, wanted: list[WantedFile]) -> None:
+        for what, pattern in (("config.json", "config.json"), ("model*.safetensors", "model*.safetensors")):
+            if not any(fnmatch.fnmatchcase(file.name, pattern) for file in wanted):
+                raise Unfetched(
+                    FetchProblem.NOT_SERVABLE,
+                    f"{self._source.repo} has no {what} at {self._source.revision[:10]}: "
+                    "expected weights as MLX and Hugging Face lay them out",
+                )
+
+    def get(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
+        """Bring what is missing of a file; what there is of it stays."""
+        source = self._source
+        url = hf_hub_url(source.repo, wanted.name, revision=source.revision, endpoint=self._endpoint)
+        counter = type("_Counting", (_Counter,), {"more": staticmethod(more)})
+        try:
+            with part.open("ab") as file:
+                there = file.tell()
+                if there > wanted.size:
+                    file.truncate(0)
+                    there = 0
+                http_get(
+                    url,
+                    file,
+                    resume_size=there,
+                    headers={**build_hf_headers(token=self._token), "Accept-Encoding": "identity"},
+                    expected_size=wanted.size,
+                    displayed_filename=wanted.name,
+                    tqdm_class=counter,
+                )
+        except (OSError, ValueError, *_BROKEN) as error:
+            raise self._problem(error, wanted) from None
+
+    def _problem(self, error: Exception, wanted: WantedFile | None = None) -> Unfetched:
+        """The error of the client in a word of ours. Its own text may hold URLs that are signed, and so secret."""
+        what = f"{wanted.name} of {self._source.repo}" if wanted else self._source.repo
+        if isinstance(error, errors.HfHubHTTPError):
+            return self._answered(error, what)
+        if isinstance(error, _UNCONNECTED):
+            return Unfetched(FetchProblem.UNREACHABLE, f"no connection to {self._where()}")
+        if isinstance(error, _BROKEN):
+            text = f"the connection broke while {what} came ({type(error).__name__})"
+            return Unfetched(FetchProblem.INTERRUPTED, text)
+        if isinstance(error, OSError) and error.errno is not None:
+            return of_disk(error)
+        if isinstance(error, ValueError):
+            return Unfetched(FetchProblem.FAILED, f"{what}: {str(error).splitlines()[0][:200]}")
+        return Unfetched(FetchProblem.TRUNCATED, f"{what} ended before its last byte")
+
+    def _answered(self, error: errors.HfHubHTTPError, what: str) -> Unfetched:
+        status = error.response.status_code
+        source, given = self._source, "the token" if self._token else "no token was given, and it"
+        if status == 403 or isinstance(error, errors.GatedRepoError):
+            return Unfetched(
+                FetchProblem.FORBIDDEN,
+                f"{self._where()} does not give {what} to this token; accept the terms of {source.repo} there"
+                " with the account that the token is of, and see that the token may read it",
+            )
+        if status == 401:
+            text = f"{self._where()} wants a valid token for {what}: {given} is not accepted"
+            return Unfetched(FetchProblem.UNAUTHORIZED, text)
+        if status == 404:
+            missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
+            text = f"{self._where()} has {missing} {what}, or shows it only to a token that may read it"
+            return Unfetched(FetchProblem.NOT_FOUND, text)
+        if status >= 500 or status in (408, 429):
+            return Unfetched(FetchProblem.UNREACHABLE, f"{self._where()} answers {status} for {what}")
+        return Unfetched(FetchProblem.FAILED, f"{self._where()} answers {status} for {what}")
+
+    def _where(self) -> str:
+        return self._endpoint or "huggingface.co"
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Files of the first level alone: nothing that serves looks below it."""
+    return "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _no_revision(error: errors.HfHubHTTPError) -> bool:
+    return isinstance(error, errors.RevisionNotFoundError)

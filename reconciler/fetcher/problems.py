@@ -1,0 +1,30 @@
+"""Why a fetch ends without weights."""
+
+from __future__ import annotations
+
+import errno
+
+from reconciler.wire.weights import FetchProblem
+
+
+class Unfetched(Exception):
+    """``problem`` is one of ``FetchProblem``, the text a sentence for people, without any secret."""
+
+    def __init__(self, problem: str, text: str) -> None:
+        self.problem = problem
+        super().__init__(text)
+
+
+def of_disk(error: OSError) -> Unfetched:
+    """What a disk says that takes nothing."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    what = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    return Unfetched(FetchProblem.DISK_FULL if full else FetchProblem.FAILED, what)
+
+
+def size_in_words(size: float) -> str:
+    """Bytes for people."""
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if size >= 10**power:
+            return f"{size / 10**power:.1f} {unit}"
+    return f"{size:.0f} bytes"

@@ -1,0 +1,79 @@
+"""Progress, told to the agent: a line at a change of what is done, and now and then while bytes come."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+
+from reconciler.wire.codec import to_wire
+from reconciler.wire.weights import FetchPhase, FileReport, Progress
+
+TELL_SECONDS = 1.0
+RATE_SECONDS = 30.0
+"""The rate is that of so long."""
+
+
+class Telling:
+    """Counts bytes, and tells of them on a descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._phase = FetchPhase.LISTING
+        self._file = ""
+        self._done = 0
+        self._total = 0
+        self._told_at = 0.0
+        self._came = 0
+        """Bytes that came over the network, or that were hashed, since the start of the phase."""
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def begin(self, phase: str, total: int, done: int = 0, file: str = "") -> None:
+        """Another phase, or another file of it."""
+        if phase != self._phase:
+            self._came = 0
+            self._marks.clear()
+        self._phase, self._total, self._done, self._file = phase, total, done, file
+        self._mark()
+        self._tell(self._now())
+
+    def more(self, size: int) -> None:
+        """So many bytes more; fewer where some have to come again."""
+        self._done += size
+        self._came += max(0, size)
+        if time.monotonic() - self._told_at >= TELL_SECONDS:
+            self._mark()
+            self._tell(self._now())
+
+    def end(self, files: tuple[FileReport, ...] = ()) -> None:
+        """There are weights now."""
+        self._tell(Progress(FetchPhase.DONE, self._total, self._total, files=files))
+
+    def fail(self, problem: str, text: str, files: tuple[FileReport, ...] = ()) -> None:
+        """There are none."""
+        now = self._now()
+        self._tell(
+            Progress(
+                FetchPhase.FAILED, now.done_bytes, now.total_bytes, 0.0, self._file, problem, text, files
+            )
+        )
+
+    def _now(self) -> Progress:
+        return Progress(self._phase, self._done, self._total, self._rate(), self._file)
+
+    def _mark(self) -> None:
+        now = time.monotonic()
+        self._marks.append((now, self._came))
+        while len(self._marks) > 2 and now - self._marks[0][0] > RATE_SECONDS:
+            self._marks.popleft()
+
+    def _rate(self) -> float:
+        if not self._marks:
+            return 0.0
+        (since, before), (until, now) = self._marks[0], self._marks[-1]
+        return (now - before) / (until - since) if until > since else 0.0
+
+    def _tell(self, progress: Progress) -> None:
+        self._told_at = time.monotonic()
+        os.write(self._descriptor, json.dumps(to_wire(progress)).encode() + b"\n")

@@ -1,0 +1,143 @@
+"""Which nodes are to have the weights of which Model, and what each does for that now."""
+
+from __future__ import annotations
+
+from reconciler.resources import Model, ModelDeployment
+from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
+from reconciler.state.identity import ObjectKey
+from reconciler.state.weights import FetchWeights, failed, given_up, progress, running
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FetchProblem, FetchReport, FetchSource
+
+from .decision import NOTHING, Decision
+from .eligible import Sorted
+from .world import World
+
+BACK_OFF_SECONDS_MAX = 300.0
+LASTING_SECONDS = 600.0
+"""What a person has to change is looked at again so often: nobody has to tell when it is done."""
+
+
+def decide(world: World) -> Decision:
+    """Have all weights where they are wanted."""
+    decision = NOTHING
+    if world.desired.stopping:
+        return decision
+    for name, model in sorted(world.desired.models.items()):
+        if model.spec.source.huggingface is not None:
+            decision += _of_model(world, name, model)
+    return decision
+
+
+def _of_model(world: World, name: str, model: Model) -> Decision:
+    """Several nodes that keep their weights in one folder of one machine fetch once."""
+    path = model.spec.source.folder
+    busy = {
+        place: node
+        for node in sorted(world.observed.nodes)
+        if (place := _place(world, node, path)) is not None and _at_work(world, node, path)
+    }
+    decision = NOTHING
+    for node in targets(world, model):
+        place = _place(world, node, path)
+        if place is None or not world.reached(node):
+            continue
+        if busy.get(place, node) != node:
+            text = f"{busy[place]} fetches {name} into the folder that {node} uses too"
+            decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
+            continue
+        decided = _on_node(world, name, model, node)
+        if decided.steps:
+            busy[place] = node
+        decision += decided
+    return decision
+
+
+def _place(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
+    """Machine and folder of some weights of a node."""
+    seen = world.node(node)
+    weights = seen.model(path)
+    return (seen.report.host_id, weights.directory) if seen.report and weights else None
+
+
+def _at_work(world: World, node: NodeName, path: str) -> bool:
+    """Whether a node is fetching, or has just been asked to."""
+    asked = f"weights/{node}/{path}" in world.memory.in_flight
+    return world.reached(node) and (asked or running(world.node(node).model(path)) is not None)
+
+
+def being_fetched(world: World, model: Model, name: NodeName) -> bool:
+    """Whether a node is about to have weights that it does not have yet."""
+    weights = world.node(name).model(model.spec.source.folder)
+    if model.spec.source.huggingface is None or (weights is not None and weights.verified):
+        return False
+    return given_up(weights) is None and name in targets(world, model)
+
+
+def targets(world: World, model: Model) -> tuple[NodeName, ...]:
+    """The nodes that are to have the weights: for each deployment as many as it may come to use, and those first that
+    have them."""
+    found: dict[NodeName, None] = {}
+    for _, deployment in sorted(world.desired.deployments.items()):
+        if deployment.spec.model == model.metadata.name and deployment.spec.replicas:
+            found.update(dict.fromkeys(_of_deployment(world, model, deployment)))
+    return tuple(found)
+
+
+def _of_deployment(world: World, model: Model, deployment: ModelDeployment) -> list[NodeName]:
+    usable = Sorted.of(world, deployment).matching
+    groups = world.memory.groups_of(DeploymentName(deployment.metadata.name))
+    members = {name for group in groups for name in group.members}
+
+    def rank(name: NodeName) -> tuple[bool, bool, bool, int, str]:
+        node = world.node(name)
+        weights = node.model(model.spec.source.folder)
+        has = weights is not None and weights.verified
+        memory = node.report.memory_bytes if node.report else 0
+        return not has, given_up(weights) is not None, name not in members, -memory, name
+
+    return sorted(usable, key=rank)[: deployment.spec.replicas * deployment.spec.parallelism.nodes.max]
+
+
+def _on_node(world: World, name: str, model: Model, node: NodeName) -> Decision:
+    """What is done now for the weights of one Model on one node."""
+    hub, path = model.spec.source.huggingface, model.spec.source.folder
+    weights = world.node(node).model(path)
+    if weights is None or weights.verified:
+        return NOTHING
+    key = ObjectKey("Model", name)
+    fetch = running(weights)
+    if fetch is not None:
+        return _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
+    assert hub is not None
+    source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
+    wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
+    step = FetchWeights(name, node, path, source, hub.token_ref, wish)
+    if step.subject in world.memory.in_flight:
+        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being begun")
+    if not world.fresh(node):
+        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for news from {node}")
+    ended = failed(weights)
+    if ended is None or ended.wish != wish:
+        return Decision(steps=(step,))
+    return _again(world, step, ended, weights)
+
+
+def _again(world: World, step: FetchWeights, ended: FetchReport, weights: ModelReport) -> Decision:
+    """The next attempt, when it is time; and what is wrong, where nobody should wait for that."""
+    lasting = ended.progress.problem not in FetchProblem.PASSING
+    seconds = LASTING_SECONDS if lasting else min(BACK_OFF_SECONDS_MAX, 2.0 ** min(ended.attempts, 10))
+    told = f"{step.model} on {step.node}: {ended.progress.text}"
+    refused = (
+        Refusal(step.object, RefusedBecause(ended.progress.problem), told) if given_up(weights) else None
+    )
+    said = Decision(refused=(refused,) if refused else ())
+    if ended.ended_seconds >= seconds:
+        return Decision(steps=(step,)) + said
+    until = world.now + seconds - ended.ended_seconds
+    text = f"{told}; tried again in {seconds - ended.ended_seconds:.0f} s"
+    return _wait(step.object, WaitingFor.BACK_OFF, text, until) + said
+
+
+def _wait(key: ObjectKey, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
+    return Decision(waiting=(Waiting(key, reason, text, until),))

@@ -1,0 +1,106 @@
+"""Weights that nodes fetch: the step that has them, and how they stand on a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.resources import TokenRef
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource
+
+from .identity import NodeName, ObjectKey
+
+ATTEMPTS_MAX = 3
+"""So often in a row without a byte more, and what passes by itself as a rule did not."""
+SLOW_BYTES_PER_SECOND = 1_000_000.0
+"""A model of 40 GB takes half a day at that: somebody should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchWeights:
+    """Have the weights of a Model on a node, from the hub, whole and verified."""
+
+    model: str
+    node: NodeName
+    path: str
+    source: FetchSource
+    token: TokenRef | None
+    wish: str
+    """What it is done for: another one may be tried although the last has failed."""
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"weights/{self.node}/{self.path}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return ObjectKey("Model", self.model)
+
+    @property
+    def key(self) -> str:
+        return f"fetch/{self.node}/{self.path}"
+
+    def __str__(self) -> str:
+        return f"fetch {self.source.repo} at {self.source.revision[:10]} on {self.node}"
+
+
+def running(weights: ModelReport | None) -> FetchReport | None:
+    """The fetch that goes on now."""
+    return weights.fetch if weights and weights.fetch and weights.fetch.running else None
+
+
+def failed(weights: ModelReport | None) -> FetchReport | None:
+    """The last fetch, where it has ended without weights."""
+    if weights is None or weights.verified or weights.fetch is None:
+        return None
+    return weights.fetch if weights.fetch.progress.phase == FetchPhase.FAILED else None
+
+
+def given_up(weights: ModelReport | None) -> FetchReport | None:
+    """The last fetch, where nobody should wait for the next: a person has to do something, as far as can be told."""
+    fetch = failed(weights)
+    if fetch is None:
+        return None
+    passing = fetch.progress.problem in FetchProblem.PASSING
+    return fetch if not passing or fetch.attempts >= ATTEMPTS_MAX else None
+
+
+def unfetched(model: str, name: NodeName, weights: ModelReport) -> str:
+    """Why a node has no weights, for people."""
+    fetch = failed(weights)
+    why = fetch.progress.text if fetch else "no deployment that uses them needs this node for them"
+    return f"model {model}: its weights are not on {name}: {why}"
+
+
+def progress(fetch: FetchReport) -> str:
+    """How a fetch stands, for people: bytes, rate, time left."""
+    now = fetch.progress
+    if now.phase == FetchPhase.LISTING or not now.total_bytes:
+        return "asking the hub what there is"
+    share = 100 * now.done_bytes // now.total_bytes
+    text = f"{gigabytes(now.done_bytes)} of {gigabytes(now.total_bytes)} ({share} %)"
+    if now.phase == FetchPhase.VERIFYING:
+        return f"verifying, {text}"
+    if not now.rate:
+        return text
+    left = (now.total_bytes - now.done_bytes) / now.rate
+    return f"{text}, {now.rate / 1e6:.1f} MB/s, {_duration(left)} left"
+
+
+def slow(fetch: FetchReport) -> bool:
+    """Whether the bytes of a fetch come so slowly that somebody should know."""
+    now = fetch.progress
+    return now.phase == FetchPhase.FETCHING and 0 < now.rate < SLOW_BYTES_PER_SECOND
+
+
+def gigabytes(size: int) -> str:
+    """Bytes for people, as hubs count them."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,73 @@
+"""The readiness of a Model: on which nodes its weights are, and how those stand that are still to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.state import Desired, Observed
+from reconciler.state.weights import failed, progress, running, slow
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FetchProblem
+
+Readiness = tuple[bool, str, str, dict[str, Any]]
+
+
+def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
+    """Of weights that somebody has put where they are."""
+    found = {}
+    size = 0
+    for node, seen in sorted(observed.nodes.items()):
+        report = seen.model(path)
+        if node in desired.nodes and report is not None and not report.examining:
+            found[node] = report.problem or ("present" if report.present else "missing")
+            size = max(size, report.weights_bytes)
+    extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
+    if not found:
+        return False, "NotLookedFor", "no node has looked at it yet", extra
+    lacking = [node for node, state in found.items() if state != "present"]
+    if lacking:
+        return False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
+    return True, "WeightsPresent", f"present on {', '.join(found)}", extra
+
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """How weights stand on one node."""
+
+    reason: str
+    text: str
+
+
+WORST = (*FetchProblem.ALL, "FetchingSlowly", "Fetching", "NotFetched", "WeightsVerified")
+"""The reasons, that first which is told of the whole."""
+
+
+def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
+    """Of weights that nodes fetch: ready where some node has all of them, verified, and none is at fetching them."""
+    seen = {node: each.model(path) for node, each in sorted(observed.nodes.items()) if node in desired.nodes}
+    stands = {node: _stand(report) for node, report in seen.items() if report is not None}
+    size = max((report.weights_bytes for report in seen.values() if report is not None), default=0)
+    extra: dict[str, Any] = {
+        "weightsBytes": size,
+        "nodes": {node: stand.text for node, stand in stands.items()},
+    }
+    verified = [node for node, stand in stands.items() if stand.reason == "WeightsVerified"]
+    told = {node: stand for node, stand in stands.items() if stand.reason != "NotFetched"}
+    if not told:
+        return False, "NotFetched", "no node has fetched it yet", extra
+    node, worst = min(told.items(), key=lambda entry: WORST.index(entry[1].reason))
+    if worst.reason == "WeightsVerified":
+        return True, "WeightsVerified", f"verified on {', '.join(verified)}", extra
+    return False, worst.reason, f"{node}: {worst.text}", extra
+
+
+def _stand(report: ModelReport) -> _Stand:
+    fetch, ended = running(report), failed(report)
+    if report.verified:
+        return _Stand("WeightsVerified", report.problem or "verified")
+    if fetch is not None:
+        return _Stand("FetchingSlowly" if slow(fetch) else "Fetching", f"fetching, {progress(fetch)}")
+    if ended is not None:
+        return _Stand(ended.progress.problem, ended.progress.text)
+    return _Stand("NotFetched", report.problem or "not fetched")

@@ -1,0 +1,185 @@
+"""Weights that a node fetches: where they are kept, what is recorded beside them, and how a fetch stands.
+
+The agent starts ``python -m reconciler.fetcher`` with a ``FetchJob`` as one line of JSON on its standard input, and
+reads a ``Progress`` from each line of its standard output. The fetcher ends when its standard input does.
+
+Below the node's models, ``hub/<repository with -- for />/<revision>`` is there exactly when every file in it has
+been verified; beside it ``.<revision>.partial`` holds what is still being fetched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Mapping, Tuple
+
+HUB = "hub"
+RECORD_NAME = ".reconciler.json"
+"""In the folder of the weights: a ``Record``."""
+RECORD_BYTES_MAX = 16 * 1024 * 1024
+TOKEN_VARIABLE = "HF_TOKEN"
+"""Of the fetcher's environment; the only place in which a token is, besides the request that brings it."""
+
+
+def hub_path(repo: str, revision: str) -> str:
+    """Where the weights of one commit of a repository are, below a node's models."""
+    return "/".join((HUB, repo.replace("/", "--"), revision))
+
+
+def is_hub_path(path: str) -> bool:
+    """Whether weights at this path are fetched, and so only there when they are verified."""
+    return path.startswith(HUB + "/") and path.count("/") == 2
+
+
+def partial_folder(folder: Path) -> Path:
+    """Where weights are put together until they are whole and verified."""
+    return folder.with_name(".{}.partial".format(folder.name))
+
+
+class FetchProblem:
+    """Why a fetch ended without weights."""
+
+    INTERRUPTED = "FetchInterrupted"
+    """The connection broke, or the fetcher was ended; the next goes on where it was."""
+    TRUNCATED = "FetchTruncated"
+    """The hub sends less than it says that there is."""
+    CORRUPTED = "FetchCorrupted"
+    """What comes is not what the hub says that there is, however often it is fetched."""
+    UNAUTHORIZED = "HubUnauthorized"
+    """401: no token, or one that is not valid."""
+    FORBIDDEN = "HubForbidden"
+    """403: a gated repository whose terms nobody has accepted with this token."""
+    NOT_FOUND = "HubNotFound"
+    """404: no such repository or revision; or a private one, and no token."""
+    UNREACHABLE = "HubUnreachable"
+    DISK_FULL = "DiskFull"
+    NOT_SERVABLE = "NothingToServe"
+    """The repository has no weights in a form that can be served."""
+    NO_CLIENT = "HubClientMissing"
+    """The runtime's Python has no huggingface_hub, or cannot be started."""
+    FAILED = "FetchFailed"
+    """Anything else; the text has it."""
+
+    ALL = (
+        INTERRUPTED, TRUNCATED, CORRUPTED, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNREACHABLE, DISK_FULL,
+        NOT_SERVABLE, NO_CLIENT, FAILED,
+    )  # fmt: skip
+    PASSING = (INTERRUPTED, TRUNCATED, UNREACHABLE)
+    """What another attempt soon may well not meet again."""
+
+
+class FetchPhase:
+    """What a fetcher is doing."""
+
+    LISTING = "listing"
+    FETCHING = "fetching"
+    VERIFYING = "verifying"
+    DONE = "done"
+    FAILED = "failed"
+
+    ENDED = (DONE, FAILED)
+
+
+class FileState:
+    """What a verification found of one file."""
+
+    VERIFIED = "verified"
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    FETCHED = "fetched again"
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchSource:
+    """One commit of a repository, and what of it is wanted."""
+
+    repo: str
+    revision: str
+    endpoint: str = ""
+    """URL of the hub; empty for the one of Hugging Face."""
+    code: bool = False
+    """Python files as well: only for a Model that trusts them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchJob:
+    """What a fetcher is started for."""
+
+    folder: str
+    """Absolute: where the weights are to be."""
+    source: FetchSource
+    thorough: bool = False
+    """Hash what was verified before as well."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WantedFile:
+    """A file as the hub describes it."""
+
+    name: str
+    size: int
+    digest: str
+    """``sha256:<hex>``, or ``git:<hex>`` where the hub has only the id that git gives to its content."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What is kept beside the weights, so that a restart need not hash them again."""
+
+    repo: str
+    revision: str
+    files: Tuple[WantedFile, ...]
+    verified: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """By name of file: its time of change, in nanoseconds, when its content was found to be right."""
+    version: int = 1
+
+    def holds(self, name: str, size: int, changed_ns: int) -> bool:
+        """Whether a file of this size and time of change was verified."""
+        wanted = next((file for file in self.files if file.name == name), None)
+        return wanted is not None and wanted.size == size and self.verified.get(name) == changed_ns
+
+
+@dataclasses.dataclass(frozen=True)
+class FileReport:
+    """One file, as a thorough verification found it."""
+
+    name: str
+    size: int
+    state: str
+    """Of ``FileState``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How a fetch stands: a line of the fetcher's output."""
+
+    phase: str
+    done_bytes: int = 0
+    total_bytes: int = 0
+    rate: float = 0.0
+    """Bytes in a second, lately."""
+    file: str = ""
+    problem: str = ""
+    """Of ``FetchProblem``, with ``phase`` failed."""
+    text: str = ""
+    """The same for people."""
+    files: Tuple[FileReport, ...] = ()
+    """At the end of a thorough verification."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchReport:
+    """The last fetch of some weights on a node, as its agent tells it."""
+
+    progress: Progress
+    wish: str = ""
+    """``FetchWeights.wish`` of the request."""
+    attempts: int = 0
+    """Fetches that failed in a row without having got further than the one before."""
+    ended_seconds: float = 0.0
+    """For how long it has ended, by a clock of the node that nobody sets; 0 while it runs."""
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a fetcher now."""
+        return self.progress.phase not in FetchPhase.ENDED

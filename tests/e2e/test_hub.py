@@ -1,0 +1,85 @@
+"""Weights that come from a hub: the real client, a stand-in for the hub, real ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.fetcher.hub import COMMIT, REPO, Hub, folder, serving
+
+from .cluster import ROOT, Cluster, cluster, deployment, node
+
+pytestmark = pytest.mark.e2e
+
+TOKEN = "hf_s3cr3t"
+
+
+def model(revision: str = COMMIT) -> str:
+    return f"""apiVersion: reconciler/v1alpha1
+kind: Model
+metadata:
+  name: tiny
+spec:
+  source:
+    huggingface:
+      repo: {REPO}
+      revision: {revision}
+      tokenRef:
+        env: A_TOKEN
+"""
+
+
+GATEWAY = """apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+spec:
+  listen: 127.0.0.1:8400
+  auth:
+    mode: none
+"""
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with serving(folder(ROOT / "examples" / "models" / "tiny")) as made:
+        made.token = TOKEN
+        yield made
+
+
+def manifests(path: Path, *texts: str) -> str:
+    path.mkdir(exist_ok=True)
+    (path / "all.yaml").write_text("---\n".join(texts))
+    return str(path)
+
+
+def say(made: Cluster) -> Any:
+    with openai.OpenAI(base_url=made.endpoint(), api_key="none", timeout=60, max_retries=0) as sdk:
+        question: Any = {"role": "user", "content": "What is reconciler?"}
+        answer = sdk.chat.completions.create(model="tiny", messages=[question], temperature=0)
+    return answer.choices[0].message.content
+
+
+def test_three_nodes_fetch_once_and_serve_and_the_token_is_nowhere(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("A_TOKEN", TOKEN)
+    nodes = [node(name) for name in ("node-a", "node-b", "node-c")]
+    with cluster() as made:
+        made.start(
+            "-f", manifests(tmp_path / "m", *nodes, model(), deployment("tiny", 2), GATEWAY), "--any-port"
+        )
+        made.wait_settled()
+        assert hub.asked["model.safetensors"] == 1
+        assert hub.tokens == {TOKEN}
+        (told,) = made.json("get", "models")["items"]
+        assert {c["type"]: c["reason"] for c in told["status"]["conditions"]}["Ready"] == "WeightsVerified"
+        assert "reconciler" in say(made).lower()
+        kept = [path for path in made.home.parent.rglob("*") if path.is_file()]
+        assert len(kept) > 20
+        assert [path for path in kept if TOKEN.encode() in path.read_bytes()] == []

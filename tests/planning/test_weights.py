@@ -1,0 +1,132 @@
+"""Weights from a hub: who fetches, who waits for that, and when a group may be formed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.state import AllocateEpoch, NodeName, Plan, RefusedBecause, WaitingFor
+from reconciler.state.weights import FetchWeights
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
+from tests.worlds import World, deployment, hub_model, node
+
+OLD, NEW = "a" * 40, "b" * 40
+PATH = hub_path("org/tiny", OLD)
+
+
+def machines(count: int = 3, nodes: Any = 2) -> World:
+    """Nodes that are each a machine of its own."""
+    return World([*(node(f"node-{at}") for at in range(count)), hub_model(), deployment(nodes=nodes)])
+
+
+def fetches(plan: Plan) -> list[str]:
+    return [step.node for step in plan.steps if isinstance(step, FetchWeights)]
+
+
+def agents(world: World) -> World:
+    world.agents = {NodeName(name) for name in world.desired().nodes}
+    return world
+
+
+def stands(world: World, name: str, problem: str = "", attempts: int = 1, **more: Any) -> None:
+    """How the fetch of a node stands."""
+    phase = FetchPhase.FAILED if problem else FetchPhase.FETCHING
+    progress = Progress(phase, 12_000_000, 40_000_000, 2e6, problem=problem, text=problem and "it broke")
+    told = FetchReport(progress, "1/1", attempts, **more)
+    world.fetched.setdefault(PATH, {})[NodeName(name)] = told
+
+
+def test_as_many_nodes_fetch_as_the_deployment_may_use() -> None:
+    assert fetches(agents(machines(count=4, nodes={"min": 1, "max": 2})).plan()) == ["node-0", "node-1"]
+
+
+def test_no_group_is_formed_before_the_weights_are_verified_on_its_nodes() -> None:
+    world = agents(machines())
+    world.fetched[PATH] = {NodeName("node-0"): None}
+    stands(world, "node-1")
+    plan = world.plan()
+    assert not [step for step in plan.steps if isinstance(step, AllocateEpoch)]
+    texts = [waiting.text for waiting in plan.waiting if waiting.reason is WaitingFor.WEIGHTS]
+    assert texts == [
+        "node-1 fetches tiny: 12.0 MB of 40.0 MB (30 %), 2.0 MB/s, 14 s left",
+        "tiny/0: the weights of tiny are not on node-1 yet",
+    ]
+    world.fetched[PATH][NodeName("node-1")] = None
+    world.settle()
+    assert world.groups[world.replica()].members == ("node-0", "node-1")
+
+
+def test_nodes_of_one_machine_with_one_folder_fetch_once() -> None:
+    world = agents(machines(nodes=3))
+    world.hosts = {f"node-{at}": "one" for at in range(3)}
+    assert fetches(world.plan()) == ["node-0"]
+    stands(world, "node-1")
+    assert fetches(world.plan()) == []
+
+
+def test_nodes_of_one_machine_with_a_folder_each_fetch_each() -> None:
+    world = agents(machines(nodes=2))
+    world.hosts = {f"node-{at}": "one" for at in range(3)}
+    world.folders = {"node-1": "/home/b/models"}
+    assert fetches(world.plan()) == ["node-0", "node-1"]
+
+
+@pytest.mark.parametrize("problem", FetchProblem.ALL)
+def test_a_failed_fetch_is_tried_again_when_it_is_time_and_a_person_is_told(problem: str) -> None:
+    world = agents(machines(count=1, nodes=1))
+    stands(world, "node-0", problem, attempts=3)
+    plan = world.plan()
+    assert fetches(plan) == []
+    told = {refusal.reason.value for refusal in plan.refused if refusal.object.kind == "Model"}
+    assert told == {problem}
+    assert {r.reason for r in plan.refused if r.object.kind == "ModelDeployment"} == {
+        RefusedBecause.WEIGHTS_MISSING
+    }
+    stands(world, "node-0", problem, attempts=3, ended_seconds=601.0)
+    assert fetches(world.plan()) == ["node-0"]
+
+
+@pytest.mark.parametrize("problem", FetchProblem.PASSING)
+def test_what_passes_by_itself_is_tried_again_soon_and_waited_for(problem: str) -> None:
+    world = agents(machines(count=1, nodes=1))
+    stands(world, "node-0", problem, attempts=1, ended_seconds=1.0)
+    plan = world.plan()
+    assert plan.refused == ()
+    assert {waiting.reason for waiting in plan.waiting} == {WaitingFor.BACK_OFF, WaitingFor.WEIGHTS}
+    stands(world, "node-0", problem, attempts=1, ended_seconds=2.0)
+    assert fetches(world.plan()) == ["node-0"]
+
+
+def test_another_wish_is_tried_at_once() -> None:
+    world = agents(machines(count=1, nodes=1))
+    stands(world, "node-0", FetchProblem.UNAUTHORIZED)
+    assert fetches(world.plan()) == []
+    world.token = world.asked_with = 2
+    assert fetches(world.plan()) == ["node-0"]
+
+
+def test_a_node_that_cannot_have_them_is_left_out_where_others_suffice() -> None:
+    world = agents(machines(count=3, nodes={"min": 1, "max": 2}))
+    stands(world, "node-0", FetchProblem.DISK_FULL)
+    assert fetches(world.plan()) == ["node-1", "node-2"]
+    world.settle()
+    assert world.groups[world.replica()].members == ("node-1", "node-2")
+
+
+def test_the_old_revision_serves_until_the_new_one_is_verified_everywhere() -> None:
+    world = machines(count=2)
+    world.settle()
+    before = world.groups[world.replica()]
+    world.manifests[2] = hub_model(revision=NEW)
+    path = hub_path("org/tiny", NEW)
+    assert fetches(world.plan()) == ["node-0", "node-1"]
+    world.fetched[path] = {NodeName("node-0"): None}
+    told = FetchReport(Progress(FetchPhase.FETCHING, 1, 2))
+    world.fetched[path][NodeName("node-1")] = told
+    plan = world.plan()
+    assert plan.steps == ()
+    assert world.groups[world.replica()] == before
+    world.fetched[path][NodeName("node-1")] = None
+    world.settle()
+    assert world.groups[world.replica()].epoch == before.epoch + 1
