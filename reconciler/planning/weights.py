@@ -39,11 +39,11 @@ def _of_model(world: World, name: str, model: Model) -> Decision:
     }
     decision = NOTHING
     for node in targets(world, model):
-        place = _place(world, node, path)
-        if place is None or not world.reached(node):
+        place, weights = _place(world, node, path), world.node(node).model(path)
+        if place is None or weights is None or weights.verified or not world.reached(node):
             continue
         if busy.get(place, node) != node:
-            text = f"{busy[place]} fetches {name} into the folder that {node} uses too"
+            text = f"{busy[place]} has {name}, or fetches it, in the folder that {node} uses too"
             decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
         decided = _on_node(world, name, model, node)
@@ -61,9 +61,11 @@ def _place(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
 
 
 def _at_work(world: World, node: NodeName, path: str) -> bool:
-    """Whether a node is fetching, or has just been asked to."""
+    """Whether a node has the weights, is fetching them, or has just been asked to."""
+    weights = world.node(node).model(path)
     asked = f"weights/{node}/{path}" in world.memory.in_flight
-    return world.reached(node) and (asked or running(world.node(node).model(path)) is not None)
+    has = weights is not None and weights.verified
+    return world.reached(node) and (has or asked or running(weights) is not None)
 
 
 def being_fetched(world: World, model: Model, name: NodeName) -> bool:
@@ -103,8 +105,7 @@ def _on_node(world: World, name: str, model: Model, node: NodeName) -> Decision:
     """What is done now for the weights of one Model on one node."""
     hub, path = model.spec.source.huggingface, model.spec.source.folder
     weights = world.node(node).model(path)
-    if weights is None or weights.verified:
-        return NOTHING
+    assert weights is not None
     key = ObjectKey("Model", name)
     fetch = running(weights)
     if fetch is not None:
