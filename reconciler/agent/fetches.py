@@ -103,7 +103,9 @@ class _Fetcher:
             self._reap()
 
     def report(self) -> FetchReport:
-        ended = 0.0 if self.ended_at is None else time.monotonic() - self.ended_at
+        ended = 0.0
+        if self.ended_at is not None and self.progress.problem:
+            ended = time.monotonic() - self.ended_at
         return FetchReport(self.progress, self.request.wish, self.attempts, ended)
 
     def _read(self) -> None:

@@ -177,7 +177,7 @@ class FetchReport:
     attempts: int = 0
     """Fetches that failed in a row without having got further than the one before."""
     ended_seconds: float = 0.0
-    """For how long it has ended, by a clock of the node that nobody sets; 0 while it runs."""
+    """For how long it has ended without weights, by a clock of the node that nobody sets; else 0."""
 
     @property
     def running(self) -> bool:
