@@ -34,7 +34,7 @@ class Sshd:
             f"{more}Port {port}\nListenAddress 127.0.0.1\nHostKey {self._host_key}\nPidFile none\n"
             f"AuthorizedKeysFile {self.authorized}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
             "PasswordAuthentication no\nAllowStreamLocalForwarding yes\nAllowTcpForwarding yes\n"
-            "Subsystem sftp internal-sftp\nMaxStartups 100\n"
+            f"Subsystem sftp internal-sftp\nMaxStartups 100\nSetEnv HOME={place}\n"  # no shell's start-up files
         )
 
     @property
@@ -64,6 +64,15 @@ class Sshd:
         for pid in descendants(self.process.pid)[1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def logins(self) -> int:
+        """How many connections have been let in."""
+        return (self.place / "log").read_text().count("Accepted publickey")
+
+    def relays(self) -> list[int]:
+        """The processes that lead to ranks now."""
+        assert self.process is not None
+        return [pid for pid in descendants(self.process.pid) if " relay " in command_of(pid)]
 
     async def stop(self) -> None:
         """Kill the server and all that it has started."""
@@ -103,3 +112,9 @@ def descendants(pid: int) -> list[int]:
     for each in found:
         found += children.get(each, [])
     return found
+
+
+def command_of(pid: int) -> str:
+    """Its command line; empty when it is gone."""
+    listing = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
+    return listing.stdout.strip()

@@ -55,16 +55,18 @@ def authorized_line(command: Sequence[str], key: str) -> str:
 
 def ensure_line(existing: str, line: str) -> str:
     """The text of an ``authorized_keys`` with ``line`` as the one for its key; the same text where it is so already."""
-    lines = existing.splitlines()
+    lines = existing.split("\n")
     if [each for each in lines if _is_for(each, line)] == [line]:
         return existing
-    return "\n".join([*(each for each in lines if not _is_for(each, line)), line, ""])
+    others = [each for each in lines if not _is_for(each, line)]
+    if others[-1:] == [""]:
+        others.pop()
+    return "\n".join([*others, line, ""])
 
 
 def without_line(existing: str, line: str) -> str:
     """The text without any line for the key that ``line`` is for."""
-    lines = existing.splitlines(keepends=True)
-    return "".join(each for each in lines if not _is_for(each, line))
+    return "\n".join(each for each in existing.split("\n") if not _is_for(each, line))
 
 
 def _is_for(one: str, other: str) -> bool:

@@ -35,9 +35,10 @@ log = logging.getLogger(__name__)
 class Relays:
     """Opens channels to ranks on any machine. Used on one event loop."""
 
-    def __init__(self, key: Path) -> None:
+    def __init__(self, key: Path, keepalive: float = KEEPALIVE_SECONDS) -> None:
         asyncssh.set_log_level(logging.WARNING)
         self._key = key
+        self._keepalive = keepalive
         self._trunks: dict[Machine, _Trunk] = {}
 
     async def open(self, machine: Machine, socket: str, protocol: asyncio.Protocol) -> None:
@@ -48,7 +49,7 @@ class Relays:
         """
         trunk = self._trunks.get(machine)
         if trunk is None:
-            trunk = self._trunks[machine] = _Trunk(machine, self._key)
+            trunk = self._trunks[machine] = _Trunk(machine, self._key, self._keepalive)
         await trunk.open(socket, protocol)
 
     def close(self) -> None:
@@ -61,9 +62,10 @@ class Relays:
 class _Trunk:
     """The one connection to a machine: made on demand by whoever asks first, and again when it has ended."""
 
-    def __init__(self, machine: Machine, key: Path) -> None:
+    def __init__(self, machine: Machine, key: Path, keepalive: float) -> None:
         self._machine = machine
         self._key = key
+        self._keepalive = keepalive
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         self._sessions: set[_Session] = set()
         self._idle: asyncio.TimerHandle | None = None
@@ -123,7 +125,7 @@ class _Trunk:
             compression_algs=None,
             connect_timeout=CONNECT_SECONDS,
             login_timeout=CONNECT_SECONDS,
-            keepalive_interval=KEEPALIVE_SECONDS,
+            keepalive_interval=self._keepalive,
             keepalive_count_max=KEEPALIVES_MAX,
         )
 

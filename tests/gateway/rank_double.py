@@ -33,6 +33,18 @@ async def eventually(condition: Callable[[], bool]) -> None:
     raise TimeoutError("it did not come true within 20 seconds")
 
 
+async def stands_still(value: Callable[[], int]) -> None:
+    """Wait until a number has not changed for a second, for at most 20."""
+    seen, same = value(), 0
+    for _ in range(200):
+        await asyncio.sleep(0.1)
+        same = same + 1 if value() == seen else 0
+        seen = value()
+        if same == 10:
+            return
+    raise TimeoutError("it did not stand still within 20 seconds")
+
+
 class Turn:
     """One request as the script sees it."""
 
