@@ -31,6 +31,7 @@ from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Conflict, Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
+from reconciler.execution.handlers import nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
@@ -239,6 +240,7 @@ class Surroundings:
     post: Post = Webhooks({}).post
     """Sends a message to a webhook; by default in an environment that holds no URL."""
     reboot: Callable[[NodeName], Awaitable[None]] = restart
+    withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
     reach: Callable[[Mapping[NodeName, Access]], object] = dict
     """Told with every pass how each node is reached."""
     hub: Hub = field(default_factory=Hub)
@@ -282,6 +284,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         probe=as_reported,
         start_agent=machines.start_agent,
         reboot=machines.reboot,
+        withdraw=machines.withdraw,
         reach=machines.reach,
         ask=ask,
         gateway=lambda: observe_gateway(home.gateway),
@@ -303,7 +306,9 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         await around.start_agent(name, token(name))
 
     collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
-    tools = Tools(store, collector, start_agent, around.clock, around.ask, around.reboot, around.hub)
+    tools = Tools(
+        store, collector, start_agent, around.clock, around.ask, around.reboot, around.hub, around.withdraw
+    )
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)

@@ -81,6 +81,10 @@ class Links(Protocol):
     async def lose(self, name: NodeName) -> None: ...
 
 
+async def nothing_to_withdraw(name: NodeName) -> None:
+    """Of the controller's own machine, where nothing was let in."""
+
+
 @dataclass(slots=True)
 class Tools:
     """What handlers act with, and where they note what they did."""
@@ -94,6 +98,8 @@ class Tools:
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     """Has a machine restart. Raises ``Refused`` where it certainly does not."""
     hub: Hub = field(default_factory=Hub)
+    withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
+    """Takes back what was let in on a machine for the gateway."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -141,6 +147,8 @@ async def _change_node(step: NodeStep, tools: Tools) -> None:
         case StopAgent():
             await _stop_agent(tools, step.node)
         case ForgetAgent():
+            with suppress(Unreachable):  # it may never answer again
+                await tools.withdraw(step.node)
             tools.groups.drop_agent(step.node)
         case RebootNode():
             await _reboot(tools, step)
@@ -208,6 +216,7 @@ async def _start_agent(tools: Tools, name: NodeName) -> None:
 async def _stop_agent(tools: Tools, name: NodeName) -> None:
     """End an agent, and see that it is gone. One that does not hear it may go on, and is not forgotten."""
     link, _ = tools.links.link(name)
+    await tools.withdraw(name)  # first: without its agent the node would be forgotten with the key let in
     await _ask(tools, link, node.Shutdown(tools.token))
     await tools.links.lose(name)
     tools.groups.drop_agent(name)

@@ -55,20 +55,21 @@ def authorized_line(command: Sequence[str], key: str) -> str:
 
 def ensure_line(existing: str, line: str) -> str:
     """The text of an ``authorized_keys`` with ``line`` as the one for its key; the same text where it is so already."""
+    key = " ".join(line.split()[-3:-1])
     lines = existing.split("\n")
-    if [each for each in lines if _is_for(each, line)] == [line]:
+    if [each for each in lines if _is_for(each, key)] == [line]:
         return existing
-    others = [each for each in lines if not _is_for(each, line)]
+    others = [each for each in lines if not _is_for(each, key)]
     if others[-1:] == [""]:
         others.pop()
     return "\n".join([*others, line, ""])
 
 
-def without_line(existing: str, line: str) -> str:
-    """The text without any line for the key that ``line`` is for."""
-    return "\n".join(each for each in existing.split("\n") if not _is_for(each, line))
+def without_key(existing: str, key: str) -> str:
+    """The text without any line for ``key``."""
+    return "\n".join(each for each in existing.split("\n") if not _is_for(each, key))
 
 
-def _is_for(one: str, other: str) -> bool:
-    """Whether a line is for the same key as our ``other``, whatever options and comment it has."""
-    return not one.lstrip().startswith("#") and other.split()[-2] in one.split()
+def _is_for(line: str, key: str) -> bool:
+    """Whether a line is for a key, whatever options and comment it has."""
+    return not line.lstrip().startswith("#") and key.split()[1] in line.split()

@@ -126,6 +126,9 @@ class LocalNode:
         except OSError as error:
             raise Unreachable(f"nobody answers at {socket}: {error}") from error
 
+    async def withdraw(self) -> None:
+        """Nothing was let in: the gateway is on the same machine."""
+
     async def reboot(self) -> None:
         """Raises ``Refused``, as ``restart`` does."""
         await restart(self.name)

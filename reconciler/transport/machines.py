@@ -35,6 +35,10 @@ class Machine(Protocol):
         """Have the machine restart. Raises ``Refused`` where it certainly does not."""
         ...
 
+    async def withdraw(self) -> None:
+        """Take back what was let in there for the gateway. Raises ``Unreachable``."""
+        ...
+
     async def close(self) -> None:
         """Let go of it; what runs there goes on."""
         ...
@@ -83,6 +87,15 @@ class Machines:
     async def reboot(self, name: NodeName) -> None:
         """Have a node's machine restart. Raises as ``Machine.reboot``."""
         await self._machine(name).reboot()
+
+    async def withdraw(self, name: NodeName) -> None:
+        """Take back what was let in on a node's machine for the gateway, unless another node is that machine too."""
+        ssh = self._accesses.get(name, LOCAL).ssh
+        others = [access.ssh for other, access in self._accesses.items() if other != name and access.ssh]
+        if ssh is not None and not any(
+            (other.host_key, other.user) == (ssh.host_key, ssh.user) for other in others
+        ):
+            await self._machine(name).withdraw()
 
     async def close(self) -> None:
         """Let go of all."""

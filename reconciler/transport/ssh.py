@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,7 +20,7 @@ from reconciler.state import Ends
 from reconciler.wire.paths import agent_socket
 
 from . import profile
-from .gateway_key import ensure_line, public_key, relay_line
+from .gateway_key import ensure_line, public_key, relay_line, without_key
 from .link import AgentLink
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
 from .profile import Profile
@@ -163,11 +163,19 @@ class SshNode:
     async def _admit_gateway(self, found: Profile, bundle: PurePosixPath) -> None:
         """Let the gateway's key in, for the sockets of ranks and nothing else."""
         line = relay_line(found.python, str(bundle), str(found.root / "run"), public_key(self._gateway_key))
+        await self._rewrite_authorized(lambda existing: ensure_line(existing, line))
+
+    async def withdraw(self) -> None:
+        """Take the gateway's key out of ``authorized_keys``. Raises ``Unreachable``."""
+        key = public_key(self._gateway_key)
+        await self._rewrite_authorized(lambda existing: without_key(existing, key))
+
+    async def _rewrite_authorized(self, rewrite: Callable[[str], str]) -> None:
         done = await self.run(("/bin/sh", "-c", _AUTHORIZED), timeout=START_SECONDS)
         if done.status != 0:
             raise Unreachable(f"~/.ssh/authorized_keys of {self.name} cannot be read: {_words(done)}")
         path, _, existing = done.out.partition("\n")
-        wanted = ensure_line(existing, line)
+        wanted = rewrite(existing)
         if wanted != existing:
             await self.put(PurePosixPath(path), wanted.encode(), 0o600)
 

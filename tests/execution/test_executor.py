@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import Deposed, Unreachable
+from reconciler.errors import Deposed, Silent, Unreachable
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.resources import LOCAL
@@ -239,6 +239,30 @@ async def test_a_step_that_breaks_off_unexpectedly_has_failed(
     (outcome,) = await bed.do(AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"))
     assert outcome.problem == "internal error: ZeroDivisionError('a fault of the product')"
     assert "step failed unexpectedly" in caplog.text
+
+
+async def test_an_agent_is_not_ended_before_the_gateway_s_key_is_taken_back(bed: Bed) -> None:
+    refusals = ["no room"]
+
+    async def withdraw(name: NodeName) -> None:
+        if refusals:
+            raise Unreachable(refusals.pop())
+
+    await bed.do(StartAgent(NODE))
+    bed.tools.withdraw = withdraw
+    assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == ["no room"]
+    assert bed.collector.link(NODE)
+    assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
+    with pytest.raises(Unreachable):
+        bed.collector.link(NODE)
+
+
+async def test_an_agent_that_is_gone_is_forgotten_whether_the_key_can_be_taken_back_or_not(bed: Bed) -> None:
+    async def withdraw(name: NodeName) -> None:
+        raise Silent("no answer")
+
+    bed.tools.withdraw = withdraw
+    assert [outcome.problem for outcome in await bed.do(ForgetAgent(NODE))] == [""]
 
 
 def restart_of(name: NodeName) -> RebootNode:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.transport.gateway_key import ensure_line, public_key, relay_line, without_line
+from reconciler.transport.gateway_key import ensure_line, public_key, relay_line, without_key
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOurs"
 LINE = relay_line(
@@ -63,7 +63,7 @@ def test_the_line_is_there_once_whatever_was_there_and_the_others_stay(
     assert ensure_line(done, LINE) == done
     kept = [line for line in done.splitlines() if line != LINE]
     assert kept == [*before, *after]
-    assert without_line(done, old).splitlines() == [*before, *after]
+    assert without_key(done, KEY).splitlines() == [*before, *after]
 
 
 def test_nothing_is_touched_where_the_line_is_already(tmp_path: Path) -> None:

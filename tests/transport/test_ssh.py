@@ -109,3 +109,18 @@ async def test_an_agent_is_put_there_and_started(host: Host) -> None:
     assert isinstance(report, NodeReport)
     assert (link.ends.here, link.ends.there) == ("127.0.0.1", "127.0.0.1")
     await link.close()
+
+
+async def test_the_gateway_s_key_is_let_in_with_the_agent_and_taken_back(host: Host) -> None:
+    theirs = host.home / ".ssh" / "authorized_keys"
+    theirs.parent.mkdir(mode=0o700)
+    theirs.write_text("ssh-ed25519 AAAAtheirs laptop\n")
+    node = host.node()
+    for _ in range(2):
+        await node.start_agent()
+    lines = theirs.read_text().splitlines()
+    assert lines[0] == "ssh-ed25519 AAAAtheirs laptop"
+    assert [line.split(",")[0] for line in lines[1:]] == ["restrict"]
+    for _ in range(2):
+        await node.withdraw()
+    assert theirs.read_text() == "ssh-ed25519 AAAAtheirs laptop\n"
