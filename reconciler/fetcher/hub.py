@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from huggingface_hub import HfApi, errors, hf_hub_url
+from huggingface_hub import HfApi, constants, errors, hf_hub_url
 from huggingface_hub.file_download import http_get
-from huggingface_hub.hf_api import RepoFile
+from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils._headers import build_hf_headers
 
 from reconciler.wire.weights import TOKEN_VARIABLE, FetchProblem, FetchSource, WantedFile
@@ -27,7 +27,10 @@ SERVED = ("*.json", "model*.safetensors", "*.jinja", "*.model", "*.txt", "*.tikt
 """What mlx-lm and transformers read of a folder: configurations, weights, chat templates, vocabularies."""
 UNSERVED = ("README*", "LICENSE*", "*.md", "training_args*", "trainer_state*", "optimizer*")
 CODE = ("*.py",)
-FILES_MAX = 10_000
+ANSWER_SECONDS = 30.0
+constants.DOWNLOAD_CHUNK_SIZE = 256 * 1024
+"""``http_get`` loses what it has of a piece when the connection breaks: with the client's own 10 MB a bad line would
+never get any further."""
 _BROKEN = (httpx2.TransportError, httpx2.StreamError, errors.OfflineModeIsEnabled)
 _UNCONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
@@ -64,19 +67,16 @@ class Repository:
         api = HfApi(endpoint=self._endpoint, token=self._token)
         source = self._source
         try:
-            listed = list(api.list_repo_tree(source.repo, revision=source.revision))
+            told = api.model_info(
+                source.repo, revision=source.revision, files_metadata=True, timeout=ANSWER_SECONDS
+            )
         except (OSError, *_BROKEN) as error:
             raise self._problem(error) from None
         patterns = SERVED + (CODE if source.code else ())
-        found = [each for each in listed[:FILES_MAX] if isinstance(each, RepoFile)]
         wanted = [
-            WantedFile(
-                file.path,
-                file.lfs.size if file.lfs else file.size,
-                f"sha256:{file.lfs.sha256}" if file.lfs else f"git:{file.blob_id}",
-            )
-            for file in found
-            if _matches(file.path, patterns) and not _matches(file.path, UNSERVED)
+            _wanted(file)
+            for file in told.siblings or ()
+            if _matches(file.rfilename, patterns) and not _matches(file.rfilename, UNSERVED)
         ]
         self._check(wanted)
         return tuple(sorted(wanted, key=lambda file: (file.size, file.name)))
@@ -145,12 +145,20 @@ class Repository:
             missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
             text = f"{self._where()} has {missing} {what}, or shows it only to a token that may read it"
             return Unfetched(FetchProblem.NOT_FOUND, text)
+        if status == 416:  # what is wanted begins where the hub's file ends
+            return Unfetched(FetchProblem.TRUNCATED, f"{what} ended before its last byte")
         if status >= 500 or status in (408, 429):
             return Unfetched(FetchProblem.UNREACHABLE, f"{self._where()} answers {status} for {what}")
         return Unfetched(FetchProblem.FAILED, f"{self._where()} answers {status} for {what}")
 
     def _where(self) -> str:
         return self._endpoint or "huggingface.co"
+
+
+def _wanted(file: RepoSibling) -> WantedFile:
+    if file.lfs is not None:
+        return WantedFile(file.rfilename, file.lfs.size, f"sha256:{file.lfs.sha256}")
+    return WantedFile(file.rfilename, file.size or 0, f"git:{file.blob_id}")
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -1,6 +1,6 @@
 """A small stand-in for the hub: as much of its HTTP API as the real huggingface_hub client asks for, with faults.
 
-``GET /api/models/REPO/tree/REVISION`` lists files as the hub does (git ids, sizes and digests of large files);
+``GET /api/models/REPO/revision/REVISION`` lists files as the hub does (git ids, sizes, digests of large files);
 ``GET /REPO/resolve/REVISION/FILE`` gives their bytes, by redirect to another path as the hub's large files have it,
 with ranges. Everything that was asked for is counted.
 """
@@ -77,11 +77,15 @@ class Hub:
 def entry(name: str, content: bytes) -> dict[str, Any]:
     """A file as the hub lists it."""
     oid = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    told: dict[str, Any] = {"type": "file", "path": name, "size": len(content), "oid": oid}
+    told: dict[str, Any] = {"rfilename": name, "size": len(content), "blobId": oid}
     if len(content) > LARGE_BYTES:
         pointer = hashlib.sha1(content).hexdigest()  # of git's own small file in its place
-        told["oid"] = pointer
-        told["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+        told["blobId"] = pointer
+        told["lfs"] = {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size": len(content),
+            "pointerSize": 134,
+        }
     return told
 
 
@@ -95,7 +99,7 @@ class _Answers(BaseHTTPRequestHandler):
         if given:
             self.hub.tokens.add(given)
         if path.startswith("/api/models/"):
-            repo, _, revision = path.removeprefix("/api/models/").partition("/tree/")
+            repo, _, revision = path.removeprefix("/api/models/").partition("/revision/")
             name = "tree"
         elif path.startswith("/large/"):
             repo, _, rest = path.removeprefix("/large/").partition("/at/")
@@ -107,7 +111,7 @@ class _Answers(BaseHTTPRequestHandler):
         if refused is not None:
             self._say(*refused)
         elif name == "tree":
-            self._tree(self.hub.files[repo, revision])
+            self._tree(repo, revision)
         else:
             self._file(repo, revision, name, redirect=not path.startswith("/large/"))
 
@@ -131,13 +135,14 @@ class _Answers(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def _tree(self, files: dict[str, bytes]) -> None:
+    def _tree(self, repo: str, revision: str) -> None:
         self.hub.asked["tree"] += 1
         fault = self.hub.take("tree")
         if fault.status:
             self._say(fault.status)
             return
-        body = json.dumps([entry(name, content) for name, content in files.items()]).encode()
+        siblings = [entry(name, content) for name, content in self.hub.files[repo, revision].items()]
+        body = json.dumps({"id": repo, "sha": revision, "siblings": siblings}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -1,0 +1,247 @@
+"""The fetcher against a hub that misbehaves: what comes is whole and verified, or it is no weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from reconciler.agent.weights import Weights
+from reconciler.fetcher import fetch as fetching
+from reconciler.fetcher import folder
+from reconciler.fetcher.problems import Unfetched
+from reconciler.fetcher.telling import Telling
+from reconciler.wire.codec import from_wire
+from reconciler.wire.weights import (
+    RECORD_NAME,
+    FetchJob,
+    FetchProblem,
+    FetchSource,
+    FileReport,
+    Progress,
+    hub_path,
+    partial_folder,
+)
+
+from .conftest import SHARDS, repository
+from .hub import COMMIT, REPO, Fault, Hub
+
+FIRST, SECOND = SHARDS
+SERVED = {"config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors.index.json", *SHARDS}
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "TRY_SECONDS", 0.0)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+
+
+def fetch(hub: Hub, place: Path, thorough: bool = False, code: bool = False) -> tuple[FileReport, ...]:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        source = FetchSource(REPO, COMMIT, hub.endpoint, code)
+        return fetching.fetch(FetchJob(str(place), source, thorough), Telling(nowhere))
+    finally:
+        os.close(nowhere)
+
+
+def problem(hub: Hub, place: Path) -> tuple[str, str]:
+    """Why there are no weights; there must be none then."""
+    with pytest.raises(Unfetched) as caught:
+        fetch(hub, place)
+    assert not place.exists()
+    return caught.value.problem, str(caught.value)
+
+
+def names(path: Path) -> set[str]:
+    return {each.name for each in path.iterdir()}
+
+
+def test_what_serving_needs_is_fetched_and_nothing_else(hub: Hub, place: Path) -> None:
+    fetch(hub, place)
+    assert names(place) == SERVED | {RECORD_NAME}
+    assert {name: (place / name).read_bytes() for name in SERVED} == {
+        name: content for name, content in repository().items() if name in SERVED
+    }
+    assert not partial_folder(place).exists()
+
+
+def test_code_is_fetched_only_where_it_is_trusted(hub: Hub, place: Path) -> None:
+    fetch(hub, place, code=True)
+    assert names(place) == SERVED | {RECORD_NAME, "modeling_evil.py"}
+
+
+def test_what_is_there_is_neither_fetched_nor_read_again(
+    hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch(hub, place)
+    asked = dict(hub.asked)
+    monkeypatch.setattr(folder, "PIECE_BYTES", -1)  # reading would fail
+    monkeypatch.setattr(fetching, "is_right", None)
+    fetch(hub, place)
+    assert dict(hub.asked) == asked
+
+
+def test_a_connection_that_breaks_is_taken_up_where_it_broke(hub: Hub, place: Path) -> None:
+    hub.faults[FIRST] = Fault(cut_after=300_000, times=1)
+    fetch(hub, place)
+    assert hub.asked[FIRST] == 2
+    assert hub.sent[FIRST] < len(repository()[FIRST]) + 256 * 1024  # of one piece
+
+
+def test_a_hub_that_is_gone_in_the_middle_leaves_what_came(hub: Hub, place: Path) -> None:
+    hub.faults[SECOND] = Fault(status=503)
+    assert problem(hub, place)[0] == FetchProblem.UNREACHABLE
+    assert FIRST in names(partial_folder(place))
+    hub.faults.clear()
+    fetch(hub, place)
+    assert hub.asked[FIRST] == 1
+
+
+def test_a_file_that_ends_early_is_no_weights(hub: Hub, place: Path) -> None:
+    hub.faults[FIRST] = Fault(short_by=1000)
+    found, text = problem(hub, place)
+    assert (found, text) == (FetchProblem.TRUNCATED, f"{FIRST} of {REPO} ended before its last byte")
+    hub.faults.clear()
+    fetch(hub, place)
+    assert hub.sent[FIRST] < 2 * len(repository()[FIRST])  # it went on from there
+
+
+def test_wrong_bytes_are_fetched_again_and_given_up_in_the_end(hub: Hub, place: Path) -> None:
+    hub.faults[FIRST] = Fault(wrong=True, times=1)
+    fetch(hub, place)
+    assert hub.asked[FIRST] == 2
+    assert (place / FIRST).read_bytes() == repository()[FIRST]
+
+
+def test_bytes_that_are_always_wrong_are_no_weights(hub: Hub, place: Path) -> None:
+    hub.faults[SECOND] = Fault(wrong=True)
+    found, text = problem(hub, place)
+    assert found == FetchProblem.CORRUPTED
+    assert SECOND in text
+    assert hub.asked[SECOND] == fetching.TRIES_MAX
+    assert SECOND not in names(partial_folder(place))
+
+
+def test_a_small_file_is_compared_by_the_id_that_git_gives_it(hub: Hub, place: Path) -> None:
+    hub.faults["config.json"] = Fault(wrong=True)
+    assert problem(hub, place)[0] == FetchProblem.CORRUPTED
+
+
+def test_no_token_where_one_is_needed(hub: Hub, place: Path) -> None:
+    hub.token = "hf_right"
+    found, text = problem(hub, place)
+    assert found == FetchProblem.UNAUTHORIZED
+    assert "no token was given" in text
+
+
+def test_a_wrong_token_is_not_told(hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    hub.token = "hf_right"
+    found, text = problem(hub, place)
+    assert found == FetchProblem.UNAUTHORIZED
+    assert "hf_wrong" not in text
+    assert hub.tokens == {"hf_wrong"}
+
+
+def test_a_gated_repository(hub: Hub, place: Path) -> None:
+    hub.gated = True
+    found, text = problem(hub, place)
+    assert found == FetchProblem.FORBIDDEN
+    assert "accept the terms of org/tiny" in text
+
+
+def test_a_repository_or_a_commit_that_is_not_there(hub: Hub, place: Path) -> None:
+    hub.files = {(REPO, "f" * 40): {}}
+    assert problem(hub, place) == (
+        FetchProblem.NOT_FOUND,
+        f"{hub.endpoint} has no commit c0ffee1111 in org/tiny, or shows it only to a token that may read it",
+    )
+    hub.files = {}
+    assert problem(hub, place)[0] == FetchProblem.NOT_FOUND
+
+
+def test_nobody_listens(hub: Hub, place: Path) -> None:
+    hub.endpoint = "http://127.0.0.1:9"
+    assert problem(hub, place) == (FetchProblem.UNREACHABLE, "no connection to http://127.0.0.1:9")
+
+
+def test_a_repository_without_weights_that_can_be_served(hub: Hub, place: Path) -> None:
+    hub.add({"config.json": b"{}", "pytorch_model.bin": b"x"})
+    found, text = problem(hub, place)
+    assert found == FetchProblem.NOT_SERVABLE
+    assert "no model*.safetensors" in text
+
+
+def test_a_disk_without_room_is_noticed_before_it_is_full(
+    hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 0, 10**9))
+    found, text = problem(hub, place)
+    assert found == FetchProblem.DISK_FULL
+    assert text.startswith("1.2 MB are still to come, and 1.1 GB are to stay free")
+    assert hub.asked[FIRST] == 0
+
+
+def test_a_damaged_file_is_fetched_again_alone(hub: Hub, place: Path) -> None:
+    fetch(hub, place)
+    status = (place / SECOND).stat()
+    with (place / SECOND).open("r+b") as file:
+        file.seek(100_000)
+        file.write(b"rot")
+    os.utime(place / SECOND, ns=(status.st_atime_ns, status.st_mtime_ns))  # as a disk does it
+    hub.asked.clear()
+    fetch(hub, place)
+    assert hub.asked == {}  # nobody would notice
+    found = {file.name: file.state for file in fetch(hub, place, thorough=True)}
+    assert found == {name: "fetched again" if name == SECOND else "verified" for name in SERVED}
+    assert hub.asked == {SECOND: 1}
+    assert (place / SECOND).read_bytes() == repository()[SECOND]
+
+
+def test_a_file_that_is_gone_is_fetched_again_alone(hub: Hub, place: Path) -> None:
+    fetch(hub, place)
+    (place / FIRST).unlink()
+    hub.asked.clear()
+    fetch(hub, place)
+    assert hub.asked == {FIRST: 1}
+
+
+def test_weights_that_have_changed_since_are_none(hub: Hub, tmp_path: Path) -> None:
+    path = hub_path(REPO, COMMIT)
+    place = tmp_path / path
+    fetch(hub, place)
+    told = Weights(tmp_path).report(path)
+    assert (told.verified, told.problem) == (True, "")
+    (place / "tokenizer.json").write_text("[]")
+    told = Weights(tmp_path).report(path)
+    assert (told.verified, told.problem) == (False, "tokenizer.json has changed since it was verified")
+
+
+def test_a_folder_that_nobody_has_verified_is_none(tmp_path: Path) -> None:
+    path = hub_path(REPO, COMMIT)
+    (tmp_path / path).mkdir(parents=True)
+    for name, content in repository().items():
+        if name in SERVED:
+            (tmp_path / path / name).write_bytes(content)
+    told = Weights(tmp_path).report(path)
+    assert (told.verified, told.problem) == (False, f"{RECORD_NAME} is missing")
+
+
+def test_progress_counts_bytes_and_a_slow_hub_shows_in_the_rate(hub: Hub, place: Path) -> None:
+    hub.faults[FIRST] = Fault(bytes_per_second=400_000)
+    out, told = os.pipe()
+    fetching.fetch(FetchJob(str(place), FetchSource(REPO, COMMIT, hub.endpoint)), Telling(told))
+    os.close(told)
+    with os.fdopen(out) as lines:
+        heard = [from_wire(Progress, json.loads(line)) for line in lines]
+    total = sum(len(content) for name, content in repository().items() if name in SERVED)
+    assert {progress.total_bytes for progress in heard} == {total}
+    done = [progress.done_bytes for progress in heard]
+    assert done == sorted(done)
+    assert any(0 < progress.rate < 500_000 for progress in heard if progress.file == FIRST)

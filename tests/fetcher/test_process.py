@@ -1,0 +1,162 @@
+"""The fetcher as its agent has it: a process of its own that may be killed, and that ends with the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from reconciler.wire.node import FetchWeights as Request
+from reconciler.wire.node import ModelReport, NodeReport, Observe
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource, hub_path
+from tests.agent.bench import Bench
+
+from .conftest import SHARDS, repository
+from .hub import COMMIT, REPO, Fault, Hub
+
+PATH = hub_path(REPO, COMMIT)
+FIRST = SHARDS[0]
+WAIT_SECONDS = 30.0
+WAITS_MAX = 600
+TOKEN = "hf_s3cr3t"
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    made = Bench.make()
+    made.models.mkdir()
+    yield made
+    await made.close()
+
+
+class Node:
+    """A bench's agent, and what it says of the weights."""
+
+    def __init__(self, bench: Bench, hub: Hub) -> None:
+        self.bench = bench
+        self.hub = hub
+
+    async def fetch(self, thorough: bool = False, secret: str = "") -> None:
+        source = FetchSource(REPO, COMMIT, self.hub.endpoint)
+        await self.bench.links[-1].request(
+            Request(1, PATH, source, "w", thorough, secret), timeout=WAIT_SECONDS
+        )
+
+    async def weights(self) -> ModelReport:
+        report = await self.bench.links[-1].request(Observe((PATH,)), timeout=WAIT_SECONDS)
+        assert isinstance(report, NodeReport)
+        return report.models[0]
+
+    async def until(self, true: Callable[[ModelReport], object]) -> ModelReport:
+        for _ in range(WAITS_MAX):
+            report = await self.weights()
+            if true(report):
+                return report
+            await asyncio.sleep(WAIT_SECONDS / WAITS_MAX)
+        raise AssertionError(f"waited in vain; the last was {report}")
+
+    def fetchers(self) -> list[int]:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                line = (folder / "cmdline").read_bytes()
+                there = (folder / "cwd").readlink()
+            except OSError:
+                continue
+            if b"reconciler.fetcher" in line and there == self.bench.directory:
+                found.append(int(folder.name))
+        return found
+
+
+@pytest.fixture
+async def node(bench: Bench, hub: Hub) -> Node:
+    await bench.agent()
+    return Node(bench, hub)
+
+
+async def test_weights_appear_and_how_they_came_is_told(node: Node) -> None:
+    assert not (await node.weights()).present
+    await node.fetch()
+    told = await node.until(lambda weights: weights.verified)
+    assert told.fetch is not None
+    assert (told.fetch.progress.phase, told.fetch.wish) == (FetchPhase.DONE, "w")
+    assert told.weights_bytes == sum(len(repository()[name]) for name in SHARDS)
+
+
+async def test_one_fetcher_runs_however_often_it_is_asked_for(node: Node) -> None:
+    node.hub.faults[FIRST] = Fault(bytes_per_second=400_000)
+    for _ in range(3):
+        await node.fetch()
+    await node.until(lambda weights: weights.fetch and weights.fetch.progress.file == FIRST)
+    assert len(node.fetchers()) == 1
+    await node.until(lambda weights: weights.verified)
+    assert node.hub.asked[FIRST] == 1
+
+
+async def test_a_fetcher_that_is_killed_leaves_what_came(node: Node) -> None:
+    node.hub.faults[FIRST] = Fault(bytes_per_second=250_000, times=1)
+    await node.fetch()
+    await node.until(lambda weights: weights.fetch and weights.fetch.progress.done_bytes > 300_000)
+    (pid,) = node.fetchers()
+    os.kill(pid, signal.SIGKILL)
+    told = await node.until(lambda weights: weights.fetch and not weights.fetch.running)
+    assert told.fetch is not None
+    assert told.fetch.progress.problem == FetchProblem.INTERRUPTED
+    assert not told.present
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    assert node.hub.asked[FIRST] == 2
+    assert node.hub.sent[FIRST] < 2 * len(repository()[FIRST])
+
+
+async def test_a_fetcher_ends_with_its_agent_and_the_next_goes_on(node: Node, bench: Bench) -> None:
+    node.hub.faults[FIRST] = Fault(bytes_per_second=250_000, times=1)
+    await node.fetch()
+    await node.until(lambda weights: weights.fetch and weights.fetch.progress.done_bytes > 300_000)
+    await bench.kill_agent()
+    await bench.agent()
+    assert (await node.weights()).fetch is None
+    await node.until(lambda weights: not node.fetchers())
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    assert node.hub.sent[FIRST] < 2 * len(repository()[FIRST])
+
+
+async def test_the_token_goes_to_the_hub_and_is_nowhere_else(node: Node, bench: Bench) -> None:
+    node.hub.token = TOKEN
+    node.hub.faults[FIRST] = Fault(bytes_per_second=1_000_000)
+    await node.fetch(secret=TOKEN)
+    await node.until(lambda weights: weights.fetch and weights.fetch.progress.file == FIRST)
+    lines = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    assert TOKEN.encode() not in lines
+    told = await node.until(lambda weights: weights.verified)
+    assert TOKEN not in repr(told)
+    assert node.hub.tokens == {TOKEN}
+    kept = [path for path in bench.home.rglob("*") if path.is_file()]
+    assert [path for path in kept if TOKEN.encode() in path.read_bytes()] == []
+
+
+async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub, tmp_path: Path) -> None:
+    from reconciler.agent.fetches import Fetches
+
+    news: list[bool] = []
+    fetches = Fetches(str(tmp_path / "no-python"), tmp_path, tmp_path, news.append)
+    fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
+    told = fetches.report(PATH)
+    assert told is not None
+    assert told.progress.problem == FetchProblem.NO_CLIENT
+    assert told.attempts == 1
+    assert news == [True]
+
+
+@pytest.mark.parametrize("path", ["tiny", "hub/../tiny", "hub/a/b/c", "/hub/a"])
+async def test_nothing_is_fetched_to_elsewhere(path: str, hub: Hub, tmp_path: Path) -> None:
+    from reconciler.agent.fetches import Fetches
+
+    fetches = Fetches("python", tmp_path, tmp_path, lambda urgent: None)
+    with pytest.raises(ValueError, match="expected hub/<repository>/<revision>"):
+        fetches.start(Request(1, path, FetchSource(REPO, COMMIT, hub.endpoint)))
