@@ -30,6 +30,7 @@ COMMANDS = {
     "edit": "edit",
     "scale": "scale",
     "rollout": "rollout",
+    "model": "model",
     "cordon": "nodes",
     "uncordon": "nodes",
     "drain": "nodes",

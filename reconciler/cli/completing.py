@@ -61,6 +61,11 @@ def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     return _items(name for name in _names(ctx, "nodes") if name.startswith(incomplete) and name not in typed)
 
 
+def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of models."""
+    return _items(name for name in _names(ctx, "models") if name.startswith(incomplete))
+
+
 def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Kinds, and with a dot the fields within what is there already."""
     from .fields import field_at

@@ -28,9 +28,10 @@ from reconciler.wire.admin import (
     ShowPlan,
     ShowStatus,
     Stop,
+    Verify,
 )
 
-from . import answers, foresight
+from . import answers, foresight, verification
 from .loop import Loop
 from .reconcile import Parts
 from .versions import Versions
@@ -79,18 +80,24 @@ class Admin:
                 return Answer(await self._log(message))
             case ShowStatus():
                 return Answer(self._status())
+            case Verify():
+                return Answer(await self._verify(message))
+            case Approve() | Look() | Stop():
+                return Answer(self._change(message))
+            case _:
+                raise Refused("Unknown", "this controller does not know that request")
+
+    def _change(self, message: Approve | Look | Stop) -> dict[str, Any]:
+        match message:
             case Approve():
                 body = self.parts.intent.approve(message.revision, message.by)
                 self.loop.look_at_source()
-                return Answer(body)
+                return body
             case Look():
                 self.loop.look_at_source(message.at)
-                return Answer({})
             case Stop():
                 self.loop.stop_everything()
-                return Answer({})
-            case _:
-                raise Refused("Unknown", "this controller does not know that request")
+        return {}
 
     async def _get(self, message: Get) -> dict[str, Any]:
         """Not before the manifests were read: what one has not looked for yet is not to be told as absent."""
@@ -169,6 +176,15 @@ class Admin:
         request = node.ReadLog(message.id, message.bytes_max, message.offset)
         log = await link.request(request, timeout=LOG_SECONDS_MAX)
         return {"text": log.text, "offset": log.offset, "node": name}
+
+    async def _verify(self, message: Verify) -> dict[str, Any]:
+        if not message.run:
+            return {"run": await verification.begin(self.parts, message.model)}
+        async for last in self._looks(message.wait_seconds):
+            body = verification.stands(self.parts, message.model, message.run)
+            if last or body["done"]:
+                break
+        return body
 
     def _status(self) -> dict[str, Any]:
         gateway = self.parts.last.observed.gateway

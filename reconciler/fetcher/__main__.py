@@ -31,7 +31,7 @@ def main() -> int:
     try:
         files = fetch(job, telling)
     except Unfetched as error:
-        telling.fail(error.problem, str(error))
+        telling.fail(error.problem, str(error), error.files)
         return EXIT_WITHOUT
     telling.end(files)
     return 0

@@ -91,8 +91,12 @@ class _Fetch:
             record = self._listed(folder)
         self._check_room(folder, record)
         missing = self._missing(folder, record)
-        for wanted in missing:
-            self._bring(folder, record, wanted)
+        try:
+            for wanted in missing:
+                self._bring(folder, record, wanted)
+        except Unfetched as error:
+            error.files = self._reports(record)
+            raise
         self._appear(folder)
         return self._reports(record)
 
@@ -180,6 +184,8 @@ class _Fetch:
                 continue
             if is_right(part, wanted, lambda size: None):
                 folder.accept(wanted)
+                if wanted.name in self._found:
+                    self._found[wanted.name] = FileState.FETCHED
                 return
             part.unlink()
             text = f"{wanted.name} came {attempt + 1} times, and never as the hub describes it ({wanted.digest[:17]}…)"
@@ -202,11 +208,7 @@ class _Fetch:
         if not self._job.thorough:
             return ()
         return tuple(
-            FileReport(
-                file.name,
-                file.size,
-                FileState.FETCHED if file.name in self._found else FileState.VERIFIED,
-            )
+            FileReport(file.name, file.size, self._found.get(file.name, FileState.VERIFIED))
             for file in sorted(record.files, key=lambda file: file.name)
         )
 

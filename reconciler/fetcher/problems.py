@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from reconciler.wire.weights import FetchProblem
+from reconciler.wire.weights import FetchProblem, FileReport
 
 
 class Unfetched(Exception):
@@ -12,6 +12,8 @@ class Unfetched(Exception):
 
     def __init__(self, problem: str, text: str) -> None:
         self.problem = problem
+        self.files: tuple[FileReport, ...] = ()
+        """What a thorough verification had found by then."""
         super().__init__(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
-from reconciler.state.weights import FetchWeights, failed, given_up, progress, running
+from reconciler.state.weights import ON_DEMAND, FetchWeights, failed, given_up, progress, running
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchProblem, FetchReport, FetchSource
 
@@ -119,7 +119,7 @@ def _on_node(world: World, name: str, model: Model, node: NodeName) -> Decision:
     if not world.fresh(node):
         return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for news from {node}")
     ended = failed(weights)
-    if ended is None or ended.wish != wish:
+    if ended is None or (ended.wish != wish and not ended.wish.startswith(ON_DEMAND)):
         return Decision(steps=(step,))
     return _again(world, step, ended, weights)
 

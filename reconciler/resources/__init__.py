@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         is_loopback,
     )
     from .node import LOCAL, Access, Node, NodeSpec, SshAccess
-    from .weights import HuggingFace, ModelSource, TokenRef
+    from .weights import HuggingFace, ModelSource, TokenRef, uncommitted
 
 __all__ = [
     "API_VERSION",
@@ -48,6 +48,7 @@ __all__ = [
     "TokenRef",
     "Webhook",
     "is_loopback",
+    "uncommitted",
 ]
 
 if not TYPE_CHECKING:

@@ -26,6 +26,17 @@ def _one_token(value: TokenRef | None) -> TokenRef | None:
     return value
 
 
+def uncommitted(repo: str, revision: str) -> str:
+    """Why a revision is not the full id of a commit, and how to find that; empty where it is."""
+    if len(revision) == 40 and not set(revision) - set("0123456789abcdef"):
+        return ""
+    shown = revision[:60]
+    return (
+        f"expected a commit of 40 hexadecimal digits, got {shown!r}; the commit of a branch or tag tells:"
+        f" git ls-remote https://huggingface.co/{repo} {shown or 'main'}"
+    )
+
+
 class HuggingFace(Strict):
     """A repository on the Hugging Face hub, or on another that speaks as it does (`HF_ENDPOINT`)."""
 
@@ -41,13 +52,10 @@ class HuggingFace(Strict):
     @field_validator("revision")
     @classmethod
     def _commit(cls, value: str, info: Any) -> str:
-        if len(value) == 40 and not set(value) - set("0123456789abcdef"):
-            return value
-        repo, shown = info.data.get("repo", "OWNER/NAME"), value[:60]
-        raise ValueError(
-            f"expected a commit of 40 hexadecimal digits, got {shown!r}; the commit of a branch or tag tells:"
-            f" git ls-remote https://huggingface.co/{repo} {shown or 'main'}"
-        )
+        problem = uncommitted(info.data.get("repo", "OWNER/NAME"), value)
+        if problem:
+            raise ValueError(problem)
+        return value
 
 
 class ModelSource(Strict):

@@ -16,6 +16,10 @@ SLOW_BYTES_PER_SECOND = 1_000_000.0
 """A model of 40 GB takes half a day at that: somebody should know."""
 
 
+ON_DEMAND = "verify/"
+"""Begins the ``wish`` of a fetch that a person has asked for, to verify what is there."""
+
+
 @dataclass(frozen=True, slots=True)
 class FetchWeights:
     """Have the weights of a Model on a node, from the hub, whole and verified."""

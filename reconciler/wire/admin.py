@@ -137,8 +137,35 @@ class Approve:
     by: str
 
 
+@message("verify")
+@dataclasses.dataclass(frozen=True)
+class Verify:
+    """Hash a Model's weights on every node that has them; a damaged file is fetched again.
+
+    Without ``run`` it begins: ``{"run", ...}``. With it, as below, held back for ``wait_seconds`` while there is
+    something left to do: ``{"run", "done": bool, "nodes": [{"node", "phase", "doneBytes", "totalBytes", "problem",
+    "text", "files": [{"name", "size", "state"}]}]}``, where ``beside`` names a node with the same folder instead of
+    ``files``.
+    """
+
+    model: str
+    run: str = ""
+    wait_seconds: float = 0.0
+
+
 CONTROLLER_HEARS_OF_CLI = vocabulary(
-    Hello, Get, ShowPlan, Foresee, ListEvents, ListIncidents, ReadRankLog, ShowStatus, Approve, Look, Stop
+    Hello,
+    Get,
+    ShowPlan,
+    Foresee,
+    ListEvents,
+    ListIncidents,
+    ReadRankLog,
+    ShowStatus,
+    Approve,
+    Verify,
+    Look,
+    Stop,
 )
 
 

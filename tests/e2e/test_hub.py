@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,23 @@ def test_three_nodes_fetch_once_and_serve_and_the_token_is_nowhere(
         (told,) = made.json("get", "models")["items"]
         assert {c["type"]: c["reason"] for c in told["status"]["conditions"]}["Ready"] == "WeightsVerified"
         assert "reconciler" in say(made).lower()
+        _verified_again(made, hub)
         kept = [path for path in made.home.parent.rglob("*") if path.is_file()]
         assert len(kept) > 20
         assert [path for path in kept if TOKEN.encode() in path.read_bytes()] == []
+
+
+def _verified_again(made: Cluster, hub: Hub) -> None:
+    """A damaged file is found on demand and fetched again, alone, while its model serves on."""
+    before = made.ranks()
+    (rotten,) = made.home.glob(f"models/hub/*/{COMMIT}/tokenizer.json")
+    status = rotten.stat()
+    rotten.write_bytes(b"[" + rotten.read_bytes()[1:])
+    os.utime(rotten, ns=(status.st_atime_ns, status.st_mtime_ns))
+    hub.asked.clear()
+    told = made.run("model", "verify", "tiny").stdout
+    assert "tokenizer.json" in next(line for line in told.splitlines() if "fetched again" in line)
+    assert told.count("the same folder as node-a") == 2
+    assert hub.asked == {"tokenizer.json": 1}
+    assert [rank["pid"] for rank in made.ranks()] == [rank["pid"] for rank in before]
+    assert made.run("model", "verify", "tiny").stdout.count("verified") == 6

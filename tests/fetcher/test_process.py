@@ -81,7 +81,7 @@ async def node(bench: Bench, hub: Hub) -> Node:
 async def test_weights_appear_and_how_they_came_is_told(node: Node) -> None:
     assert not (await node.weights()).present
     await node.fetch()
-    told = await node.until(lambda weights: weights.verified)
+    told = await node.until(lambda weights: weights.verified and weights.fetch and not weights.fetch.running)
     assert told.fetch is not None
     assert (told.fetch.progress.phase, told.fetch.wish) == (FetchPhase.DONE, "w")
     assert told.weights_bytes == sum(len(repository()[name]) for name in SHARDS)
