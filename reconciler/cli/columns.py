@@ -71,10 +71,16 @@ def _model(item: Item, wide: bool) -> list[str]:
         item["metadata"]["name"],
         condition(item, "Ready")["status"],
         size(status.get("weightsBytes")),
-        item["spec"]["source"]["path"],
+        _source(item["spec"]["source"]),
     ]
     nodes = " ".join(f"{name}={found}" for name, found in status.get("nodes", {}).items())
     return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
+
+
+def _source(source: Item) -> str:
+    """A path, or a repository with its commit as git abbreviates it."""
+    hub = source.get("huggingface")
+    return f"{hub['repo']}@{hub['revision'][:10]}" if hub else str(source["path"])
 
 
 def _deployment(item: Item, wide: bool) -> list[str]:
@@ -136,8 +142,8 @@ HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
     ),
     "Model": (
-        ("NAME", "READY", "SIZE", "PATH", "STATUS"),
-        ("NAME", "READY", "SIZE", "PATH", "NODES", "STATUS"),
+        ("NAME", "READY", "SIZE", "SOURCE", "STATUS"),
+        ("NAME", "READY", "SIZE", "SOURCE", "NODES", "STATUS"),
     ),
     "ModelDeployment": (
         ("NAME", "MODEL", "READY", "EPOCH", "AGE", "STATUS"),

@@ -38,7 +38,8 @@ def objects(draw: st.DrawFn) -> dict[str, Any]:
         item["status"]["system"] = draw(texts)
     elif kind == "Model":
         item = bodies.model()
-        item["spec"]["source"]["path"] = draw(texts)
+        hub = {"repo": f"org/{other}", "revision": "c0ffee" + "1" * 34}
+        item["spec"]["source"] = draw(st.sampled_from([{"path": draw(texts)}, {"huggingface": hub}]))
         item["status"]["nodes"] = {other: draw(texts), third: "present"}
     elif kind == "ModelDeployment":
         item = bodies.deployment()
