@@ -247,7 +247,9 @@ class World:
     def lose(self, name: str) -> None:
         """A node gives no answer any more; nobody knows what becomes of its ranks."""
         seen = self._node(NodeName(name))
-        self.lost[seen.name] = replace(seen, contact=Contact.UNREACHABLE, since=self.now, problem="timed out")
+        self.lost[seen.name] = replace(
+            seen, contact=Contact.UNREACHABLE, since=self.now, problem="timed out", silent=True
+        )
         self.stale.pop(seen.name, None)
 
     def find(self, name: str) -> None:
@@ -405,7 +407,7 @@ class World:
         self.stops, self.failures, self.writes, self.continued = {}, {}, {}, {}
         self.stale = {}
         self.lost = {
-            name: NodeObservation(name, Contact.UNREACHABLE, self.now, problem="timed out")
+            name: NodeObservation(name, Contact.UNREACHABLE, self.now, problem="timed out", silent=True)
             for name in self.lost
         }
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from reconciler.errors import Deposed, ReconcilerError
+from reconciler.errors import Deposed, ReconcilerError, Unwritable
 from reconciler.state import Outcome, Step, StepFailure
 from reconciler.wire.codec import WireError
 
@@ -85,7 +85,7 @@ class Executor:
             return
         problem = self._problem(step, error)
         if problem:
-            self._note_failure(step, problem)
+            self._note_failure(step, problem, unwritten=isinstance(error, Unwritable))
         else:
             self.failures.pop(step.key, None)
         detail = "" if problem else task.result()
@@ -100,12 +100,13 @@ class Executor:
         log.error("step failed unexpectedly: %s", step.key, exc_info=error)
         return f"internal error: {error!r}"
 
-    def _note_failure(self, step: Step, problem: str) -> None:
+    def _note_failure(self, step: Step, problem: str, unwritten: bool) -> None:
         before = self.failures.get(step.key)
         attempts = before.attempts + 1 if before else 1
+        told_nothing = (before.unwritten if before else 0) + unwritten
         delay = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** (attempts - 1))
         now = self._tools.clock()
         self.failures = {
             key: f for key, f in self.failures.items() if f.retry_at > now - FAILURES_KEPT_SECONDS
         }
-        self.failures[step.key] = StepFailure(attempts, self._tools.clock() + delay, problem)
+        self.failures[step.key] = StepFailure(attempts, now + delay, problem, told_nothing)

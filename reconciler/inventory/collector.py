@@ -273,6 +273,9 @@ class Collector:
         contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
         barred = error.code if isinstance(error, Barred) else ""
         since = self._clock() if before.contact is Contact.REACHED else before.since
-        watch.seen = replace(before, contact=contact, since=since, problem=str(error), barred=barred)
+        silent = before.silent or contact is Contact.UNREACHABLE
+        watch.seen = replace(
+            before, contact=contact, since=since, problem=str(error), barred=barred, silent=silent
+        )
         if watch.seen != before:
             self._changed()

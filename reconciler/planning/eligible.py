@@ -124,7 +124,7 @@ def awaited(world: World, name: NodeName, path: str) -> bool:
     """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
-        return f"start-agent/{name}" not in world.memory.failures
+        return not world.unstarted(name)
     if not world.reached(name) or node.report is None or not node.probed:
         return True
     return not _told(node.report.runtime, node.model(path))

@@ -153,7 +153,7 @@ def scene(view: View, symptom: Symptom) -> Scene:
             (r.report.idle_seconds for rank, r in view.current.items() if rank == 0), default=0.0
         ),
         boots=dict(zip(record.members, record.boots, strict=False)),
-        unstarted=frozenset(n for n in record.members if f"start-agent/{n}" in world.memory.failures),
+        unstarted=frozenset(n for n in record.members if world.unstarted(n)),
     )
 
 
@@ -172,9 +172,9 @@ def _symptom(view: View) -> Symptom | None:
     if stall is not None:
         return Symptom(stall.cause, stall.text, now - stall.seconds)
     proof = view.world.memory.failures.get(f"prove/{view.replica}/{record.epoch}")
-    if proof is None or proof.attempts < PROOFS_MAX or record.proven_at is not None:
+    if proof is None or proof.telling < PROOFS_MAX or record.proven_at is not None:
         return None
-    text = f"epoch {record.epoch} gave no completion in {proof.attempts} attempts: {proof.text}"
+    text = f"epoch {record.epoch} gave no completion in {proof.telling} attempts: {proof.text}"
     return Symptom(Cause.PROOF_FAILED, text, now)
 
 

@@ -16,11 +16,14 @@ from .rungs import CABLES, VERBS, used
 from .view import View
 from .world import World
 
-_ROW = next(row for row in TABLE if row.fault is FaultClass.LINK_DOWN)
+_SIGHTS = {sights.link_down: sights.port_down, sights.slow_link: sights.slow_link}
+"""Of a row of the table, what of it is seen of a cable alone."""
+_ROWS = tuple((row, _SIGHTS[row.seen]) for row in TABLE if row.seen in _SIGHTS)
 
 
 def troubles(world: World) -> tuple[Trouble, ...]:
-    """Cables between nodes of the manifests that are down, each once, where a deployment would use them.
+    """Cables between nodes of the manifests that are down, or too slow, where a deployment would use them: each
+    once, though both of its ends show it.
 
     That a link is missing of which nobody knows is no fault of it: only a group that had it can tell.
     """
@@ -28,14 +31,14 @@ def troubles(world: World) -> tuple[Trouble, ...]:
 
 
 def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
-    """Nodes with a port that is known to lead to the other, and is not up."""
+    """Nodes with a port that is known to lead to the other, and is not as it should be."""
     nodes = world.desired.nodes
     return {
         (min(name, port.peer[0]), max(name, port.peer[0]))
         for name in nodes
         for port in world.node(name).facts.ports
         if port.peer and port.peer[0] in nodes
-        if False in (port.connected, port.active, port.verbs_up)
+        if False in (port.connected, port.active, port.verbs_up) or sights.slow(port)
     }
 
 
@@ -44,16 +47,13 @@ def _of(world: World, one: NodeName, other: NodeName) -> Iterator[Trouble]:
     if not (world.reached(one) and world.reached(other) and uses(world, CABLES, one, other)):
         return
     ends = (world.node(one), world.node(other))
-    seen = sights.port_down(Scene(ends, verbs=uses(world, VERBS, one, other), cables=True))
-    if seen is not None:
-        yield Trouble(
-            ObjectKey("Node", one),
-            f"link/{one}/{other}",
-            _ROW.fault,
-            seen.text,
-            "its groups use the next transport of their ladder",
-            _ROW.steps(seen, ""),
-        )
+    scene = Scene(ends, verbs=uses(world, VERBS, one, other), cables=True)
+    for row, sight in _ROWS:
+        seen = sight(scene)
+        if seen is not None:
+            key, subject = ObjectKey("Node", one), f"link/{one}/{other}"
+            doing = "its groups use the next transport of their ladder"
+            yield Trouble(key, subject, row.fault, seen.text, doing, row.steps(seen, ""))
 
 
 def degraded(view: View) -> tuple[Trouble, ...]:

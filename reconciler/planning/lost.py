@@ -33,5 +33,5 @@ def _lost_after(world: World, name: NodeName) -> float:
 def cut_off(world: World, node: NodeObservation) -> bool:
     """An agent that is merely down is none of it: it is started, and its ranks go on meanwhile."""
     if node.contact is Contact.AGENT_DOWN:
-        return f"start-agent/{node.name}" in world.memory.failures
+        return world.unstarted(node.name)
     return node.contact is Contact.UNREACHABLE

@@ -9,6 +9,7 @@ from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Troubl
 from . import reboots
 from .decision import NOTHING, Decision
 from .eligible import suits
+from .healing import sights
 from .healing.scene import Scene
 from .healing.table import TABLE, every
 from .rungs import VERBS
@@ -22,7 +23,8 @@ TOLD_BY_FACTS = (
     FaultClass.LAUNCH_CONTEXT,
 )
 """Classes that a machine's facts tell without a group. Silence, and what ended ranks have left, are quarantine's."""
-_ROWS = tuple(row for row in TABLE if row.fault in TOLD_BY_FACTS)
+_ROWS = tuple(row for row in TABLE if row.fault in TOLD_BY_FACTS and row.seen is not sights.slow_link)
+"""A slow link is said of the cable."""
 
 
 def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:

@@ -72,6 +72,11 @@ class World:
         write = self.memory.writes.get(name)
         return write is None or (node.link, node.report.sequence) >= (write.link, write.sequence)
 
+    def unstarted(self, name: NodeName) -> bool:
+        """Whether the node's agent is down and could not be started, for a reason of the node's."""
+        failure = self.memory.failures.get(f"start-agent/{name}")
+        return failure is not None and failure.telling > 0
+
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
         """The replica's ranks of any epoch, on any node."""
         return self.observed.ranks_of(replica)

@@ -80,6 +80,14 @@ class StepFailure:
     attempts: int
     retry_at: float
     text: str
+    unwritten: int = 0
+    """How many of the attempts failed only because this controller could not write to its own disk: they say
+    nothing against what the step was about."""
+
+    @property
+    def telling(self) -> int:
+        """The attempts that do."""
+        return self.attempts - self.unwritten
 
 
 @dataclass(frozen=True, slots=True)

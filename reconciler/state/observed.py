@@ -57,6 +57,8 @@ class NodeObservation:
     """Of the last connection."""
     barred: str = ""
     """The CamelCase reason why nobody is let in, where a person has to do something about that."""
+    silent: bool = False
+    """Whether it gave no answer at all at some time since that report: what ran there then may be gone."""
     probed: bool = True
     """Whether they have been asked since it booted: what they do not say from then on is not known."""
 

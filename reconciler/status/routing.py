@@ -24,10 +24,10 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     """Rank 0 of a group that may be routed to: proven, every rank ready as last seen; else None.
 
     An agent that is down for a moment does not unroute its ranks: they go on without it. Of a node that gives no
-    answer at all nobody knows whether they do.
+    answer at all nobody knows whether they do, and no more when it turns out that only its agent is missing.
     """
-    silent = (observed.nodes.get(name) for name in record.members)
-    if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):
+    nodes = (observed.nodes.get(name) for name in record.members)
+    if any(node is not None and node.silent for node in nodes):
         return None
     ranks = observed.group(record)
     members = [ranks.get(rank) for rank in range(len(record.members))]

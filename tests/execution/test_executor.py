@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import Deposed, Silent, Unreachable
+from reconciler.errors import Deposed, Silent, Unreachable, Unwritable
 from reconciler.execution import Executor, Tools
 from reconciler.inventory import Collector
 from reconciler.resources import LOCAL
@@ -263,6 +263,26 @@ async def test_an_agent_that_is_gone_is_forgotten_whether_the_key_can_be_taken_b
 
     bed.tools.withdraw = withdraw
     assert [outcome.problem for outcome in await bed.do(ForgetAgent(NODE))] == [""]
+
+
+async def test_what_could_only_not_be_written_down_says_nothing_against_what_it_was_about(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new")
+
+    def allocate(*_: object) -> None:
+        raise Unwritable("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(bed.store, "allocate", allocate)
+        await bed.do(step)
+        await bed.do(step)
+    failure = bed.executor.failures[step.key]
+    assert (failure.attempts, failure.telling) == (2, 0)
+    await bed.do(step)
+    await bed.do(step)  # once more the same epoch
+    failure = bed.executor.failures[step.key]
+    assert (failure.attempts, failure.telling) == (1, 1)
 
 
 def restart_of(name: NodeName) -> RebootNode:

@@ -125,11 +125,13 @@ async def test_an_agent_that_stands_still_is_unreachable_and_not_down(
     os.kill(watched.bench.agent_pid(), signal.SIGCONT)
     again = await watched.until(lambda node: node.contact is Contact.REACHED)
     assert again.link > before.link
+    assert not again.silent
     os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
     silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
     await watched.bench.kill_agent()
     down = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
     assert down.since == silent.since, "it was lost once"
+    assert down.silent, "what it reported before may be gone"
 
 
 async def test_a_path_that_cannot_be_looked_at_is_a_fault_of_the_model_alone(watched: Watched) -> None:

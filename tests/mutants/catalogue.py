@@ -333,7 +333,7 @@ PLANNED = (
     Mutant(
         "proofs-have-no-end",
         "reconciler/planning/faults.py",
-        "proof.attempts < PROOFS_MAX or ",
+        "proof.telling < PROOFS_MAX or ",
         "",
         "a group that is ready and could not answer once is killed and loaded again",
         PLANNING,
@@ -714,7 +714,7 @@ LOST = (
     Mutant(
         "an-agent-that-is-down-is-cut-off",
         "reconciler/planning/lost.py",
-        '        return f"start-agent/{node.name}" in world.memory.failures\n',
+        "        return world.unstarted(node.name)\n",
         "        return True\n",
         "an agent that is being updated makes groups move, although their ranks go on",
         (*LOSSES, *PLANNING),
@@ -1207,8 +1207,8 @@ SEEN = (
     Mutant(
         "a-lost-node-counts-as-reached",
         "reconciler/inventory/collector.py",
-        "watch.seen = replace(before, contact=contact, since=since, problem=str(error), barred=barred)",
-        "watch.seen = replace(before, since=since, problem=str(error), barred=barred)",
+        "contact=contact, since=since, problem=str(error), barred=barred, silent=silent",
+        "since=since, problem=str(error), barred=barred, silent=silent",
         "clients are sent to a node that nobody can reach",
         INVENTORY,
     ),
@@ -1223,8 +1223,8 @@ SEEN = (
     Mutant(
         "each-try-begins-the-silence-anew",
         "reconciler/inventory/collector.py",
-        "since = self._clock() if before.contact is Contact.REACHED else before.since\n        watch.seen",
-        "since = self._clock()\n        watch.seen",
+        "since = self._clock() if before.contact is Contact.REACHED else before.since\n        silent",
+        "since = self._clock()\n        silent",
         "a machine that is gone is never lost: each attempt to reach it counts as the first",
         INVENTORY,
     ),
@@ -1432,7 +1432,7 @@ PUBLISHED = (
     Mutant(
         "a-silent-node-keeps-its-route",
         "reconciler/status/routing.py",
-        "if any(node is not None and node.contact is Contact.UNREACHABLE for node in silent):",
+        "if any(node is not None and node.silent for node in nodes):",
         "if False:",
         "clients wait for answers of a machine that nobody can reach",
         (*ROUTES, *LOSSES),

@@ -12,6 +12,7 @@ from reconciler.planning.world import World as Planning
 from reconciler.state import (
     AllocateEpoch,
     Cause,
+    Contact,
     FaultClass,
     ForgetAgent,
     NodeName,
@@ -81,6 +82,26 @@ def test_an_agent_that_is_merely_down_does_not_unroute_its_ranks() -> None:
     world = three_nodes()
     world.down.add(B)
     assert backends(world) == [1]
+
+
+def test_an_agent_that_is_merely_down_after_a_silence_leaves_its_ranks_unrouted() -> None:
+    world = three_nodes()
+    world.lose(B)
+    world.lost[B] = replace(world.lost[B], contact=Contact.AGENT_DOWN)  # as of a machine that has booted
+    assert backends(world) == []
+    world.find(B)
+    assert backends(world) == [1]
+
+
+def test_a_node_is_not_lost_because_the_controller_could_not_write_down_that_it_starts_its_agent() -> None:
+    world = three_nodes()
+    world.lose(B)
+    world.lost[B] = replace(world.lost[B], contact=Contact.AGENT_DOWN)
+    world.failures[f"start-agent/{B}"] = StepFailure(3, world.now, "the disk is full", unwritten=3)
+    world.now += 60
+    assert {name.node for name in world.plan().quarantined} == set()
+    world.failures[f"start-agent/{B}"] = StepFailure(4, world.now, "no python3", unwritten=3)
+    assert {name.node for name in world.plan().quarantined} == {B}
 
 
 def test_after_lost_after_the_replica_is_formed_on_other_nodes_with_other_ports() -> None:

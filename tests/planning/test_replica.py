@@ -446,6 +446,8 @@ def test_a_group_that_did_not_answer_once_is_asked_again() -> None:
     world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
     world.failures["prove/tiny/0/1"] = StepFailure(2, world.now, "rank 0 broke off")
     assert [type(step) for step in world.plan().steps] == [ProveGroup]
+    world.failures["prove/tiny/0/1"] = StepFailure(5, world.now, "the disk is full", unwritten=3)
+    assert [type(step) for step in world.plan().steps] == [ProveGroup]
 
 
 def test_groups_that_are_formed_in_one_pass_have_ports_of_their_own() -> None:

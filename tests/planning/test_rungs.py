@@ -157,6 +157,15 @@ def test_a_cable_that_is_down_is_told_of_once_whatever_groups_there_are_and_with
     assert "link/node-a/node-b" not in {t.subject for t in world.plan().troubles}  # its cables went with it
 
 
+def test_a_slow_cable_is_told_of_once_though_both_of_its_ends_show_it() -> None:
+    world = two_macs()
+    for name in (A, B):
+        learn_of_port(world, name, gbps=40)
+    (told,) = world.plan().troubles
+    assert (told.subject, told.fault) == ("link/node-a/node-b", FaultClass.UNSUPPORTED_PLATFORM)
+    assert told.person.startswith("join node-a/3 by a Thunderbolt 5 cable")
+
+
 def test_a_cable_that_no_deployment_would_use_is_no_trouble() -> None:
     world = two_macs(transport=["ring-lan"])
     learn_of_port(world, A, connected=False)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from reconciler.resources import ModelDeployment
 
-from . import scenarios
+from . import acts
+from .acts import Act
 from .play import Verdict, faultless, finish, listening, verdict
 from .points import Points
-from .scenarios import SCENARIOS, Act, Scenario
+from .scenarios import SCENARIOS, Scenario
 from .world import World
 
 POINT_FAULTS = (0.0, 0.005, 0.02, 0.05)
@@ -145,21 +146,40 @@ def _zombie(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
 
 
 def _kill_agent(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
-    return [(0.0, scenarios.kill_agent(draw.choice(scenario.names)))]
+    return [(0.0, acts.kill_agent(draw.choice(scenario.names)))]
+
+
+def _cable(make: Callable[[bool], Act]) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
+    """Something about the cable is otherwise for a while, where there is one."""
+
+    def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+        acts_ = [(0.0, make(True)), (draw.uniform(5.0, 60.0), make(False))]
+        return acts_ if scenario.facts else []
+
+    return drawn
+
+
+def _panics(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    name, again = draw.choice(scenario.names), draw.uniform(6.0, 30.0)
+    return [(0.0, acts.panic(name)), (again, acts.panic(name)), (again + 40.0, acts.panics_are_old(name))]
 
 
 _KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
-    "rank-crash": _of_rank(scenarios.crash),
-    "rank-hang": _of_rank(scenarios.hang),
-    "rank-stopped": _of_rank(scenarios.freeze),
-    "shim-death": _of_rank(scenarios.kill_shim),
+    "rank-crash": _of_rank(acts.crash),
+    "rank-hang": _of_rank(acts.hang),
+    "rank-stopped": _of_rank(acts.freeze),
+    "shim-death": _of_rank(acts.kill_shim),
     "agent-death": _kill_agent,
-    "controller-death": lambda draw, scenario, names: [(0.0, scenarios.kill_controller)],
-    "store-lost": lambda draw, scenario, names: [(0.0, scenarios.lose_store)],
+    "controller-death": lambda draw, scenario, names: [(0.0, acts.kill_controller)],
+    "store-lost": lambda draw, scenario, names: [(0.0, acts.lose_store)],
     "controller-sleeps": _freeze,
     "controller-zombie": _zombie,
-    "reboot": _pair(scenarios.power_off, scenarios.power_on, 30.0),
-    "partition": _pair(scenarios.cut_off, scenarios.back, 80.0),
+    "reboot": _pair(acts.power_off, acts.power_on, 30.0),
+    "panics": _panics,
+    "cable-out": _cable(lambda out: acts.cable(not out)),
+    "cable-slow": _cable(acts.slow_cable),
+    "cable-swapped": _cable(acts.swap_cable),
+    "partition": _pair(acts.cut_off, acts.back, 80.0),
     "slow-node": _pair(_machine("slow", 8.0, 0.0), _machine("slow", 1.0, 0.0), 40.0),
     "node-disk-full": _pair(_disk(True), _disk(False), 20.0),
     "disk-full": _set("disk_full", True, 10.0),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reconciler.agent.server import Agent
-from reconciler.state import MachineFacts
+from reconciler.state import MachineFacts, ReplicaId
 from reconciler.wire.launch import RankId
 
 from .host import SimHost
@@ -51,6 +51,10 @@ class Machine:
         self.sound = self.facts = MachineFacts(system="Linux")
         """What probes tell when nothing is wrong, as after a boot; and now."""
         self.load_seconds = LOAD_SECONDS
+        self.panics = 0
+        """Reports of the last hour."""
+        self.panicked: set[ReplicaId] = set()
+        """Whose ranks were here when it panicked last."""
         self.withheld_at: float | None = None
         """Since when it is not fit for new ranks."""
 
@@ -73,7 +77,7 @@ class Machine:
 
     def told_facts(self) -> MachineFacts:
         """What probes tell now."""
-        return replace(self.facts, boot_id=self.boot_id)
+        return replace(self.facts, boot_id=self.boot_id, panics=self.panics)
 
     def start_agent(self, token: int = 0) -> bool:
         """Have an agent; one that is there stays, and none is begun for a controller that was replaced."""
@@ -98,7 +102,7 @@ class Machine:
         """Another boot."""
         self.boots += 1
         self.up = True
-        self.facts = self.sound
+        self.facts = replace(self.sound, ports=self.facts.ports)
         self.withheld_at = None
         self.world.note(f"{self.name} is up again")
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from reconciler.planning.group import fingerprint
+from reconciler.planning.healing.sights import PANICS_MAX
 from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
 from reconciler.state import DeploymentName, ObjectKey, ReplicaId
@@ -27,6 +28,8 @@ UP = ("NodesBack", "TransportBack")
 UP_PER_HOUR_MAX = 2
 WITHHELD_SECONDS = 15.0
 """So soon it is known that a machine is not fit for a rank: probes are made every ten seconds."""
+NEWS_SECONDS = 10.0
+"""So soon it is known that a rank has ended, or nobody says that it has not."""
 MESSAGES_PER_SECOND_MAX = 400
 
 
@@ -52,6 +55,9 @@ class Oracles:
         self._drawn: dict[tuple[ReplicaId, int], tuple[Process, float]] = {}
         """Who wrote each epoch since the store was lost, and when."""
         self.pruning = Pruning(world, self.violated)
+        self._gone: dict[tuple[ReplicaId, int], float] = {}
+        """When the first rank of an epoch ended."""
+        self._routed: dict[ReplicaId, int] = {}
         self._holder: Process | None = None
         """Of the store: the controller that took it over last."""
 
@@ -82,6 +88,10 @@ class Oracles:
         machine = rank.machine
         if machine.withheld_at is not None and world.loop.now - machine.withheld_at > WITHHELD_SECONDS:
             self.violated(f"{rank} was started on {rank.node}, which is not fit for it")
+        if machine.panics >= PANICS_MAX and replica in machine.panicked:
+            self.violated(
+                f"{rank} was started on {rank.node}, which it has brought down {machine.panics} times"
+            )
         charged = sum(each.spec.memory_bytes for each in machine.alive())
         if charged > machine.memory_bytes - reserve(world.wanted(), machine.name):
             self.violated(f"{machine.name} is charged {charged} of {machine.memory_bytes} bytes")
@@ -97,6 +107,10 @@ class Oracles:
     def drawn(self, epoch: tuple[ReplicaId, int], by: Process) -> None:
         """Since the store was lost, a controller has written an epoch."""
         self._drawn.setdefault(epoch, (by, self._world.loop.now))
+
+    def ended(self, rank: Rank) -> None:
+        """A rank process lives no more."""
+        self._gone.setdefault((replica_of(rank.id), rank.id.epoch), self._world.loop.now)
 
     def begun(self, process: Process) -> None:
         """A controller starts."""
@@ -114,12 +128,19 @@ class Oracles:
         if by is not self._holder:
             self.violated(f"{by.name} has written routes, and {self._holder} had taken over")
         seen: set[ReplicaId] = set()
+        before, self._routed = self._routed, {}
         for route in routes.routes:
             for backend in route.backends:
                 replica = ReplicaId(DeploymentName(route.model), backend.replica)
                 if replica in seen:
                     self.violated(f"two epochs of {replica} are routed to")
                 seen.add(replica)
+                self._routed[replica] = backend.epoch
+                gone = self._gone.get((replica, backend.epoch), self._world.loop.now)
+                if before.get(replica) != backend.epoch and self._world.loop.now - gone > NEWS_SECONDS:
+                    self.violated(
+                        f"{replica} is routed to epoch {backend.epoch}, of which a rank is long gone"
+                    )
                 self._check_route(replica, backend.epoch)
 
     def _check_route(self, replica: ReplicaId, epoch: int) -> None:

@@ -102,7 +102,10 @@ def faultless(scenario: Scenario) -> Verdict:
 
 
 def finish(
-    world: World, length: float, persons: Collection[tuple[str, str]] = (), wanted: Ending | None = None
+    world: World,
+    length: float,
+    persons: Collection[tuple[str, str]] | None = None,
+    wanted: Ending | None = None,
 ) -> float:
     """Let a world converge and be quiet; the virtual seconds until it had converged. ``wanted`` is what it is to
     come to, empty where that is not known."""
@@ -124,7 +127,7 @@ def finish(
     if why:
         world.oracles.violated(f"it did not stay as it was: {why}")
         return converged - begun
-    told(world, persons)
+    told(world, () if persons is None else {*persons, *world.persons})
     world.ending = ending(world)
     if wanted:
         compare(world, wanted)

@@ -178,6 +178,10 @@ class Rank(_Living):
     def node(self) -> str:
         return self.machine.name
 
+    def vanish(self) -> None:
+        self.machine.world.oracles.ended(self)
+        super().vanish()
+
     def tell(self, phase: str, **more: Any) -> None:
         self.phase = phase
         self.shim.hear(Progress(phase, self.steps, **more))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.resources import Manifest
@@ -12,14 +12,37 @@ from reconciler.wire.node import ModelReport
 from tests.planning.macs import mac, port
 from tests.worlds import TINY, deployment, gateway, model, node
 
-from .control import Controller
+from .acts import (
+    Act,
+    back,
+    begin_again,
+    cable,
+    commit,
+    crash,
+    cut_off,
+    fit,
+    freeze,
+    hang,
+    kill_agent,
+    kill_controller,
+    kill_shim,
+    lose_store,
+    nothing,
+    panic,
+    panics_are_old,
+    power_off,
+    power_on,
+    rdma,
+    slow_cable,
+    stop_everything,
+    swap_cable,
+    unfit,
+)
 from .points import Points
 from .world import World
 
 GIB = 2**30
 NAMES = ("a", "b", "c", "d")
-
-Act = Callable[[World], None]
 
 
 @dataclass(frozen=True)
@@ -79,180 +102,6 @@ def wide(**spec: Any) -> Manifest:
 
 
 USUAL = cluster(big(), small(), wide())
-
-
-# --- acts ------------------------------------------------------------------------------------------
-
-
-def commit(*manifests: Manifest) -> Act:
-    return lambda world: world.commit(manifests)
-
-
-def crash(deployment: str, replica: int, rank: int, code: int | None = None, signal: int | None = 9) -> Act:
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, rank)
-        if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica))
-            found.end(code, None if code is not None else signal, "")
-
-    return act
-
-
-def hang(deployment: str, replica: int, rank: int) -> Act:
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, rank)
-        if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica))
-            found.hang()
-
-    return act
-
-
-def freeze(deployment: str, replica: int, rank: int) -> Act:
-    """Somebody sends SIGSTOP."""
-
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, rank)
-        if found is not None:
-            world.note(f"{found} is stopped")
-            found.freeze()
-
-    return act
-
-
-def kill_shim(deployment: str, replica: int, rank: int) -> Act:
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, rank)
-        if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica), 5.0)
-            found.shim.die()
-
-    return act
-
-
-def kill_agent(name: str) -> Act:
-    def act(world: World) -> None:
-        agent = world.machines[name].agent
-        if agent is not None:
-            agent.die()
-
-    return act
-
-
-def kill_controller(world: World) -> None:
-    if world.controller is not None:
-        world.end_controller(world.controller.process)
-
-
-def lose_store(world: World) -> None:
-    kill_controller(world)
-    world.note("the store is lost")
-    world.new_store()
-
-
-def cut_off(name: str) -> Act:
-    return lambda world: world.cut_off(name)
-
-
-def back(name: str) -> Act:
-    return lambda world: world.reconnect(name)
-
-
-def power_off(name: str) -> Act:
-    def act(world: World) -> None:
-        world.machines[name].power_off()
-
-    return act
-
-
-def power_on(name: str) -> Act:
-    return lambda world: world.machines[name].power_on()
-
-
-def unfit(name: str, **facts: Any) -> Act:
-    """Probes tell something of a machine for which nothing new may be started there."""
-
-    def act(world: World) -> None:
-        machine = world.machines[name]
-        world.note(f"{name}: {facts}")
-        machine.facts = replace(machine.facts, **facts)
-        machine.withheld_at = world.loop.now
-
-    return act
-
-
-def fit(name: str, **facts: Any) -> Act:
-    """And now no more."""
-
-    def act(world: World) -> None:
-        machine = world.machines[name]
-        world.note(f"{name}: {facts}")
-        machine.facts = replace(machine.facts, **facts)
-        machine.withheld_at = None
-
-    return act
-
-
-def cable(plugged: bool) -> Act:
-    """Between a and b: whoever uses it when it is pulled does not survive that."""
-
-    def act(world: World) -> None:
-        world.note(f"the cable is {'in' if plugged else 'out'}")
-        for name in ("a", "b"):
-            machine = world.machines[name]
-            (port,) = machine.sound.ports
-            out = replace(port, connected=plugged, active=plugged, verbs_up=plugged)
-            machine.facts = replace(machine.facts, ports=(out,))
-        if not plugged:
-            for rank in world.ranks():
-                if rank.config.backend == "jaccl":
-                    rank.end(None, 11, "")
-
-    return act
-
-
-def rdma(enabled: bool) -> Act:
-    """On a: as a person may have it after a reinstallation; whoever uses it goes on until it ends."""
-
-    def act(world: World) -> None:
-        world.note(f"RDMA is {'on' if enabled else 'off'}")
-        world.machines["a"].facts = replace(world.machines["a"].facts, rdma_enabled=enabled)
-
-    return act
-
-
-def nothing(world: World) -> None:
-    """Until then it takes to be known."""
-
-
-def stop_everything(world: World) -> None:
-    """``reconciler down``: and nobody starts it again until ``begin_again``."""
-    world.stopping = True
-    world.supervised = False
-    world.oracles.excuse_all()
-    controller: Controller | None = world.controller
-    if controller is None:
-        controller = world.start_controller()
-    world.loop.call_later(0.1, _stop, world)
-
-
-def _stop(world: World) -> None:
-    controller = world.controller
-    if controller is None:  # it died: down says so, and the person tries again
-        controller = world.start_controller()
-    if controller.loop is None:
-        world.loop.call_later(0.1, _stop, world)
-        return
-    world.loop.call_soon(controller.loop.stop_everything, context=controller.process.context)
-
-
-def begin_again(world: World) -> None:
-    """``reconciler up``."""
-    world.stopping = False
-    world.supervised = True
-    world.oracles.excuse_all()
-    if world.controller is None:
-        world.start_controller()
 
 
 A, B = NodeName("a"), NodeName("b")
@@ -332,6 +181,22 @@ _SCENARIOS = (
         system="Darwin",
         facts=CABLED,
     ),
+    Scenario(
+        "cable-slow",
+        USUAL,
+        ((8, slow_cable(True)), (25, crash("big", 0, 1)), (60, slow_cable(False)), (75, nothing)),
+        persons=(("link/a/b", "C1"),),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "cable-swapped",
+        USUAL,
+        ((8, swap_cable(True)), (60, swap_cable(False)), (75, nothing)),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario("panic", USUAL, ((8, panic("b")), (30, panic("b")), (75, panics_are_old("b")), (90, nothing))),
     Scenario(
         "rdma-off",
         USUAL,

@@ -14,13 +14,24 @@ from reconciler.planning.ledger import Ledger
 from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.planning.stalls import Stall
 from reconciler.planning.view import View
-from reconciler.state import Cause, DeploymentName, ObjectKey, ObservedRank, ReplicaId
+from reconciler.state import (
+    Cause,
+    Contact,
+    DeploymentName,
+    GroupRecord,
+    ObjectKey,
+    Observed,
+    ObservedRank,
+    ReplicaId,
+)
+from reconciler.status import serving
 from reconciler.store import Store
 from reconciler.store.connection import Connection
 from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import ForgetRank
 
+from .acts import commit, crash, kill_agent, lose_store
 from .ends import missing
 from .loop import Process
 from .net import SimLink
@@ -29,19 +40,7 @@ from .play import finish, listening, play, verdict
 from .points import Points
 from .pruning import REASONS_KEPT_SECONDS, replica_of
 from .ranks import Files, Shim
-from .scenarios import (
-    SCENARIOS,
-    USUAL,
-    Scenario,
-    big,
-    cluster,
-    commit,
-    crash,
-    kill_agent,
-    lose_store,
-    small,
-    wide,
-)  # fmt: skip
+from .scenarios import SCENARIOS, USUAL, Scenario, big, cluster, small, wide
 from .world import World
 
 UP_SECONDS = 7.0
@@ -99,6 +98,20 @@ def test_routes_to_two_epochs_of_a_replica_and_to_one_beside_another() -> None:
     world.oracles.routed(routes, Process("somebody else"))
     assert says(world, "somebody else has written routes")
     assert says(world, "big/0 is routed to epoch 2 while the rank big.0.1.0 lives")
+
+
+def test_a_route_to_a_group_that_is_long_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert play(SCENARIOS["reboot"], Points()).violations == []
+    monkeypatch.setattr(status, "serving", _serving_as_last_seen)
+    found = play(SCENARIOS["reboot"], Points())
+    assert any("is routed to epoch 1, of which a rank is long gone" in text for text in found.violations)
+
+
+def _serving_as_last_seen(record: GroupRecord, observed: Observed) -> ObservedRank | None:
+    """As if an agent that is down after a silence were one that is down."""
+    nodes = [observed.nodes[name] for name in record.members if name in observed.nodes]
+    believed = {node.name: replace(node, silent=node.contact is Contact.UNREACHABLE) for node in nodes}
+    return serving(record, replace(observed, nodes={**observed.nodes, **believed}))
 
 
 def _zombie() -> World:

@@ -107,6 +107,8 @@ class World:
         self.unservable: set[ReplicaId] = set()
         """What cannot be served as things are."""
         self.store_lost = False
+        self.persons: set[tuple[str, str]] = set()
+        """Subject and class of what only a person can mend, as it turned out."""
         self.ending: dict[str, str] = {}
         """What it came to."""
         self._stores = itertools.count(1)

@@ -80,10 +80,15 @@ def unequal(scene: Scene) -> Sighting | None:
 def slow_link(scene: Scene) -> Sighting | None:
     """C1."""
     for node, port in _ports(scene):
-        if port.connected and port.gbps is not None and port.gbps < LINK_GBPS_MIN:
+        if slow(port):
             where = f"{node.name}/{port.receptacle}"
             return Sighting(f"the link at {where} has {port.gbps} Gb/s", (node.name,), where)
     return None
+
+
+def slow(port: PortFacts) -> bool:
+    """Whether a link is up, and slower than RDMA over it needs."""
+    return bool(port.connected) and port.gbps is not None and port.gbps < LINK_GBPS_MIN
 
 
 def rdma_disabled(scene: Scene) -> Sighting | None:
