@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from reconciler.state import Attempt, Cause, FaultClass, NodeName, ObservedRank, Trouble, most_telling
+from reconciler.state import (
+    Attempt,
+    Cause,
+    FaultClass,
+    GroupRecord,
+    NodeName,
+    ObservedRank,
+    Trouble,
+    most_telling,
+)
 
 from . import quarantine, rungs, stalls
 from .healing.scene import Scene, Symptom
@@ -147,7 +156,8 @@ def scene(view: View, symptom: Symptom) -> Scene:
         symptom=symptom,
         first=first,
         verbs=record.transport.startswith("jaccl"),
-        cables=record.transport in ("jaccl", "jaccl-ring", "ring"),
+        cables=record.transport in rungs.CABLES,
+        ring=record.transport in rungs.RINGS,
         proven=record.proven_at is not None,
         idle_seconds=max(
             (r.report.idle_seconds for rank, r in view.current.items() if rank == 0), default=0.0
@@ -168,6 +178,10 @@ def _symptom(view: View) -> Symptom | None:
     if missing and (record.proven_at is not None or not record.secret):
         text = f"rank {missing[0]} of epoch {record.epoch} is gone without a trace"
         return Symptom(Cause.RANK_MISSING, text, now)
+    if missing and _unwired(view, record):
+        why = rungs.obstacle(view.world, view.replica, rungs.used(record), record.members)
+        text = f"rank {missing[0]} of epoch {record.epoch} cannot be started: {why}"
+        return Symptom(Cause.RANK_MISSING, text, now)
     stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
         return Symptom(stall.cause, stall.text, now - stall.seconds)
@@ -176,6 +190,12 @@ def _symptom(view: View) -> Symptom | None:
         return None
     text = f"epoch {record.epoch} gave no completion in {proof.telling} attempts: {proof.text}"
     return Symptom(Cause.PROOF_FAILED, text, now)
+
+
+def _unwired(view: View, record: GroupRecord) -> bool:
+    """Whether the transport of a group can be had no more, by what its machines tell now."""
+    probed = all(view.world.node(name).probed for name in record.members)
+    return probed and rungs.wiring(view.world, rungs.used(record), record.members) is None
 
 
 def _lived(rank: ObservedRank) -> float:

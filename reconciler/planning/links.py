@@ -6,28 +6,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.state import FaultClass, NodeName, ObjectKey, RungFailure, Trouble
+from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Trouble
 
 from .healing import sights
-from .healing.scene import Scene
-from .healing.table import TABLE
+from .healing.scene import Scene, opposite
+from .healing.sights import Sighting
+from .healing.table import TABLE, Row
 from .machines import TOLD_BY_FACTS, uses
-from .rungs import CABLES, VERBS, used
+from .rungs import CABLES, RINGS, VERBS, used
 from .view import View
 from .world import World
 
+Pair = tuple[NodeName, NodeName]
 _SIGHTS = {sights.link_down: sights.port_down, sights.slow_link: sights.slow_link}
 """Of a row of the table, what of it is seen of a cable alone."""
+_DOWN = next(row for row in TABLE if row.seen is sights.link_down)
 _ROWS = tuple((row, _SIGHTS[row.seen]) for row in TABLE if row.seen in _SIGHTS)
 
 
 def troubles(world: World) -> tuple[Trouble, ...]:
     """Cables between nodes of the manifests that are down, or too slow, where a deployment would use them: each
-    once, though both of its ends show it.
-
-    That a link is missing of which nobody knows is no fault of it: only a group that had it can tell.
+    once, though both of its ends show it. That a link is missing altogether is a fault only where a group had it.
     """
-    return tuple(trouble for pair in sorted(_pairs(world)) for trouble in _of(world, *pair))
+    found: dict[tuple[str, FaultClass], Trouble] = {}
+    for pair, seen in (*_seen(world), *_missed(world)):
+        row, sighting = seen
+        if not (world.reached(pair[0]) and world.reached(pair[1]) and uses(world, CABLES, *pair)):
+            continue  # a machine that does not answer is another matter: its cables are down with it
+        key, subject = ObjectKey("Node", pair[0]), f"link/{pair[0]}/{pair[1]}"
+        doing = "its groups use the next transport of their ladder"
+        trouble = Trouble(key, subject, row.fault, sighting.text, doing, row.steps(sighting, ""))
+        found.setdefault((subject, row.fault), trouble)
+    return tuple(found.values())
+
+
+def _seen(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
+    """What the ends of cables tell."""
+    for pair in sorted(_pairs(world)):
+        ends = (world.node(pair[0]), world.node(pair[1]))
+        scene = Scene(ends, verbs=uses(world, VERBS, *pair), cables=True)
+        for row, sight in _ROWS:
+            sighting = sight(scene)
+            if sighting is not None:
+                yield pair, (row, sighting)
+
+
+def _missed(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
+    """Cables that a group has, or had, and that lead elsewhere now or nowhere."""
+    for replica, record in sorted(world.memory.groups.items()):
+        failures = world.memory.rungs.get(replica, ())
+        had = [used(record), *(each.transport for each in failures if each.fault is FaultClass.LINK_DOWN)]
+        wired = (transport for transport in had if transport in CABLES)
+        nodes = tuple(world.node(name) for name in record.members)
+        for transport in wired if world.desired.nodes.keys() >= set(record.members) else ():
+            for one, other in Scene(nodes, ring=transport in RINGS).links():
+                sighting = sights.unjoined(Scene((one, other), cables=True))
+                if sighting is not None:
+                    yield (min(one.name, other.name), max(one.name, other.name)), (_DOWN, sighting)
 
 
 def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
@@ -38,22 +73,17 @@ def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
         for name in nodes
         for port in world.node(name).facts.ports
         if port.peer and port.peer[0] in nodes
-        if False in (port.connected, port.active, port.verbs_up) or sights.slow(port)
+        if False in (port.connected, port.active, port.verbs_up)
+        or sights.slow(port)
+        or _alone(world, name, port)
     }
 
 
-def _of(world: World, one: NodeName, other: NodeName) -> Iterator[Trouble]:
-    """A machine that does not answer is another matter: its cables are down with it."""
-    if not (world.reached(one) and world.reached(other) and uses(world, CABLES, one, other)):
-        return
-    ends = (world.node(one), world.node(other))
-    scene = Scene(ends, verbs=uses(world, VERBS, one, other), cables=True)
-    for row, sight in _ROWS:
-        seen = sight(scene)
-        if seen is not None:
-            key, subject = ObjectKey("Node", one), f"link/{one}/{other}"
-            doing = "its groups use the next transport of their ladder"
-            yield Trouble(key, subject, row.fault, seen.text, doing, row.steps(seen, ""))
+def _alone(world: World, name: NodeName, port: PortFacts) -> bool:
+    """Whether the other end does not say the same of the cable."""
+    assert port.peer is not None
+    end = opposite(world.node(name), world.node(port.peer[0]))
+    return end is not None and (end.connected is False or end.peer != (name, port.receptacle))
 
 
 def degraded(view: View) -> tuple[Trouble, ...]:
@@ -72,14 +102,5 @@ def degraded(view: View) -> tuple[Trouble, ...]:
             failure.person,
         )
         for failure in view.world.memory.rungs.get(view.replica, ())
-        if failure.transport in view.deployment.spec.transport and not _told_elsewhere(view, failure)
+        if failure.transport in view.deployment.spec.transport and failure.fault not in TOLD_BY_FACTS
     )
-
-
-def _told_elsewhere(view: View, failure: RungFailure) -> bool:
-    """Whether what a transport failed for is said of a machine or a cable, by whose facts it is seen."""
-    assert view.record is not None
-    members = tuple(view.world.node(name) for name in view.record.members)
-    if failure.fault is FaultClass.LINK_DOWN:
-        return sights.unjoined(Scene(members, cables=True)) is None
-    return failure.fault in TOLD_BY_FACTS

@@ -18,13 +18,17 @@ from .world import World
 TOLD_BY_FACTS = (
     FaultClass.UNSUPPORTED_PLATFORM,
     FaultClass.RDMA_DISABLED,
+    FaultClass.LINK_DOWN,
     FaultClass.PORT_CONFIGURATION,
     FaultClass.VERBS_WEDGED,
     FaultClass.LAUNCH_CONTEXT,
 )
-"""Classes that a machine's facts tell without a group. Silence, and what ended ranks have left, are quarantine's."""
-_ROWS = tuple(row for row in TABLE if row.fault in TOLD_BY_FACTS and row.seen is not sights.slow_link)
-"""A slow link is said of the cable."""
+"""Classes that the facts of a machine, or of both ends of a cable, tell without a group. Silence, and what ended
+ranks have left, are quarantine's."""
+_ROWS = tuple(
+    row for row in TABLE if row.fault in TOLD_BY_FACTS and row.seen not in (sights.slow_link, sights.link_down)
+)
+"""Those of one machine."""
 
 
 def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:

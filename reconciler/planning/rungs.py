@@ -23,6 +23,7 @@ from .world import World
 
 VERBS = ("jaccl", "jaccl-ring")
 CABLES = (*VERBS, "ring")
+RINGS = ("jaccl-ring", "ring")
 LAN = "ring-lan"
 VERBS_ATTEMPTS_MAX = 5
 """In one boot of a machine, of the eleven protection domains that it has: a failed attempt may keep one."""
@@ -137,7 +138,7 @@ def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
         system = node.facts.system or (node.report.system if node.report else "")
         if verbs and system not in ("", "Darwin"):
             yield f"{node.name} runs {system}, and RDMA over Thunderbolt needs macOS"
-    scene = Scene(nodes, verbs=verbs, cables=True)
+    scene = Scene(nodes, verbs=verbs, cables=True, ring=transport in RINGS)
     for sight in _MACHINE_SIGHTS:
         sighting = sight(scene)
         if sighting is not None:

@@ -17,9 +17,11 @@ from reconciler.planning.world import World as Snapshots
 from reconciler.state import (
     Attempt,
     Cause,
+    Contact,
     FaultClass,
     MachineFacts,
     NodeName,
+    NodeObservation,
     Observed,
     ObservedRank,
     PortFacts,
@@ -77,6 +79,25 @@ def test_a_machine_that_has_booted_since_explains_the_end_of_its_rank() -> None:
     before = {NODE_A: "another boot", NODE_B: "boot"}
     assert found(scene(first=ended(signal=9), boots=before)).fault is FaultClass.REBOOT
     assert found(scene(first=ended(signal=9), boots={NODE_A: "boot"})).fault is FaultClass.RANK_CRASH
+
+
+def test_machines_that_are_joined_in_a_ring_are_not_missing_the_cables_across_it() -> None:
+    names = [NodeName(f"node-{letter}") for letter in "abcd"]
+
+    def joined(at: int) -> MachineFacts:
+        before, behind = names[at - 1], names[(at + 1) % 4]
+        ports = (
+            PortFacts(3, connected=True, peer=(behind, 4)),
+            PortFacts(4, connected=True, peer=(before, 3)),
+        )
+        return MachineFacts(ports=ports)
+
+    nodes = tuple(
+        NodeObservation(name, Contact.REACHED, 0.0, facts=joined(at)) for at, name in enumerate(names)
+    )
+    assert found(scene(nodes=nodes, ring=True)).fault is FaultClass.RANK_CRASH
+    assert found(scene(nodes=nodes)).fault is FaultClass.LINK_DOWN
+    assert found(scene(nodes=nodes[:3], ring=True)).fault is FaultClass.LINK_DOWN
 
 
 def test_a_crash_is_charged_a_restart_of_the_machine_and_a_pulled_cable_are_not() -> None:

@@ -157,6 +157,41 @@ def test_a_cable_that_is_down_is_told_of_once_whatever_groups_there_are_and_with
     assert "link/node-a/node-b" not in {t.subject for t in world.plan().troubles}  # its cables went with it
 
 
+def test_a_group_whose_cable_leads_elsewhere_before_it_is_started_is_formed_on_the_next_transport() -> None:
+    world = two_macs()
+    kill(world)
+    world.pass_time(world.now + 40)
+    while epoch(world) == 1:
+        for step in world.plan().steps:
+            world.obey(step)
+    assert transport(world) == "jaccl"
+    learn_of_port(world, A, peer=(NodeName("node-c"), 3))
+    learn_of_port(world, B, connected=False, peer=None)
+    plan = world.plan()
+    assert [(t.subject, t.fault, bool(t.person)) for t in plan.troubles] == [
+        ("replica/tiny/0", FaultClass.LINK_DOWN, False),
+        ("link/node-a/node-b", FaultClass.LINK_DOWN, True),
+    ]
+    world.pass_time(world.now + 40)
+    world.settle()
+    assert (transport(world), forms(world)) == ("ring-lan", [Cause.RANK_EXITED, Cause.TRANSPORT_FAILED])
+
+
+def epoch(world: World) -> int:
+    return world.groups[world.replica()].epoch
+
+
+@pytest.mark.parametrize("first", [A, B])
+def test_of_two_ends_that_contradict_each_other_one_tells_that_the_cable_is_gone(first: NodeName) -> None:
+    world = two_macs()
+    if first == A:
+        learn_of_port(world, A, peer=(NodeName("node-c"), 3))
+    else:
+        learn_of_port(world, B, connected=False, peer=None)
+    (told,) = world.plan().troubles
+    assert (told.subject, told.fault) == ("link/node-a/node-b", FaultClass.LINK_DOWN)
+
+
 def test_a_slow_cable_is_told_of_once_though_both_of_its_ends_show_it() -> None:
     world = two_macs()
     for name in (A, B):
@@ -179,7 +214,7 @@ def test_a_group_whose_cable_leads_elsewhere_now_is_told_of_as_long_as_it_does()
     world.settle()
     assert transport(world) == "ring-lan"
     (told,) = world.plan().troubles
-    assert (told.subject, told.fault) == ("replica/tiny/0", FaultClass.LINK_DOWN)
+    assert (told.subject, told.fault) == ("link/node-a/node-b", FaultClass.LINK_DOWN)
     assert told.person.startswith("reseat the cable from node-a to node-b")
     learn_of_port(world, A, peer=(B, 4))
     learn_of_port(world, B, connected=True, peer=(A, 3))

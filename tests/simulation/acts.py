@@ -79,7 +79,6 @@ def kill_controller(world: World) -> None:
 
 def lose_store(world: World) -> None:
     kill_controller(world)
-    world.note("the store is lost")
     world.new_store()
 
 
@@ -135,7 +134,7 @@ def unfit(name: str, **facts: Any) -> Act:
 
     def act(world: World) -> None:
         machine = world.machines[name]
-        world.note(f"{name}: {facts}")
+        world.changed(f"{name}: {facts}")
         machine.facts = replace(machine.facts, **facts)
         machine.withheld_at = world.loop.now
 
@@ -147,7 +146,7 @@ def fit(name: str, **facts: Any) -> Act:
 
     def act(world: World) -> None:
         machine = world.machines[name]
-        world.note(f"{name}: {facts}")
+        world.changed(f"{name}: {facts}")
         machine.facts = replace(machine.facts, **facts)
         machine.withheld_at = None
 
@@ -158,7 +157,7 @@ def cable(plugged: bool) -> Act:
     """Between a and b: whoever uses it when it is pulled does not survive that."""
 
     def act(world: World) -> None:
-        world.note(f"the cable is {'in' if plugged else 'out'}")
+        world.changed(f"the cable is {'in' if plugged else 'out'}")
         for name in ("a", "b"):
             machine = world.machines[name]
             (port,) = machine.sound.ports
@@ -176,7 +175,7 @@ def slow_cable(slow: bool) -> Act:
     """Between a and b: whoever uses it goes on."""
 
     def act(world: World) -> None:
-        world.note(f"the cable is {'slow' if slow else 'fast'}")
+        world.changed(f"the cable is {'slow' if slow else 'fast'}")
         for name in ("a", "b"):
             machine = world.machines[name]
             machine.facts = replace(
@@ -191,7 +190,7 @@ def swap_cable(swapped: bool) -> Act:
     """The one between a and b leads from a to c instead."""
 
     def act(world: World) -> None:
-        world.note(f"the cable from a leads to {'c' if swapped else 'b'}")
+        world.changed(f"the cable from a leads to {'c' if swapped else 'b'}")
         a, b, c = (world.machines[name] for name in "abc")
         out = PortFacts(4, connected=False, active=False, verbs_up=False)
         for machine, found in (
@@ -202,7 +201,7 @@ def swap_cable(swapped: bool) -> Act:
         there = (replace(a.sound.ports[0], peer=(NodeName("a"), 3), address="10.77.0.3"),)
         c.facts = replace(c.facts, ports=there if swapped else ())
         users = [rank for rank in world.ranks() if swapped and rank.config.backend == "jaccl"]
-        world.persons |= {(f"replica/{replica_of(rank.id)}", "C3") for rank in users}
+        world.persons |= {("link/a/b", "C3") for rank in users}
         for rank in users:
             rank.end(None, 11, "")
 
@@ -213,7 +212,7 @@ def rdma(enabled: bool) -> Act:
     """On a: as a person may have it after a reinstallation; whoever uses it goes on until it ends."""
 
     def act(world: World) -> None:
-        world.note(f"RDMA is {'on' if enabled else 'off'}")
+        world.changed(f"RDMA is {'on' if enabled else 'off'}")
         world.machines["a"].facts = replace(world.machines["a"].facts, rdma_enabled=enabled)
 
     return act

@@ -10,6 +10,7 @@ import pytest
 from reconciler import status
 from reconciler.agent.server import Fence
 from reconciler.planning import remains, replica, stalls
+from reconciler.planning.healing import sights
 from reconciler.planning.ledger import Ledger
 from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.planning.stalls import Stall
@@ -309,3 +310,11 @@ def test_a_world_that_comes_to_another_end_than_without_faults() -> None:
     finish(world, 0.0, wanted=found.ending)
     assert says(world, "in the end modeldeployment/other is in force, and None where nothing goes wrong")
     assert says(world, "in the end the route of wide is")
+
+
+def test_a_group_that_is_started_again_where_it_has_brought_a_machine_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sights, "PANICS_MAX", 9)
+    found = play(SCENARIOS["panic"], Points())
+    assert any("which it has brought down 2 times" in text for text in found.violations)

@@ -172,6 +172,7 @@ class World:
         """The store is gone: the next controller begins with an empty one."""
         if self._keeper is not None:
             self.store_lost = True
+            self.changed("the store is lost")
             self._keeper.close()
         self.store_name = name = f"{self.name}-{next(self._stores)}"
         connection = type("WorldConnection", (SimConnection,), {"world": self, "database": name})
@@ -277,7 +278,7 @@ class World:
         """A person pushes."""
         before = self.wanted()
         self.commits.append(tuple(manifests))
-        self.note(f"commit r{len(self.commits)}")
+        self.changed(f"commit r{len(self.commits)}")
         self.oracles.committed(before, self.wanted())
         self.loop.call_later(HOOK_SECONDS if told else POLL_SECONDS, self._announce)
 
@@ -316,6 +317,12 @@ class World:
         self.note(f"{name} is reached again")
         self.oracles.excuse_on(self.machines[name])
         self.machines[name].cut_off = False
+
+    def changed(self, text: str) -> None:
+        """A fact or a wish is another: what was not to be tried again unchanged may be."""
+        self.note(text)
+        for machine in self.machines.values():
+            machine.panicked = set()
 
     # --- ranks among themselves ----------------------------------------------------------------
 

@@ -41,16 +41,20 @@ class Scene:
     """The boot id of each node when the group was formed, where it was known."""
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
+    ring: bool = False
+    """Whether only neighbours in the order of ranks are joined, the last with the first; else all with all."""
 
     def machines(self) -> list[tuple[NodeName, MachineFacts]]:
         """The facts of each machine."""
         return [(node.name, node.facts) for node in self.nodes]
 
     def links(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
-        """Each pair of nodes, once."""
+        """Each pair of nodes that is to be joined, once."""
+        last = len(self.nodes) - 1
         for at, node in enumerate(self.nodes):
-            for other in self.nodes[at + 1 :]:
-                yield node, other
+            for behind, other in enumerate(self.nodes[at + 1 :], at + 1):
+                if not self.ring or behind == at + 1 or (at, behind) == (0, last):
+                    yield node, other
 
     @property
     def code(self) -> int | None:
@@ -67,6 +71,13 @@ class Scene:
             if node.report is not None
             and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id
         )
+
+
+def opposite(node: NodeObservation, other: NodeObservation) -> PortFacts | None:
+    """The other end of the cable from a node to another, as that other node tells of it; None where it does not."""
+    port = towards(node, other.name)
+    end = port.peer[1] if port and port.peer else None
+    return next((port for port in other.facts.ports if port.receptacle == end), None)
 
 
 def towards(node: NodeObservation, other: NodeName) -> PortFacts | None:

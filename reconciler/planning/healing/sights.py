@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.wire.launch import ExitCode
 
-from .scene import IDLE_DECAY_SECONDS, Scene, towards
+from .scene import IDLE_DECAY_SECONDS, Scene, opposite, towards
 
 MACOS_MIN = (26, 2)
 """The first macOS with RDMA over Thunderbolt."""
@@ -105,15 +105,21 @@ def link_down(scene: Scene) -> Sighting | None:
 
 
 def port_down(scene: Scene) -> Sighting | None:
-    """C3. With RDMA on, a port may also be down for its device alone."""
+    """C3. With RDMA on, a port may also be down for its device alone. Of two ends that contradict each other one
+    was looked at after the cable was pulled."""
     for node, other in scene.links() if scene.cables else ():
         for here, there in ((node, other), (other, node)):
-            port = towards(here, there.name)
+            port, end = towards(here, there.name), opposite(here, there)
             down = port and (port.connected is False or port.active is False)
-            if port and (down or (scene.verbs and port.verbs_up is False)):
+            gone = port and end and (end.connected is False or _leads_elsewhere(end, here, port))
+            if port and (down or gone or (scene.verbs and port.verbs_up is False)):
                 where = f"{here.name}/{port.receptacle}"
                 return Sighting(f"the link from {where} to {there.name} is down", (), where, there.name)
     return None
+
+
+def _leads_elsewhere(end: PortFacts, node: NodeObservation, port: PortFacts) -> bool:
+    return end.peer is not None and end.peer != (node.name, port.receptacle)
 
 
 def unjoined(scene: Scene) -> Sighting | None:
