@@ -26,7 +26,9 @@ TOLD_BY_FACTS = (
 """Classes that the facts of a machine, or of both ends of a cable, tell without a group. Silence, and what ended
 ranks have left, are quarantine's."""
 _ROWS = tuple(
-    row for row in TABLE if row.fault in TOLD_BY_FACTS and row.seen not in (sights.slow_link, sights.link_down)
+    row
+    for row in TABLE
+    if row.fault in TOLD_BY_FACTS and row.seen not in (sights.slow_link, sights.link_down)
 )
 """Those of one machine."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
-    Contact,
     DeploymentName,
     Desired,
     Ends,

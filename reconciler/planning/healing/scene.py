@@ -49,12 +49,12 @@ class Scene:
         return [(node.name, node.facts) for node in self.nodes]
 
     def links(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
-        """Each pair of nodes that is to be joined, once."""
+        """Each pair of nodes that is to be joined, once, by name: of one cable everybody says the same."""
         last = len(self.nodes) - 1
         for at, node in enumerate(self.nodes):
             for behind, other in enumerate(self.nodes[at + 1 :], at + 1):
                 if not self.ring or behind == at + 1 or (at, behind) == (0, last):
-                    yield node, other
+                    yield (node, other) if node.name < other.name else (other, node)
 
     @property
     def code(self) -> int | None:

@@ -284,7 +284,7 @@ def _ports(scene: Scene) -> Iterator[tuple[NodeObservation, PortFacts]]:
     if not scene.verbs:
         return
     names = {node.name for node in scene.nodes}
-    for node in scene.nodes:
+    for node in sorted(scene.nodes, key=lambda node: node.name):
         for port in node.facts.ports:
             if port.peer and (len(names) == 1 or port.peer[0] in names):
                 yield node, port
