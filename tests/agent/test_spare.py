@@ -22,6 +22,7 @@ config = os.environ["RECONCILER_RANK_CONFIG"]
 print("reads", config, flush=True)
 config = sys.stdin.readline().strip() if config == "-" else config
 if config:
+    print("known", os.path.exists(os.path.join(os.path.dirname(config), "process.json")), flush=True)
     say("ready", detail=config)
     sleep()
 """
@@ -69,7 +70,7 @@ async def test_the_process_that_waits_becomes_the_next_rank(bench: Bench) -> Non
     report = await rank(link, NEXT)
     assert (report.shim_pid, report.pid) == (shim, waiting)
     assert report.detail == str(bench.rank_directory(NEXT) / "config.json")
-    assert (bench.rank_directory(NEXT) / "rank.0.log").read_text().endswith("reads -\n")
+    assert (bench.rank_directory(NEXT) / "rank.0.log").read_text().endswith("reads -\nknown True\n")
     os.kill(waiting, signal.SIGSEGV)
     assert (await ended(link, NEXT)).exit is not None
     again, _ = await spare(bench)
