@@ -73,11 +73,11 @@ class Lapses:
     def look(self) -> bool:
         """Compare the clocks with the last time; whether there is a lapse that nobody has taken yet."""
         now = (self._clocks.wall(), self._clocks.awake(), self._clocks.elapsed())
-        wall, awake, elapsed = (b - a for a, b in zip(self._before or now, now, strict=True))
-        self._before = now
-        lapse = Lapse(slept=elapsed - awake, held=awake, set=wall - elapsed)
-        if max(lapse.slept, abs(lapse.set)) >= LAPSE_SECONDS or lapse.held >= HELD_SECONDS:
-            self._found = _sum(self._found, lapse)
+        before, self._before = self._before or now, now
+        wall, awake, elapsed = now[0] - before[0], now[1] - before[1], now[2] - before[2]
+        slept, put = elapsed - awake, wall - elapsed
+        if max(slept, abs(put)) >= LAPSE_SECONDS or awake >= HELD_SECONDS:
+            self._found = _sum(self._found, Lapse(slept=slept, held=awake, set=put))
         return self._found is not None
 
     def take(self) -> Lapse | None:

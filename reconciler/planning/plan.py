@@ -57,9 +57,9 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
 def _told_once(decision: Decision, own: tuple[Trouble, ...]) -> Decision:
     """What a person must do on a machine or a cable is said of that, and not of each group that suffers from it."""
-    said = {(trouble.fault, trouble.person) for trouble in own}
-    if not any((trouble.fault, trouble.person) in said for trouble in decision.troubles):
+    if not decision.troubles or not own:
         return decision
+    said = {(trouble.fault, trouble.person) for trouble in own}
     troubles = tuple(
         replace(trouble, person="") if (trouble.fault, trouble.person) in said else trouble
         for trouble in decision.troubles

@@ -41,7 +41,7 @@ class View:
         members = self.record.members if self.record else ()
         return [name for name in members if is_lost(self.world, name)]
 
-    @property
+    @cached_property
     def current(self) -> Mapping[int, ObservedRank]:
         """The ranks of the recorded group, by rank."""
         return self.world.observed.group(self.record) if self.record else {}

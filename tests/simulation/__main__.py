@@ -9,7 +9,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -51,10 +52,9 @@ def _faults(asked: argparse.Namespace) -> int:
     print(f"{'scenario':20} {'points':>7} {'kinds':>6} {'plans':>7} {'violations':>11} {'seconds':>8}")
     total: Counter[str] = Counter()
     failed: list[tuple[str, int, str, str]] = []
-    gc.collect()
-    gc.freeze()
-    for name in names:
-        tallies = _side_by_side(asked.jobs, partial(_swept, name, asked.jobs))
+    _keep_what_is_there()
+    swept = _side_by_side(asked.jobs, partial(_swept, names, asked.jobs))
+    for name, tallies in zip(names, swept, strict=True):
         points = tallies[0]["points"]
         kinds = {kind for tally in tallies for kind in tally["kinds"]}
         plans = sum(tally["plans"] for tally in tallies)
@@ -71,8 +71,18 @@ def _faults(asked: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _swept(name: str, parts: int, part: int) -> dict[str, Any]:
-    tally: Tally = sweep(SCENARIOS[name], part, parts)
+def _keep_what_is_there() -> None:
+    """Look for no garbage in what was imported, and seldom in worlds: each goes as a whole."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+def _swept(names: list[str], parts: int, part: int) -> Iterator[dict[str, Any]]:
+    return (_told(sweep(SCENARIOS[name], part, parts)) for name in names)
+
+
+def _told(tally: Tally) -> dict[str, Any]:
     return {
         "points": tally.points,
         "plans": tally.plans,
@@ -82,25 +92,27 @@ def _swept(name: str, parts: int, part: int) -> dict[str, Any]:
     }
 
 
-def _side_by_side(jobs: int, work: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same work in several processes, each with its own part."""
-    streams = []
-    for part in range(jobs):
-        reading, writing = os.pipe()
-        if os.fork() == 0:
-            os.close(reading)
-            with os.fdopen(writing, "w") as stream:
-                json.dump(work(part), stream)
-            os._exit(0)
-        os.close(writing)
-        streams.append(reading)
-    answers = []
-    for reading in streams:
-        with os.fdopen(reading) as stream:
-            answers.append(json.loads(stream.read()))
+def _side_by_side(jobs: int, work: Callable[[int], Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+    """The same work in several processes, each with its own part: what each says next, as soon as all have.
+
+    None of them waits for another: all processors are busy to the end.
+    """
+    with ExitStack() as stack:
+        streams = []
+        for part in range(jobs):
+            reading, writing = os.pipe()
+            if os.fork() == 0:
+                os.close(reading)
+                with os.fdopen(writing, "w") as stream:
+                    for answer in work(part):
+                        print(json.dumps(answer), file=stream, flush=True)
+                os._exit(0)
+            os.close(writing)
+            streams.append(stack.enter_context(os.fdopen(reading)))
+        for lines in zip(*streams, strict=True):
+            yield tuple(json.loads(line) for line in lines)
     for _ in range(jobs):
         os.wait()
-    return answers
 
 
 # --- random schedules ------------------------------------------------------------------------------
@@ -108,9 +120,10 @@ def _side_by_side(jobs: int, work: Callable[[int], dict[str, Any]]) -> list[dict
 
 def _fuzz(asked: argparse.Namespace) -> int:
     started = time.perf_counter()
+    _keep_what_is_there()
     seeds = range(asked.first, asked.first + asked.seeds)
 
-    def work(part: int) -> dict[str, Any]:
+    def work(part: int) -> Iterator[dict[str, Any]]:
         tally: Counter[str] = Counter()
         failed: list[int] = []
         for seed in seeds[part :: asked.jobs]:
@@ -120,9 +133,9 @@ def _fuzz(asked: argparse.Namespace) -> int:
             if verdict.violations:
                 failed.append(seed)
                 print(f"seed {seed} ({found.scenario.name}): {verdict.violations[0][:300]}", flush=True)
-        return {"tally": tally, "failed": failed}
+        yield {"tally": tally, "failed": failed}
 
-    answers = _side_by_side(asked.jobs, work)
+    (answers,) = _side_by_side(asked.jobs, work)
     tally = sum((Counter(answer["tally"]) for answer in answers), Counter[str]())
     failed = sorted(seed for answer in answers for seed in answer["failed"])
     seconds = time.perf_counter() - started

@@ -7,6 +7,7 @@ fault, and the original without it: what came before a fault is not played again
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -63,6 +64,7 @@ class Forker:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
+            gc.disable()  # it lives for a moment, and would copy every page that it looks for garbage in
             asyncio._set_running_loop(loop)  # asyncio forgets it where the process is another
             signal.alarm(CHILD_SECONDS_MAX)
             self.told, self.fault = writing, (number, kind)

@@ -32,7 +32,7 @@ class Process:
         self.name = name
         self.alive = True
         self.frozen = False
-        self.parked: list[asyncio.Handle] = []
+        self.parked: list[Handle] = []
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
 
@@ -41,6 +41,32 @@ class Process:
 
 
 PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class Handle:
+    """``asyncio.Handle`` without what only people who debug ask it for: most of a run are callbacks."""
+
+    __slots__ = ("args", "callback", "context", "dropped", "due")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, due: float
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self.dropped = False
+        self.due = due
+
+    def cancel(self) -> None:
+        """Left in the heap: it is passed over when its time comes."""
+        self.dropped = True
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.dropped
+
+    def when(self) -> float:
+        return self.due
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -53,8 +79,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.faults: list[str] = []
         """What went wrong where nobody could be told."""
         self._random = random.Random(seed) if seed else None
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.Handle]] = []
+        self._ready: deque[Handle] = deque()
+        self._timers: list[tuple[float, int, Handle]] = []
         self._count = 0
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -65,20 +91,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+    ) -> Handle:
+        handle = Handle(callback, args, context, self.now)
         self._ready.append(handle)
         return handle
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+    ) -> Handle:
+        handle = Handle(callback, args, context, when)
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, handle))
         return handle
@@ -103,9 +129,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def is_closed(self) -> bool:
         return False
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Left in the heap: it is passed over when its time comes."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -142,9 +165,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if draw is not None and len(ready) > 1:
                 ready.rotate(-draw.randrange(len(ready)))
             handle = ready.popleft()
-            if handle._cancelled:
+            if handle.dropped:
                 continue
-            context = handle._context  # type: ignore[attr-defined]
+            context = handle.context
             process = context.get(PROCESS)
             if process is not None and (process.frozen or not process.alive):
                 if process.alive:
@@ -152,9 +175,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 continue
             self.steps += 1
             if self.steps > self._steps_max:
-                raise RuntimeError(f"{STEPS_PER_MOMENT_MAX} callbacks in one moment, the last: {handle!r}")
+                raise RuntimeError(
+                    f"{STEPS_PER_MOMENT_MAX} callbacks in one moment, the last: {handle.callback!r}"
+                )
             try:
-                context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                context.run(handle.callback, *handle.args)
             except Killed:
                 continue
             except Exception as error:  # noqa: BLE001 - as asyncio has it: the loop goes on
@@ -166,7 +191,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._steps_max = self.steps + STEPS_PER_MOMENT_MAX
         while timers and timers[0][0] <= self.now:
             handle = heapq.heappop(timers)[2]
-            if not handle._cancelled:
+            if not handle.dropped:
                 self._ready.append(handle)
 
     def thaw(self, process: Process) -> None:

@@ -158,5 +158,4 @@ def diagnose(scene: Scene) -> tuple[Row, Sighting] | None:
 
 def every(scene: Scene, rows: Iterable[Row]) -> list[tuple[Row, Sighting]]:
     """What each row sees of a machine: its troubles do not explain each other."""
-    found = ((row, row.seen(scene)) for row in rows)
-    return [(row, sighting) for row, sighting in found if sighting is not None]
+    return [(row, sighting) for row in rows if (sighting := row.seen(scene)) is not None]
