@@ -34,6 +34,7 @@ from reconciler.source.sources import DirectorySource
 from reconciler.state import (
     Attempt,
     Cause,
+    Ends,
     GatewayObservation,
     GroupRecord,
     NodeName,
@@ -87,6 +88,8 @@ def served(text: str) -> World:
 
 class AgentDouble:
     """A connection to an agent that always reports the same and never has news."""
+
+    ends = Ends()
 
     def __init__(self, report: NodeReport) -> None:
         self._report = report
