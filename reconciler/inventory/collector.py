@@ -46,6 +46,16 @@ async def as_reported(link: AgentLink, report: NodeReport) -> MachineFacts:
     return MachineFacts(boot_id=report.boot_id, system=report.system)
 
 
+async def _wait(event: asyncio.Event, seconds: float) -> bool:
+    """Whether an event was set before so many seconds were over."""
+    try:
+        async with asyncio.timeout(seconds):  # unlike wait_for of 3.11 it never swallows a cancellation
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
 async def _relay(link: AgentLink, look: asyncio.Event) -> None:
     """Have the watcher look after every push, and at the end of the connection."""
     async for _ in link.changes():
@@ -79,6 +89,8 @@ def _timeless(report: NodeReport) -> tuple[object, ...]:
 class _Watch:
     seen: NodeObservation
     look: asyncio.Event = field(default_factory=asyncio.Event)
+    probe: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set where what probes have told is not to be relied on."""
     task: asyncio.Task[None] | None = None
     link: AgentLink | None = None
 
@@ -162,9 +174,11 @@ class Collector:
         raise Unreachable(f"the agent of {name} was told to end and goes on")
 
     def put_off(self, seconds: float) -> None:
-        """The clock went on by so much without anybody watching (negative: was set back): shift what is noted."""
+        """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
+        have nothing begun on a node before its probes were asked again."""
         for watch in self._watches.values():
-            watch.seen = replace(watch.seen, since=watch.seen.since + seconds)
+            watch.seen = replace(watch.seen, since=watch.seen.since + seconds, probed=False)
+            watch.probe.set()
 
     async def close(self) -> None:
         """End all watchers."""
@@ -235,25 +249,24 @@ class Collector:
     async def _examine(self, watch: _Watch, link: AgentLink, report: NodeReport) -> None:
         """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
+            watch.probe.clear()
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
                     facts = await self._probe(link, report)
             except (Refused, Unreachable, TimeoutError) as error:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 facts = MachineFacts()
+            if watch.probe.is_set():
+                continue  # that was asked before the lapse
             if facts != watch.seen.facts or not watch.seen.probed:
                 watch.seen = replace(watch.seen, facts=facts, probed=True)
                 self._changed()
-            await asyncio.sleep(self.probes_seconds)
+            await _wait(watch.probe, self.probes_seconds)
 
     @staticmethod
     async def _pause(watch: _Watch, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):  # unlike wait_for of 3.11 it never swallows a cancellation
-                await watch.look.wait()
-        except TimeoutError:
-            return
-        watch.look.clear()
+        if await _wait(watch.look, seconds):
+            watch.look.clear()
 
     def _reached(self, watch: _Watch, report: NodeReport, number: int) -> None:
         before = watch.seen

@@ -295,3 +295,27 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     await until(MachineFacts())
     await collector.close()
     await bench.close()
+
+
+async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(watched: Watched) -> None:
+    answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
+    asked, answered = asyncio.Event(), asyncio.Event()
+    answered.set()
+
+    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+        asked.set()
+        await answered.wait()
+        return answers.pop(0)
+
+    watched.collector._probe = probe
+    watched.collector.probes_seconds = 3600.0
+    await watched.bench.agent()
+    assert (await watched.until(lambda node: node.probed and node.report)).facts.rdma_enabled is True
+    asked.clear()
+    answered.clear()
+    watched.collector.put_off(60.0)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await asked.wait()
+    assert not watched.seen().probed
+    answered.set()
+    assert (await watched.until(lambda node: node.probed)).facts.rdma_enabled is False
