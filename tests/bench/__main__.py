@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .figures import Figure, table
 
-NAMES = ("decode", "admission", "idle", "recovery", "passes", "documents", "overhead", "detection")
+NAMES = ("decode", "admission", "idle", "recovery", "passes", "documents", "overhead", "remote", "detection")
 
 
 def main() -> int:

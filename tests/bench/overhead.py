@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode, read
-from reconciler.wire.generation import Backend, Delta, Finished, Generate, Route, Routes
+from reconciler.wire.generation import Backend, Delta, Finished, Generate, Machine, Route, Routes
 from tests.gateway.conftest import free_port, write_routes
 from tests.gateway.rank_double import RankDouble, Turn, eventually, story
 
@@ -54,33 +54,34 @@ async def _measure(quick: bool) -> list[Figure]:
         stack.push_async_callback(rank.stop)
         backend = await stack.enter_async_context(_sse_backend(rank))
         direct = f"http://127.0.0.1:{backend}/v1"
-        gateway = await stack.enter_async_context(_gateway(home, rank))
+        ours = await stack.enter_async_context(gateway(home, rank))
         relay = await stack.enter_async_context(_relay(backend))
         latency: tuple[list[float], list[float]] = ([], [])
         cost: tuple[list[float], list[float]] = ([], [])
         for _ in range(times):
             rank.script = story(1)
-            latency[0].append(1000 * await _added(gateway.url, lambda: _direct_to_rank(rank), requests))
-            latency[1].append(1000 * await _added(relay.url, lambda: _timed_stream(direct), requests))
+            latency[0].append(1000 * await added(ours.url, lambda: _direct_to_rank(rank), requests))
+            latency[1].append(1000 * await added(relay.url, lambda: timed_stream(direct), requests))
             rank.script = story(words, pause=PAUSE_SECONDS)
-            cost[0].append(await _per_chunk(gateway, streams, words))
-            cost[1].append(await _per_chunk(relay, streams, words))
+            cost[0].append(await per_chunk(ours, streams, words))
+            cost[1].append(await per_chunk(relay, streams, words))
     return [
         paired("gateway: added to an idle request", "ms", *latency, "<= 1 ms"),
         paired(f"gateway: CPU a chunk, {streams} streams", "us", *cost, "<= 50 us"),
     ]
 
 
-async def _added(url: str, direct: Callable[[], Awaitable[float]], requests: int) -> float:
+async def added(url: str, direct: Callable[[], Awaitable[float]], requests: int) -> float:
     """Median seconds through, less median seconds without: one after the other in turns."""
     through, without = [], []
     for _ in range(requests):
-        through.append(await _timed_stream(url))
+        through.append(await timed_stream(url))
         without.append(await direct())
     return statistics.median(through) - statistics.median(without)
 
 
-async def _timed_stream(url: str) -> float:
+async def timed_stream(url: str) -> float:
+    """Seconds of a request that is answered with one token."""
     started = time.perf_counter()
     await stream(url, MODEL, COUNT, 1)
     return time.perf_counter() - started
@@ -97,17 +98,18 @@ async def _direct_to_rank(rank: RankDouble) -> float:
     return time.perf_counter() - started
 
 
-async def _per_chunk(way: Way, streams: int, words: int) -> float:
-    """Microseconds of the process in the middle for each chunk of a stream."""
-    before = cpu_seconds([way.pid])
+async def per_chunk(way: Way, streams: int, words: int, pids: Sequence[int] = ()) -> float:
+    """Microseconds of the process in the middle, or of others, for each chunk of a stream."""
+    before = cpu_seconds(pids or [way.pid])
     done = await asyncio.gather(*(stream(way.url, MODEL, COUNT, words) for _ in range(streams)))
-    return 1e6 * (cpu_seconds([way.pid]) - before) / sum(len(one.events) for one in done)
+    return 1e6 * (cpu_seconds(pids or [way.pid]) - before) / sum(len(one.events) for one in done)
 
 
 @asynccontextmanager
-async def _gateway(home: Path, rank: RankDouble) -> AsyncIterator[Way]:
+async def gateway(home: Path, rank: RankDouble, machine: Machine | None = None) -> AsyncIterator[Way]:
+    """A gateway process with one rank behind it, on this machine or on another."""
     listen = f"127.0.0.1:{free_port()}"
-    backend = Backend(0, rank.epoch, str(rank.path), "node-a")
+    backend = Backend(0, rank.epoch, str(rank.path), "node-a", machine)
     write_routes(home, Routes(1, 1, listen, 20.0, (Route(MODEL, (), 4096, 1_700_000_000, (backend,)),)))
     command = [sys.executable, "-m", "reconciler", "--home", str(home), "gateway"]
     with _process(command) as process:
