@@ -49,7 +49,9 @@ from reconciler.state import (
     VerbsAttempts,
     Write,
 )
-from reconciler.state.weights import FetchWeights
+from reconciler.state.plan import SetBack
+from reconciler.state.setbacks import Setback
+from reconciler.state.weights import FetchWeights, folder
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
 from reconciler.wire.weights import FetchReport
@@ -146,6 +148,7 @@ class World:
     history: list[Step] = field(default_factory=list)
     fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
     """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
+    setbacks: dict[DeploymentName, Setback] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
     """Where a node keeps such weights, if not in the folder that all nodes have."""
     agents: set[NodeName] = field(default_factory=set)
@@ -208,14 +211,21 @@ class World:
                 ModelReport(path, f"/models/{path}", True, size, config, **self.says.get(path, {}))
                 for path, (size, config) in self.weights.items()
             )
-            + tuple(self._from_hub(name, model.spec.source.folder) for model in self._hub_models()),
+            + tuple(self._from_hub(name, path) for path in sorted(self._hub_paths())),
         )
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
         facts = self.facts.get(name, MachineFacts())
         return NodeObservation(name, contact, self.since.get(name, 0.0), self.link, report, facts=facts)
 
-    def _hub_models(self) -> list[Model]:
-        return [m for m in self.manifests if isinstance(m, Model) and m.spec.source.huggingface is not None]
+    def _hub_paths(self) -> set[str]:
+        found = {
+            each.spec.source.folder
+            for each in self.manifests
+            if isinstance(each, Model) and each.spec.source.huggingface is not None
+        }
+        served = {group.weights for group in self.groups.values()}
+        served |= {setback.served for setback in self.setbacks.values()}
+        return found | {folder(weights) for weights in served if weights}
 
     def _from_hub(self, name: NodeName, path: str) -> ModelReport:
         directory = f"{self.folders.get(name, '/models')}/{path}"
@@ -242,6 +252,7 @@ class World:
             reboots=dict(self.reboots),
             rungs=dict(self.rungs),
             verbs=dict(self.verbs),
+            setbacks=dict(self.setbacks),
         )
 
     def lose(self, name: str) -> None:
@@ -309,7 +320,7 @@ class World:
                 self._prove(step)
             case FetchWeights():
                 self.fetched.setdefault(step.path, {})[step.node] = None
-            case RemoveObject() | ReleaseReplica() | FreeTransport():
+            case RemoveObject() | ReleaseReplica() | FreeTransport() | SetBack():
                 self._obey_the_store(step)
             case StartAgent():
                 self._start_agent(step)
@@ -330,9 +341,11 @@ class World:
             if self.ranks[rank][0] == step.node:
                 self.end_rank(rank, signal=9)
 
-    def _obey_the_store(self, step: RemoveObject | ReleaseReplica | FreeTransport) -> None:
+    def _obey_the_store(self, step: RemoveObject | ReleaseReplica | FreeTransport | SetBack) -> None:
         if isinstance(step, RemoveObject):
             self._leaves(step.object)
+        elif isinstance(step, SetBack):
+            self.setbacks[step.replica.deployment] = step.setback
         elif isinstance(step, ReleaseReplica):
             del self.groups[step.replica]
             self.rungs.pop(step.replica, None)

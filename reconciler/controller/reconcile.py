@@ -16,6 +16,7 @@ from reconciler.resources import Access
 from reconciler.state import Contact, Desired, GatewayObservation, Memory, NodeName, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.report import Event
+from reconciler.state.weights import folder
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.footing import Footing
@@ -164,6 +165,7 @@ def remember(parts: Parts) -> Memory:
         reboots=stored.reboots,
         rungs=stored.rungs,
         verbs=stored.verbs,
+        setbacks=stored.setbacks,
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 
@@ -176,8 +178,11 @@ def _watch(parts: Parts) -> None:
     accesses = {**known, **wanted}
     parts.reach(accesses)
     members = {name for group in stored.groups.values() for name in group.members}
-    paths = sorted({model.spec.source.folder for model in desired.models.values()})
-    parts.collector.watch(frozenset(members | accesses.keys()), tuple(paths))
+    paths = {model.spec.source.folder for model in desired.models.values()}
+    served = {group.weights for group in stored.groups.values()}
+    served |= {setback.served for setback in stored.setbacks.values()}
+    paths |= {folder(weights) for weights in served if weights}
+    parts.collector.watch(frozenset(members | accesses.keys()), tuple(sorted(paths)))
     seen = parts.collector.nodes()
     with suppress(Unwritable):  # the next pass does it
         for name, access in wanted.items():

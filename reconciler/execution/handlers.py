@@ -14,6 +14,7 @@ from reconciler.state import (
     AllocateEpoch,
     Attempt,
     ContinueRank,
+    DeploymentName,
     ForgetAgent,
     ForgetRank,
     FreeTransport,
@@ -36,6 +37,8 @@ from reconciler.state import (
     StopRank,
     Write,
 )
+from reconciler.state.plan import SetBack
+from reconciler.state.setbacks import Setback
 from reconciler.state.weights import FetchWeights
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import restart
@@ -65,6 +68,7 @@ class Groups(Protocol):
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
     def free_transport(self, replica: ReplicaId, transport: str) -> None: ...
+    def set_back(self, deployment: DeploymentName, setback: Setback) -> None: ...
     def keep_agent(self, node: NodeName, access: Access) -> None: ...
     def drop_agent(self, node: NodeName) -> None: ...
     def note_reboot(self, node: NodeName, reboot: Reboot) -> None: ...
@@ -121,14 +125,17 @@ class Tools:
 async def carry_out(step: Step, tools: Tools) -> str:
     """Do one step. Returns a detail worth telling; raises what went wrong."""
     match step:
-        case AdoptGroup() | AllocateEpoch() | FreeTransport() | ReleaseReplica():
+        case AdoptGroup() | AllocateEpoch() | FreeTransport() | ReleaseReplica() | SetBack():
             _write(step, tools.groups)
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():
             await _change_rank(step, tools)
         case ProveGroup():
             seconds = await tools.ask(step.node, step.socket)
             tools.groups.prove(step.replica, step.epoch, tools.clock())
-            return f"answered in {seconds:.1f} s"
+            text = f"answered in {seconds:.1f} s"
+            if step.moved:
+                text += f"; weights moved {step.moved}, not served for {tools.clock() - step.since:.1f} s"
+            return text
         case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():
             await _change_node(step, tools)
         case FetchWeights():
@@ -154,7 +161,9 @@ async def _change_node(step: NodeStep, tools: Tools) -> None:
             await _reboot(tools, step)
 
 
-def _write(step: AdoptGroup | AllocateEpoch | FreeTransport | ReleaseReplica, groups: Groups) -> None:
+def _write(
+    step: AdoptGroup | AllocateEpoch | FreeTransport | ReleaseReplica | SetBack, groups: Groups
+) -> None:
     """What is only written down."""
     match step:
         case AdoptGroup():
@@ -163,6 +172,8 @@ def _write(step: AdoptGroup | AllocateEpoch | FreeTransport | ReleaseReplica, gr
             groups.allocate(step.group, step.attempt, step.failed)
         case FreeTransport():
             groups.free_transport(step.replica, step.transport)
+        case SetBack():
+            groups.set_back(step.replica.deployment, step.setback)
         case ReleaseReplica():
             groups.release(step.replica)
 

@@ -16,6 +16,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
+from reconciler.state.weights import named
 
 from . import adoption, budget, circumstances, faults, group, rungs
 from .decision import Decision
@@ -91,8 +92,17 @@ def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:
         transport=rung.transport,
         transport_why=rung.why,
         boots=tuple(view.world.boot(name) for name in placed.members),
+        weights=named(view.model.spec.source.huggingface),
+        weights_before=_served(view.record),
         facts=circumstances.written(view.circumstances(placed.members)),
     )
+
+
+def _served(record: GroupRecord | None) -> str:
+    """The weights that served last, before a group that is about to be."""
+    if record is None:
+        return ""
+    return record.weights if record.proven_at is not None else record.weights_before
 
 
 def _spot(view: View, fault: Fault | None) -> tuple[Placement, Rung] | Waiting | Refusal:

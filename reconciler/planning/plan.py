@@ -21,7 +21,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import links, machines, nodes, quarantine, removal, replica, safety, weights
+from . import links, machines, nodes, quarantine, removal, replica, safety, setbacks, weights
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -43,6 +43,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
     decisions.append(weights.decide(world))
     decisions += _replicas(world)
+    decisions.append(Decision(refused=tuple(setbacks.refusals(world))))
     decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
@@ -98,7 +99,7 @@ def _view(world: World, ledger: Ledger, name: ReplicaId) -> View:
         ledger=ledger,
         replica=name,
         deployment=deployment,
-        model=world.desired.models.get(deployment.spec.model) if deployment else None,
+        model=setbacks.effective(world, deployment) if deployment else None,
         record=world.memory.groups.get(name),
         ranks=world.ranks_of(name),
     )

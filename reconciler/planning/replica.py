@@ -26,6 +26,7 @@ from reconciler.state import (
     StartRank,
     WaitingFor,
 )
+from reconciler.state.weights import shown
 from reconciler.wire.launch import Phase
 
 from . import (
@@ -39,6 +40,7 @@ from . import (
     reboots,
     remains,
     rungs,
+    setbacks,
     stalls,
 )
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
@@ -183,6 +185,8 @@ def _dead(view: View) -> Decision | None:
     trouble = faults.trouble(view, fault, f"{fault.remedy.value}{against}")
     if isinstance(restart, RebootNode):  # its own ranks end in order first
         decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
+    elif (back := setbacks.step(view, view.record, fault)) is not None:
+        decision = Decision(steps=(back,), troubles=(trouble,))
     else:
         decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:
@@ -193,7 +197,7 @@ def _dead(view: View) -> Decision | None:
 def _heal(view: View, record: GroupRecord, fault: Fault) -> Decision:
     """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
     if view.model is None or record.fingerprint != view.fingerprint:
-        return form(view, Cause.SPEC_CHANGED, f"its manifest has changed; {fault.text}")
+        return form(view, Cause.SPEC_CHANGED, f"{setbacks.why(view)}; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
         return _again(view, fault, fault.cause, fault.text)
     changed = circumstances.changes(record.facts, view.circumstances(record.members))
@@ -235,7 +239,7 @@ def _unformed(view: View) -> Decision | None:
     missing = [n for n in record.members if n not in nodes]
     unsuited = [n for n in record.members if n in nodes and not suits(nodes[n], view.deployment)]
     if record.fingerprint != view.fingerprint:
-        return _replace(view, "its manifest has changed")
+        return _replace(view, setbacks.why(view))
     if rungs.used(record) and rungs.used(record) not in view.deployment.spec.transport:
         return _replace(view, f"{rungs.used(record)} is no longer in its spec.transport")
     if not bounds.min <= len(record.members) <= bounds.max:
@@ -357,10 +361,24 @@ def _not_proven(view: View) -> Decision | None:
     if view.record.proven_at is not None:
         return None
     first = view.current[0]
-    step = ProveGroup(view.replica, view.record.epoch, first.node, first.report.socket)
+    step = ProveGroup(
+        view.replica,
+        view.record.epoch,
+        first.node,
+        first.report.socket,
+        _moved(view.record),
+        view.record.created_at,
+    )
     if step.subject in view.world.memory.in_flight:
         return Decision(waiting=(view.wait(WaitingFor.STEP, "its first completion is awaited"),))
     return Decision(steps=(step,))
+
+
+def _moved(record: GroupRecord) -> str:
+    """From which weights to which its replica moves with a group; empty where they stay the same."""
+    if not record.weights_before or record.weights == record.weights_before:
+        return ""
+    return f"from {shown(record.weights_before)} to {shown(record.weights)}"
 
 
 LADDER: tuple[Callable[[View], Decision | None], ...] = (

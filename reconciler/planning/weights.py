@@ -11,6 +11,7 @@ from reconciler.wire.weights import FetchProblem, FetchReport, FetchSource
 
 from .decision import NOTHING, Decision
 from .eligible import Sorted
+from .setbacks import effective
 from .world import World
 
 BACK_OFF_SECONDS_MAX = 300.0
@@ -21,12 +22,20 @@ LASTING_SECONDS = 600.0
 def decide(world: World) -> Decision:
     """Have all weights where they are wanted."""
     decision = NOTHING
-    if world.desired.stopping:
-        return decision
-    for name, model in sorted(world.desired.models.items()):
-        if model.spec.source.huggingface is not None:
-            decision += _of_model(world, name, model)
+    if not world.desired.stopping:
+        for _, model in sorted(wanted(world).items()):
+            decision += _of_model(world, model.metadata.name, model)
     return decision
+
+
+def wanted(world: World) -> dict[str, Model]:
+    """The Models of hubs that deployments are served with, by the path of their weights."""
+    found = [effective(world, each) for each in world.desired.deployments.values() if each.spec.replicas]
+    return {
+        model.spec.source.folder: model
+        for model in found
+        if model is not None and model.spec.source.huggingface is not None
+    }
 
 
 def _of_model(world: World, name: str, model: Model) -> Decision:
@@ -81,7 +90,8 @@ def targets(world: World, model: Model) -> tuple[NodeName, ...]:
     have them."""
     found: dict[NodeName, None] = {}
     for _, deployment in sorted(world.desired.deployments.items()):
-        if deployment.spec.model == model.metadata.name and deployment.spec.replicas:
+        served = effective(world, deployment) if deployment.spec.replicas else None
+        if served is not None and served.spec.source == model.spec.source:
             found.update(dict.fromkeys(_of_deployment(world, model, deployment)))
     return tuple(found)
 

@@ -12,6 +12,7 @@ from reconciler.wire.launch import RankId
 from .faults import Attempt, Reboot, RungFailure, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .notice import Delivery
+from .setbacks import Setback
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class GroupRecord:
     """The facts that it was formed under, as ``planning.circumstances`` writes them."""
     needs: tuple[int, ...] = ()
     """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""
+    weights: str = ""
+    """Of a hub: the repository and commit that its ranks hold, as ``weights.named``; empty for those of a path."""
+    weights_before: str = ""
+    """What the last group before it held that had served; empty where there was none."""
 
     def rank_id(self, rank: int) -> RankId:
         """The id of one of its ranks."""
@@ -141,6 +146,8 @@ class Memory:
     """How it stands with the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
+    setbacks: Mapping[DeploymentName, Setback] = field(default_factory=dict)
+    """The last weights that did not come up in each deployment, whether they are still wanted or not."""
     unwritable: str = ""
     """Why the state directory takes nothing now; empty when it does."""
 

@@ -12,7 +12,8 @@ from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trou
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 from .node_steps import NodeStep
-from .weights import FetchWeights
+from .setbacks import Setback
+from .weights import FetchWeights, shown
 
 
 class Cause(Enum):
@@ -199,6 +200,10 @@ class ProveGroup(_OfReplica):
     epoch: int
     node: NodeName
     socket: str
+    moved: str = ""
+    """From which weights to which its replica moves with it, for people; empty where they stay the same."""
+    since: float = 0.0
+    """When the group before was given up for that, in seconds of the controller's clock."""
 
     @property
     def subject(self) -> str:
@@ -211,6 +216,24 @@ class ProveGroup(_OfReplica):
 
     def __str__(self) -> str:
         return f"ask {self.replica}, epoch {self.epoch}, for a first completion"
+
+
+@dataclass(frozen=True, slots=True)
+class SetBack(_OfReplica):
+    """Serve the weights before again: the new ones did not come up."""
+
+    replica: ReplicaId
+    setback: Setback
+
+    @property
+    def key(self) -> str:
+        return f"set-back/{self.replica}"
+
+    def __str__(self) -> str:
+        return (
+            f"serve {shown(self.setback.served)} again in {self.replica.deployment}:"
+            f" {shown(self.setback.tried)} did not come up ({self.setback.text})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +297,7 @@ Step = (
     | ReleaseReplica
     | NodeStep
     | FetchWeights
+    | SetBack
     | RemoveObject
 )
 
@@ -334,6 +358,7 @@ class RefusedBecause(Enum):
     RANK_REFUSES = "RankRefuses"
     RESTARTS_SPENT = "RestartBudgetExceeded"
     CANNOT_LISTEN = "CannotListen"
+    SET_BACK = "RevisionSetBack"
     HELD = "RevisionHeld"
     REJECTED = "RevisionRejected"
     UNWRITABLE = "StateUnwritable"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.resources import TokenRef
+from reconciler.resources import HuggingFace, TokenRef
 from reconciler.wire.node import ModelReport
-from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource, hub_path
 
 from .identity import NodeName, ObjectKey
 
@@ -48,6 +48,23 @@ class FetchWeights:
 
     def __str__(self) -> str:
         return f"fetch {self.source.repo} at {self.source.revision[:10]} on {self.node}"
+
+
+def named(hub: HuggingFace | None) -> str:
+    """Repository and commit in one; empty for weights of a path."""
+    return f"{hub.repo}@{hub.revision}" if hub is not None else ""
+
+
+def folder(weights: str) -> str:
+    """Where what ``named`` gives is kept on every node."""
+    repo, _, revision = weights.partition("@")
+    return hub_path(repo, revision)
+
+
+def shown(weights: str) -> str:
+    """What ``named`` gives, for people."""
+    repo, _, revision = weights.partition("@")
+    return f"{repo} at {revision[:10]}"
 
 
 def running(weights: ModelReport | None) -> FetchReport | None:

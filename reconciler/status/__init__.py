@@ -41,6 +41,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
+from reconciler.state.plan import SetBack
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.state.weights import FetchWeights
 from reconciler.wire.launch import Phase
@@ -328,6 +329,7 @@ DONE: Mapping[type[Step], str] = {
     ContinueRank: "RankContinued",
     ProveGroup: "GroupProven",
     FreeTransport: "TransportFreed",
+    SetBack: "RevisionSetBack",
     ReleaseReplica: "ReplicaReleased",
     StartAgent: "AgentStarted",
     StopAgent: "AgentStopped",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reconciler.resources import Access
 from reconciler.state import (
     Attempt,
+    DeploymentName,
     GroupRecord,
     Leaving,
     NodeName,
@@ -19,6 +20,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
+from reconciler.state.setbacks import Setback
 
 from .connection import Connection
 
@@ -39,6 +41,7 @@ class Content:
     reboots: Mapping[NodeName, Reboot]
     rungs: Mapping[ReplicaId, tuple[RungFailure, ...]]
     verbs: Mapping[NodeName, VerbsAttempts]
+    setbacks: Mapping[DeploymentName, Setback]
 
 
 class Contents:
@@ -66,6 +69,7 @@ class Contents:
                 reboots=store.reboots.all(),
                 rungs=store.transports.failures(),
                 verbs=store.transports.verbs(),
+                setbacks=store.setbacks.all(),
             )
             self._changes = changes
         return self._content

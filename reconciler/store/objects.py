@@ -119,6 +119,7 @@ class Objects:
                 self._db.execute("DELETE FROM statuses WHERE kind = ? AND name = ?", key)
                 if key.kind == "ModelDeployment":  # another of its name begins with a fresh budget
                     self._db.execute("DELETE FROM attempts WHERE deployment = ?", (key.name,))
+                    self._db.execute("DELETE FROM setbacks WHERE deployment = ?", (key.name,))
 
     # --- approvals -----------------------------------------------------------------------------
 

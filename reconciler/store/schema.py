@@ -81,6 +81,12 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     ALTER TABLE agents ADD COLUMN access TEXT NOT NULL DEFAULT '{"local": {}}';
     ALTER TABLE groups ADD COLUMN needs TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE groups ADD COLUMN weights TEXT NOT NULL DEFAULT '';
+    ALTER TABLE groups ADD COLUMN weights_before TEXT NOT NULL DEFAULT '';
+    CREATE TABLE setbacks (
+        deployment TEXT PRIMARY KEY, model TEXT NOT NULL, tried TEXT NOT NULL, served TEXT NOT NULL,
+        restarted_at TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL
+    ) STRICT;
     """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""

@@ -9,7 +9,6 @@ Whoever opens a store takes it over: from then on every transaction of whoever h
 
 from __future__ import annotations
 
-import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -25,6 +24,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident
 from reconciler.state.notice import Notice
 from reconciler.state.report import Event, ObjectStatus
+from reconciler.state.setbacks import Setback
 from reconciler.wire.footing import Footing
 
 from .agents import Agents
@@ -32,11 +32,13 @@ from .attempts import Attempts
 from .bodies import status, written
 from .connection import Connection, meaning
 from .content import Contents
+from .groups import Groups
 from .incidents import Incidents
 from .notices import Notices
 from .objects import Objects
 from .reboots import Reboots
 from .schema import check, migrate
+from .setbacks import Setbacks
 from .transports import Transports
 
 EVENTS_KEPT = 10_000
@@ -88,6 +90,8 @@ class Store:
             self.incidents = Incidents(self._db)
             self.notices = Notices(self._db)
             self.transports = Transports(self._db)
+            self._groups = Groups(self._db)
+            self.setbacks = Setbacks(self._db)
             self.contents = Contents(self, self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
@@ -209,18 +213,7 @@ class Store:
             "INSERT OR REPLACE INTO epochs (deployment, replica, last) VALUES (?, ?, ?)",
             (replica.deployment, replica.index, group.epoch),
         )
-        self._db.execute(
-            "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
-            " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
-            " strategy_why, transport, transport_why, boots, facts, needs)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
-                group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
-                group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
-                json.dumps(group.boots), group.facts, json.dumps(group.needs),
-            ),
-        )  # fmt: skip
+        self._groups.put(group)
         self._set_counter("next_port", group.port + len(group.members) + 1)
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
@@ -250,34 +243,12 @@ class Store:
 
     def groups(self) -> dict[ReplicaId, GroupRecord]:
         """Every group in the store."""
-        rows = self._db.execute(
-            "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
-            " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
-            " boots, facts, needs FROM groups"
-        )
-        records = [
-            GroupRecord(
-                replica=ReplicaId(DeploymentName(row[0]), row[1]),
-                epoch=row[2],
-                members=tuple(NodeName(name) for name in json.loads(row[3])),
-                port=row[4],
-                secret=row[5],
-                fingerprint=row[6],
-                created_at=row[7],
-                rank_bytes=row[8],
-                proven_at=row[9],
-                model=row[10],
-                strategy=row[11],
-                strategy_why=row[12],
-                transport=row[13],
-                transport_why=row[14],
-                boots=tuple(json.loads(row[15])),
-                facts=row[16],
-                needs=tuple(json.loads(row[17])),
-            )
-            for row in rows
-        ]
-        return {record.replica: record for record in records}
+        return self._groups.all()
+
+    def set_back(self, deployment: DeploymentName, setback: Setback) -> None:
+        """Note weights that did not come up, and those that are served instead; in place of what was noted before."""
+        with self._db.writing():
+            self.setbacks.note(deployment, setback)
 
     def last_epochs(self) -> dict[ReplicaId, int]:
         """The highest epoch ever given to each replica."""

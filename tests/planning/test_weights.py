@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.state import AllocateEpoch, NodeName, Plan, RefusedBecause, WaitingFor
+from reconciler.state import AllocateEpoch, NodeName, ObjectKey, Plan, ProveGroup, RefusedBecause, WaitingFor
 from reconciler.state.weights import FetchWeights
+from reconciler.wire.launch import ExitCode, Phase
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, node
 
@@ -130,3 +131,111 @@ def test_the_old_revision_serves_until_the_new_one_is_verified_everywhere() -> N
     world.fetched[path][NodeName("node-1")] = None
     world.settle()
     assert world.groups[world.replica()].epoch == before.epoch + 1
+
+
+# --- new weights that do not come up ---------------------------------------------------------------
+
+
+def moved(world: World) -> World:
+    """The new weights are there, and the first group of them has been formed."""
+    world.settle()
+    world.manifests[-2] = hub_model(revision=NEW)
+    world.generations[ObjectKey("Model", "tiny")] = 2
+    path = hub_path("org/tiny", NEW)
+    world.fetched[path] = dict.fromkeys(world.desired().nodes)
+    return world
+
+
+def held(world: World) -> set[str]:
+    return {group.weights[-1] for group in world.groups.values()}
+
+
+def crash(world: World, code: int | None = None) -> None:
+    """Whatever the rank was given, it ends before it has served."""
+    world.now += 60.0
+    for rank in world.alive()[:1]:
+        world.end_rank(rank, code=code, signal=None if code else 11)
+
+
+def until_formed(world: World) -> None:
+    """Plan and obey until the ranks of another epoch run."""
+    for _ in range(6):
+        for step in world.plan().steps:
+            world.obey(step)
+
+
+def test_new_weights_that_crash_twice_give_way_to_those_before() -> None:
+    world = moved(machines(count=2))
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    assert held(world) == {"b"}
+    crash(world)
+    until_formed(world)
+    assert held(world) == {"b"}  # once is nothing
+    crash(world)
+    world.first_phase = Phase.READY
+    world.settle()
+    assert held(world) == {"a"}
+    assert world.groups[world.replica()].proven_at is not None
+    told = [refusal for refusal in world.plan().refused if refusal.reason is RefusedBecause.SET_BACK]
+    assert [str(refusal.object) for refusal in told] == ["model/tiny", "modeldeployment/tiny"]
+    assert "org/tiny at bbbbbbbbbb did not come up in tiny" in told[0].text
+    assert "reconciler model update tiny --revision COMMIT" in told[0].text
+
+
+def test_new_weights_that_a_rank_refuses_give_way_at_once() -> None:
+    world = moved(machines(count=2))
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    crash(world, ExitCode.WEIGHTS)
+    world.first_phase = Phase.READY
+    world.settle()
+    assert held(world) == {"a"}
+
+
+def test_weights_that_have_served_are_not_given_up() -> None:
+    world = moved(machines(count=2))
+    world.settle()
+    assert held(world) == {"b"}
+    for _ in range(3):
+        crash(world)
+        world.settle()
+    assert held(world) == {"b"}
+
+
+def test_a_machine_that_is_lost_is_not_blamed_on_the_weights() -> None:
+    world = moved(machines(count=3))
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    for _ in range(2):
+        world.lose(world.groups[world.replica()].members[0])
+        world.now += 60.0
+        until_formed(world)
+        world.find("node-0")
+    assert world.setbacks == {}
+
+
+@pytest.mark.parametrize("again", ["another revision", "a restart"])
+def test_what_was_given_up_is_tried_again_when_something_was_changed(again: str) -> None:
+    world = moved(machines(count=2))
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    crash(world, ExitCode.WEIGHTS)
+    world.first_phase = Phase.READY
+    world.settle()
+    if again == "a restart":
+        world.manifests[-1] = deployment(nodes=2, restartedAt="now")
+        world.settle()
+        assert held(world) == {"b"}
+    else:
+        world.manifests[-2] = hub_model(revision="c" * 40)
+        world.settle()
+        assert held(world) == {"c"}
+    assert [r for r in world.plan().refused if r.reason is RefusedBecause.SET_BACK] == []
+
+
+def test_the_proof_of_moved_weights_says_from_where_to_where() -> None:
+    world = moved(machines(count=2))
+    world.settle()
+    moves = [step.moved for step in world.history if isinstance(step, ProveGroup)]
+    assert moves == ["", "from org/tiny at aaaaaaaaaa to org/tiny at bbbbbbbbbb"]

@@ -1,0 +1,65 @@
+"""The group that is meant to serve each replica."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
+
+
+class Groups:
+    """The table ``groups``. ``put`` belongs into a transaction of its caller's."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def put(self, group: GroupRecord) -> None:
+        """In place of the replica's group before."""
+        replica = group.replica
+        self._db.execute(
+            "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
+            " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
+            " strategy_why, transport, transport_why, boots, facts, needs, weights, weights_before)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
+                group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
+                group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
+                json.dumps(group.boots), group.facts, json.dumps(group.needs), group.weights,
+                group.weights_before,
+            ),
+        )  # fmt: skip
+
+    def all(self) -> dict[ReplicaId, GroupRecord]:
+        """Every group."""
+        rows = self._db.execute(
+            "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
+            " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
+            " boots, facts, needs, weights, weights_before FROM groups"
+        )
+        records = [
+            GroupRecord(
+                replica=ReplicaId(DeploymentName(row[0]), row[1]),
+                epoch=row[2],
+                members=tuple(NodeName(name) for name in json.loads(row[3])),
+                port=row[4],
+                secret=row[5],
+                fingerprint=row[6],
+                created_at=row[7],
+                rank_bytes=row[8],
+                proven_at=row[9],
+                model=row[10],
+                strategy=row[11],
+                strategy_why=row[12],
+                transport=row[13],
+                transport_why=row[14],
+                boots=tuple(json.loads(row[15])),
+                facts=row[16],
+                needs=tuple(json.loads(row[17])),
+                weights=row[18],
+                weights_before=row[19],
+            )
+            for row in rows
+        ]
+        return {record.replica: record for record in records}
