@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from reconciler.errors import Refused
@@ -10,11 +11,21 @@ from reconciler.state import NodeName, NodeObservation
 from reconciler.state.weights import ON_DEMAND
 from reconciler.wire import node
 from reconciler.wire.codec import to_wire
-from reconciler.wire.weights import FetchProblem, FetchSource, Progress
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource
 
 from .reconcile import Parts
 
 REQUEST_SECONDS_MAX = 15.0
+LOOKS_MAX, LOOK_SECONDS = 100, 0.05
+"""For the first news of a run."""
+LOST: dict[str, Any] = {
+    "phase": FetchPhase.FAILED,
+    "doneBytes": 0,
+    "totalBytes": 0,
+    "problem": FetchProblem.INTERRUPTED,
+    "text": "nothing was heard of it any more; ask again",
+    "files": [],
+}
 
 
 async def begin(parts: Parts, name: str) -> str:
@@ -27,10 +38,8 @@ async def begin(parts: Parts, name: str) -> str:
     run = f"{ON_DEMAND}{parts.entropy()[:12]}"
     asked = _first_of_each_folder(parts, path)
     if not asked:
-        raise Refused(
-            "NotFetched",
-            f"no node that answers has the weights of {name}; see: reconciler describe model {name}",
-        )
+        text = f"no node that answers has the weights of {name}; see: reconciler describe model {name}"
+        raise Refused("NotFetched", text)
     source = FetchSource(hub.repo, hub.revision, parts.tools.hub.endpoint, model.spec.trust_remote_code)
     secret = parts.tools.hub.token(hub.token_ref)
     for each in asked:
@@ -38,6 +47,10 @@ async def begin(parts: Parts, name: str) -> str:
         request = node.FetchWeights(parts.store.token, path, source, run, thorough=True, secret=secret)
         await link.request(request, timeout=REQUEST_SECONDS_MAX)
         parts.collector.look(each)
+    for _ in range(LOOKS_MAX):
+        if all(_at_it(parts.collector.nodes()[each], path, run) for each in asked):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
     return run
 
 
@@ -45,26 +58,31 @@ def stands(parts: Parts, name: str, run: str) -> dict[str, Any]:
     """How a run stands, as ``wire.admin.Verify`` has it."""
     model, _ = _fetched(parts, name)
     path = model.spec.source.folder
-    firsts = _first_of_each_folder(parts, path)
-    places = {_place(parts.collector.nodes()[each], path): each for each in firsts}
-    nodes = []
-    for each, seen in sorted(parts.collector.nodes().items()):
-        first = places.get(_place(seen, path))
-        if first is not None and first != each:
-            nodes.append({"node": each, "beside": first})
+    seen = dict(sorted(parts.collector.nodes().items()))
+    at_it = {_place(each, path): name for name, each in seen.items() if _at_it(each, path, run)}
+    nodes: list[dict[str, Any]] = []
+    for each, observation in seen.items():
+        weights, first = observation.model(path), at_it.get(_place(observation, path))
+        if first == each:
+            nodes.append({"node": each, **_progress(observation, path)})
         elif first is not None:
-            nodes.append({"node": each, **_progress(seen, path, run)})
-    done = all(entry.get("phase", "done") in ("done", "failed") for entry in nodes)
+            nodes.append({"node": each, "beside": first})
+        elif weights is not None and weights.present:
+            nodes.append({"node": each, **LOST})
+    done = all(entry.get("phase", "done") in FetchPhase.ENDED for entry in nodes)
     return {"run": run, "done": done, "nodes": nodes}
 
 
-def _progress(seen: NodeObservation, path: str, run: str) -> dict[str, Any]:
+def _at_it(seen: NodeObservation, path: str, run: str) -> bool:
     weights = seen.model(path)
-    fetch = weights.fetch if weights else None
-    progress = fetch.progress if fetch else Progress("waiting")
-    if fetch is not None and fetch.wish != run:
-        text = "another fetch of these weights was begun meanwhile; ask again"
-        progress = Progress("failed", problem=FetchProblem.INTERRUPTED, text=text)
+    return weights is not None and weights.fetch is not None and weights.fetch.wish == run
+
+
+def _progress(seen: NodeObservation, path: str) -> dict[str, Any]:
+    weights = seen.model(path)
+    assert weights is not None
+    assert weights.fetch is not None
+    progress = weights.fetch.progress
     return {
         "phase": progress.phase,
         "doneBytes": progress.done_bytes,
