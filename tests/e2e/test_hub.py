@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.fetcher.hub import COMMIT, REPO, Hub, folder, serving
+from tests.fetcher.hub import COMMIT, REPO, Fault, Hub, folder, serving
 
 from .cluster import ROOT, Cluster, cluster, deployment, node
 
@@ -101,3 +101,43 @@ def _verified_again(made: Cluster, hub: Hub) -> None:
     assert hub.asked == {"tokenizer.json": 1}
     assert [rank["pid"] for rank in made.ranks()] == [rank["pid"] for rank in before]
     assert made.run("model", "verify", "tiny").stdout.count("verified") == 6
+
+
+def test_new_weights_take_over_when_they_are_verified_and_bad_ones_give_way(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`model update`: the old group serves meanwhile; what does not come up is given up by itself."""
+    good, bad = "900d" + "2" * 36, "bad0" + "3" * 36
+    files = folder(ROOT / "examples" / "models" / "tiny")
+    hub.add(files, commit=good)
+    # Whole by every digest, and no conversation can be put to it: only a first completion tells.
+    hub.add({**files, "chat_template.jinja": b"{{ 1 / 0 }}"}, commit=bad)
+    hub.faults["model.safetensors"] = Fault(bytes_per_second=3_000_000)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("A_TOKEN", TOKEN)
+    with cluster() as made:
+        made.start(
+            "-f",
+            manifests(tmp_path / "m", node("node-a"), model(), deployment("tiny", 1), GATEWAY),
+            "--any-port",
+        )
+        made.wait_settled()
+        made.run("model", "update", "tiny", "--revision", good)
+        made.wait(
+            "the new weights to be fetched",
+            lambda: "Fetching" in made.run("describe", "model", "tiny").stdout,
+        )
+        assert [rank["epoch"] for rank in made.ranks()] == [1]
+        assert "reconciler" in say(made).lower()
+        made.wait("the new group", lambda: [rank["epoch"] for rank in made.ranks()] == [2] and made.settled())
+        proven = [event["message"] for event in made.events() if event["reason"] == "GroupProven"]
+        assert (
+            "weights moved from org/tiny at c0ffee1111 to org/tiny at 900d222222, not served for"
+            in proven[-1]
+        )
+        made.run("model", "update", "tiny", "--revision", bad)
+        made.wait("the old weights again", lambda: "RevisionSetBack" in made.run("events").stdout)
+        made.wait("it to be served", lambda: made.deployments()["tiny"]["readyReplicas"] == 1)
+        assert "reconciler" in say(made).lower()
+        told = made.run("describe", "model", "tiny").stdout
+        assert "org/tiny at bad0333333 did not come up in tiny" in " ".join(told.split())
