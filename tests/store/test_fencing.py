@@ -15,6 +15,7 @@ from reconciler.state import Desired, FaultClass, NodeName, Reboot, RungFailure
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Notice
 from reconciler.state.report import ObjectStatus
+from reconciler.state.setbacks import Setback
 from reconciler.store import EventFilter, Store
 from reconciler.store.attempts import Attempts
 from reconciler.store.incidents import IncidentFilter, Incidents
@@ -27,6 +28,8 @@ from tests.worlds import node
 OPENS = re.compile(r"\bStore\(\S")
 NODE_A = NodeName("node-a")
 REVISION = Desired.of("r2", [node("node-a")])
+
+SETBACK = Setback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 
 WRITES: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.renew(),
@@ -48,6 +51,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "note_reboot": lambda store: store.note_reboot(NODE_A, Reboot(5.0, "boot", "late")),
     "drop_reboot": lambda store: store.drop_reboot(NODE_A),
     "free_transport": lambda store: store.free_transport(TINY, "jaccl"),
+    "set_back": lambda store: store.set_back(TINY.deployment, SETBACK),
     "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),
     "objects.remove": lambda store: store.objects.remove(ObjectKey("Node", "node-b")),
     "objects.approve": lambda store: store.objects.approve("r9", 5.0, "ada"),
