@@ -28,8 +28,8 @@ UP = ("NodesBack", "TransportBack")
 UP_PER_HOUR_MAX = 2
 WITHHELD_SECONDS = 15.0
 """So soon it is known that a machine is not fit for a rank: probes are made every ten seconds."""
-NEWS_SECONDS = 10.0
-"""So soon it is known that a rank has ended, or nobody says that it has not."""
+NEWS_SECONDS = 15.5
+"""So soon it is known that a rank has ended, or that its machine is silent, which is given up after 15 s."""
 MESSAGES_PER_SECOND_MAX = 400
 
 
