@@ -72,7 +72,7 @@ def form(
 def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:
     """What is to be written of the new group; its memory is charged."""
     assert view.model is not None
-    view.ledger.charge(view.replica, placed.members, placed.needs)
+    view.ledger.move(view.replica, placed.members, placed.needs)
     memory = view.world.memory
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from reconciler.state import NodeName, ReplicaId
 
@@ -50,6 +51,21 @@ class Ledger:
             self._ranks[name] += 1
             if not is_lost(self._world, name):
                 self._own.setdefault(replica, []).append((name, need))
+
+    def move(self, replica: ReplicaId, members: Placed, needs: Needs) -> None:
+        """A replica is formed anew: on each host it takes the more of what it has and what it gets, for its new ranks
+        do not start before its old ones are gone."""
+        before = self._by_host(self._own.get(replica, ()))
+        for host, size in self._by_host(zip(members, needs, strict=True)).items():
+            self._charged[host] += max(0, size - before[host])
+        had = {name for name, _ in self._own.get(replica, ())}
+        self._ranks.update(name for name in members if name not in had)
+
+    def _by_host(self, ranks: Iterable[tuple[NodeName, int]]) -> Counter[str]:
+        sizes: Counter[str] = Counter()
+        for name, size in ranks:
+            sizes[self.host(name)] += size
+        return sizes
 
     def free(self, name: NodeName, replacing: ReplicaId) -> int:
         """Bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""

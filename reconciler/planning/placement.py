@@ -17,7 +17,7 @@ from .eligible import Request, Sorted, awaited, returning, some, too_few, unfit
 from .ledger import Ledger, Placed
 from .needs import Needs, Wish, needs
 from .rungs import Rung
-from .search import Rooms, ring
+from .search import Rooms, rings
 from .sharding import Split, Unsplit, alternatives, splits
 from .weights import being_fetched
 from .world import World
@@ -171,9 +171,12 @@ class _Site:
             if set(self.before) == set(members) and self.rooms.fits(self.before, each):
                 yield self.before
             yield members
-            around = ring(members, self.rooms.cabled) if len(members) >= RING_MIN else None
-            turns = [around[turn:] + around[:turn] for turn in range(len(around))] if around else []
-            yield from (order for way in turns for order in (way, way[::-1]) if self.rooms.fits(order, each))
+            for around in rings(members, self.rooms.cabled) if len(members) >= RING_MIN else ():
+                turned = (around[turn:] + around[:turn] for turn in range(len(around)))
+                either = (order for way in turned for order in (way, way[::-1]))
+                order = next((order for order in either if self.rooms.fits(order, each)), None)
+                if order is not None:
+                    yield order
 
     def _unjoined(self, members: Placed, why: str) -> Refusal:
         text = f"no transport of spec.transport can join {', '.join(members)}: {why}"

@@ -21,6 +21,8 @@ SETS_MAX = 128
 """Sets of nodes that are tried, all of them: as many as there are of four out of nine."""
 ORDERED_MAX = 8
 """Nodes of which every order is tried, where their hosts are shared and their ranks unequal."""
+RINGS_MAX = 12
+"""Ways round the same nodes that are tried: all those of five."""
 SEEDS_MAX = 16
 """Of many nodes, so many are tried with those that they are cabled to."""
 
@@ -130,19 +132,21 @@ class Rooms:
         return next(self.candidates(needs), None) is not None
 
 
-def ring(members: Placed, cabled: Callable[[NodeName], Sequence[NodeName]]) -> Placed | None:
-    """The same nodes in an order in which each is cabled to the next, and the last to the first."""
+def rings(members: Placed, cabled: Callable[[NodeName], Sequence[NodeName]]) -> Iterator[Placed]:
+    """The same nodes in every order in which each is cabled to the next, and the last to the first; of one ring,
+    and of the same one the other way round, just one."""
     path = [members[0]]
 
-    def go_on() -> bool:
+    def go_on() -> Iterator[Placed]:
         if len(path) == len(members):
-            return path[0] in cabled(path[-1])
+            if path[0] in cabled(path[-1]) and path[1] < path[-1]:
+                yield tuple(path)
+            return
         for name in sorted(cabled(path[-1])):
             if name in members and name not in path:
                 path.append(name)
-                if go_on():
-                    return True
+                yield from go_on()
                 path.pop()
-        return False
 
-    return tuple(path) if len(members) <= ORDERED_MAX and go_on() else None
+    if len(members) <= ORDERED_MAX:
+        yield from islice(go_on(), RINGS_MAX)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from reconciler import status
@@ -21,10 +24,10 @@ from reconciler.state import (
 )
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode
-from tests.worlds import World, deployment, two_nodes
+from tests.worlds import World, deployment, model, node, two_nodes
 
 from .healing_cases import HAPPENINGS
-from .macs import A, B, learn, learn_of_port, two_macs
+from .macs import A, B, learn, learn_of_port, mac, port, two_macs
 
 
 def transport(world: World) -> str:
@@ -325,3 +328,36 @@ def test_a_node_that_has_just_come_back_is_not_counted_on_yet() -> None:
         idle(world)
         world.settle()
         assert len(world.groups[world.replica()].members) == members
+
+
+def four_macs(*cables: tuple[str, str], **spec: Any) -> World:
+    """Of these letters, each at the receptacle that has the other's number."""
+    names = [f"node-{letter}" for letter in "abcd"]
+    world = World([*(node(name) for name in names), model(), deployment(nodes=4, **spec)])
+    world.system = "Darwin"
+    for at, name in enumerate(names):
+        ends = [names.index(f"node-{other}") for pair in cables if name[-1] in pair for other in pair]
+        ports = (port(to, (NodeName(names[to]), at), f"10.{at}.{to}.1") for to in ends if to != at)
+        world.facts[NodeName(name)] = replace(mac(port(9, (A, 9), "")), ports=tuple(ports))
+    return world
+
+
+def test_a_ring_of_four_needs_no_cable_across_and_goes_round_in_the_order_of_its_cables() -> None:
+    world = four_macs(("a", "c"), ("c", "b"), ("b", "d"), ("d", "a"))
+    assert world.settle() == Plan()
+    assert transport(world) == "jaccl-ring"
+    assert world.groups[world.replica()].members == ("node-a", "node-c", "node-b", "node-d")
+    kill(world)
+    world.settle()
+    assert (transport(world), forms(world)[-1]) == ("jaccl-ring", Cause.RANK_EXITED)
+
+
+def test_of_idle_nodes_those_are_taken_that_can_be_joined_best() -> None:
+    world = four_macs(("b", "d"))
+    world.manifests[-1] = deployment(nodes=2)
+    assert world.settle() == Plan()
+    assert (transport(world), world.groups[world.replica()].members) == ("jaccl", ("node-b", "node-d"))
+    world.facts[NodeName("node-a")] = world.facts[NodeName("node-b")]
+    kill(world)
+    world.settle()
+    assert world.groups[world.replica()].members == ("node-b", "node-d")
