@@ -8,7 +8,6 @@ from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Troubl
 
 from . import reboots
 from .decision import NOTHING, Decision
-from .eligible import suits
 from .healing import sights
 from .healing.scene import Scene
 from .healing.table import TABLE, every
@@ -60,9 +59,8 @@ def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
 
 def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:
     """Whether a deployment would have a group over one of these transports on all of these nodes."""
-    nodes = [world.desired.nodes[name] for name in names]
+    labels = [world.desired.nodes[name].metadata.labels.items() for name in names]
     return any(
-        deployment.spec.parallelism.nodes.max > 1 and all(suits(node, deployment) for node in nodes)
-        for _, deployment in sorted(world.desired.deployments.items())
-        if not set(transports).isdisjoint(deployment.spec.transport)
+        not set(transports).isdisjoint(ladder) and all(selected <= of_node for of_node in labels)
+        for selected, ladder in world.desired.spreads
     )

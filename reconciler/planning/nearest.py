@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from reconciler.resources.kinds import RANKS_MAX
 from reconciler.state import NodeName, Refusal, RefusedBecause
 from reconciler.wire.node import ModelReport
 
@@ -55,6 +56,7 @@ def _fitting(request: Request, rooms: Rooms, weights: ModelReport, size: int) ->
     """What of the wish could be less, each for itself, so that it fits."""
     wish, bounds = Wish.of(request.deployment), request.deployment.spec.parallelism.nodes
     sizes = {size, bounds.min}
+    rooms = rooms.few(RANKS_MAX)
 
     def fit(wish: Wish, sizes: Iterable[int] = sizes) -> bool:
         return any(_fits(request, rooms, weights, wish, size) for size in sizes)
@@ -67,7 +69,8 @@ def _fitting(request: Request, rooms: Rooms, weights: ModelReport, size: int) ->
     batch = _most(wish.batch, lambda batch: fit(replace(wish, batch=batch)))
     if batch:
         yield f"maxBatch: {batch}"
-    others = [more for more in range(1, len(rooms.nodes) + 1) if not bounds.min <= more <= bounds.max]
+    most = min(RANKS_MAX, len(rooms.nodes))
+    others = [more for more in range(1, most + 1) if not bounds.min <= more <= bounds.max]
     nodes = next(
         (more for more in sorted(others, key=lambda more: abs(more - size)) if fit(wish, (more,))), 0
     )

@@ -29,11 +29,7 @@ def decide(world: World, name: NodeName) -> Decision:
     node = world.node(name)
     wanted = name in world.desired.nodes and not world.desired.stopping
     started = name in world.memory.agents
-    tied = (
-        _occupied(world, name)
-        or _remembers(world, name)
-        or any(name in g.members for g in world.memory.groups.values())
-    )
+    tied = _occupied(world, name) or _remembers(world, name) or name in world.memory.members
     unknown = started and node.report is None  # it may have ranks: only its agent can tell
     needed = wanted or tied or unknown
     gone = _given_up(world, name, wanted, started)
@@ -68,8 +64,7 @@ def _unanswered(world: World, name: NodeName) -> Decision:
 
 def _given_up(world: World, name: NodeName, wanted: bool, started: bool) -> Decision | None:
     """A node that nobody wants and that is lost is not waited for, once no group has a rank there."""
-    used = any(name in group.members for group in world.memory.groups.values())
-    if wanted or used or not started or not is_lost(world, name):
+    if wanted or name in world.memory.members or not started or not is_lost(world, name):
         return None
     ranks = [
         f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}"

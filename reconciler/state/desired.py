@@ -110,6 +110,16 @@ class Desired:
         return self._replicas
 
     @cached_property
+    def spreads(self) -> frozenset[tuple[frozenset[tuple[str, str]], tuple[str, ...]]]:
+        """The labels of nodes that deployments spread groups over, and the transports that these may use: most
+        deployments have the same."""
+        return frozenset(
+            (frozenset(deployment.spec.placement.node_selector.items()), deployment.spec.transport)
+            for deployment in self.deployments.values()
+            if deployment.spec.parallelism.nodes.max > 1
+        )
+
+    @cached_property
     def _replicas(self) -> dict[ReplicaId, ModelDeployment]:
         if self.stopping:
             return {}

@@ -156,6 +156,11 @@ class Memory:
         return tuple(self._by_deployment.get(deployment, ()))
 
     @cached_property
+    def members(self) -> frozenset[NodeName]:
+        """The nodes of all groups."""
+        return frozenset(name for group in self.groups.values() for name in group.members)
+
+    @cached_property
     def _by_deployment(self) -> dict[DeploymentName, list[GroupRecord]]:
         found: dict[DeploymentName, list[GroupRecord]] = {}
         for replica, record in sorted(self.groups.items()):

@@ -11,7 +11,18 @@ from pathlib import Path
 
 from .figures import Figure, table
 
-NAMES = ("decode", "admission", "idle", "recovery", "passes", "documents", "overhead", "remote", "detection")
+NAMES = (
+    "decode",
+    "admission",
+    "idle",
+    "recovery",
+    "passes",
+    "planning",
+    "documents",
+    "overhead",
+    "remote",
+    "detection",
+)
 
 
 def main() -> int:

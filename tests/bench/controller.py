@@ -29,6 +29,7 @@ from reconciler.inventory import Collector
 from reconciler.notify import Webhooks
 from reconciler.planning.group import fingerprint
 from reconciler.planning.needs import Wish, needs
+from reconciler.resources import Manifest
 from reconciler.source.documents import load
 from reconciler.source.sources import DirectorySource
 from reconciler.state import (
@@ -52,14 +53,19 @@ from .documents import manifests
 from .processes import resident_bytes
 
 
-def served(text: str) -> World:
-    """A cluster in which all that these manifests want runs: every deployment on two nodes, a replica each."""
-    world = World([document.manifest for document in load({"cluster.yaml": text.encode()})])
+def served_text(text: str) -> World:
+    """A cluster in which all that these manifests want runs."""
+    return served([document.manifest for document in load({"cluster.yaml": text.encode()})])
+
+
+def served(manifests: list[Manifest], size: int = 2) -> World:
+    """A cluster in which all of this runs: every deployment on so many nodes, a replica each."""
+    world = World(manifests)
     desired = world.desired()
     names = sorted(desired.nodes)
     world.agents = set(names)
     for number, (name, deployment) in enumerate(sorted(desired.deployments.items())):
-        members = tuple(sorted(names[(number + turn) % len(names)] for turn in range(2)))
+        members = tuple(sorted(names[(number * size + turn) % len(names)] for turn in range(size)))
         model = desired.models[deployment.spec.model]
         weights = world._node(members[0]).model(model.spec.source.folder)
         assert weights is not None
@@ -71,10 +77,10 @@ def served(text: str) -> World:
             secret="s",
             fingerprint=fingerprint(deployment, model),
             created_at=world.now,
-            rank_bytes=needs(Wish.of(deployment), weights, "tensor", 2)[0],
+            rank_bytes=needs(Wish.of(deployment), weights, "tensor", size)[0],
             proven_at=world.now,
         )
-        world.next_port += 3
+        world.next_port += size + 1
         world.groups[record.replica] = record
         for rank_id, member in zip(record.rank_ids, members, strict=True):
             report = RankReport(
@@ -160,7 +166,7 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
 async def passes(objects: int, times: int, folder: Path) -> dict[str, list[float]]:
     """Seconds, seconds of processor time, and MiB of memory after each pass that found nothing to do."""
     text = manifests(objects)
-    parts = parts_of(served(text), folder, text)
+    parts = parts_of(served_text(text), folder, text)
     await parts.intent.refresh(None)
     await eventually(lambda: reconcile(parts).settled)
     found: dict[str, list[float]] = {"seconds": [], "cpu": [], "mib": []}

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from . import detection, documents, overhead, passes, remote
+from . import detection, documents, overhead, passes, planning, remote
 from .__main__ import NAMES, measure_of
 from .figures import WIDTH, Figure, alone, paired, table
 
 
-@pytest.mark.parametrize("module", [detection, documents, overhead, passes, remote])
+@pytest.mark.parametrize("module", [detection, documents, overhead, passes, planning, remote])
 def test_a_benchmark_gives_figures(module: object) -> None:
     figures: list[Figure] = list(module.measure(quick=True))  # type: ignore[attr-defined]
     assert figures

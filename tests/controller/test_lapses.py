@@ -18,7 +18,7 @@ from reconciler.errors import Deposed
 from reconciler.state import NodeName, StepFailure, StopAsked
 from reconciler.store import EventFilter, Store
 from reconciler.wire.launch import RankId
-from tests.bench.controller import parts_of, served
+from tests.bench.controller import parts_of, served_text
 from tests.bench.documents import manifests
 from tests.gateway.rank_double import eventually
 
@@ -87,7 +87,7 @@ def test_a_busy_machine_whose_clock_is_corrected_has_no_lapse(story: list[tuple[
 async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     """A controller's loop over a small cluster in which everything runs, and that has looked at all of it."""
     text = manifests(10)
-    made = parts_of(served(text), tmp_path, text)
+    made = parts_of(served_text(text), tmp_path, text)
     await made.intent.refresh(None)
     await eventually(lambda: reconcile(made).settled)
     yield made
