@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlan
+from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
 
 from . import completing, incidents, last_log
 from .app import Settings, fail
@@ -24,6 +24,8 @@ from .tables import age, table, terminal_width
 INDENT = 2
 EVENTS_SHOWN = 20
 INCIDENTS_SHOWN = 5
+NODES_SHOWN = 5
+"""Of those that one reason keeps out."""
 
 
 @click.command()
@@ -36,8 +38,9 @@ def describe(
 ) -> None:
     """Show objects with all that is known of them.
 
-    That is their spec, conditions, groups, part of the plan, latest incidents and events; of a group that
-    ended, and that none serves after, the last lines of the rank to blame. An incident is told as a story.
+    That is their spec, conditions, groups, part of the plan, latest incidents and events; of a deployment why
+    its replicas are on these nodes and not on others; of a group that ended, and that none serves after, the
+    last lines of the rank to blame. An incident is told as a story.
 
     \b
     Examples:
@@ -82,7 +85,10 @@ def _whole(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
     told = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
     logs = last_log.last_logs(client, item)
-    return {**item, "plan": concerned, "incidents": told, "events": events, "lastLogs": logs}
+    whole = {**item, "plan": concerned, "incidents": told, "events": events, "lastLogs": logs}
+    if kind == "ModelDeployment":
+        whole["places"] = client.ask(ShowPlaces(name))["items"]
+    return whole
 
 
 def _page(item: Item) -> str:
@@ -104,6 +110,8 @@ def _page(item: Item) -> str:
         lines += ["Status:", _indented(as_yaml(status))]
     if groups is not None:
         lines += ["Groups:", _groups(groups), *_spread(groups)]
+    if item.get("places"):
+        lines += ["Nodes:", *_places(item["places"])]
     rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
     entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
@@ -140,6 +148,28 @@ def _spread(groups: list[Item]) -> list[str]:
     ]
     fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
     return [fold.fill(line) for line in lines]
+
+
+def _places(places: list[Item]) -> list[str]:
+    """Why each replica is where it is and nowhere else: nodes that are not used together where one reason is all."""
+    lines = []
+    for place in places:
+        if place["text"]:
+            lines.append(f"{place['replica']}: {place['text']}")
+        used = sorted((seat for seat in place["nodes"] if seat["rank"] is not None), key=lambda s: s["rank"])
+        lines += [f"{place['replica']}: rank {s['rank']} on {s['node']}: {s['text']}" for s in used]
+        others: dict[str, list[str]] = {}
+        for seat in place["nodes"]:
+            if seat["rank"] is None:
+                others.setdefault(seat["text"], []).append(seat["node"])
+        lines += [f"{place['replica']}: not {_listed(names)}: {text}" for text, names in others.items()]
+    fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
+    return [fold.fill(line) for line in lines]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NODES_SHOWN
+    return ", ".join(names[:NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

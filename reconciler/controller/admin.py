@@ -25,6 +25,7 @@ from reconciler.wire.admin import (
     ListIncidents,
     Look,
     ReadRankLog,
+    ShowPlaces,
     ShowPlan,
     ShowStatus,
     Stop,
@@ -72,6 +73,8 @@ class Admin:
                 return Answer(await self._get(message))
             case ShowPlan() | Foresee():
                 return Answer(self._plan(message))
+            case ShowPlaces():
+                return Answer({"items": answers.places(self.parts.last, message.name)})
             case ListEvents():
                 return Answer(await self._events(message))
             case ListIncidents():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.incidents import replica_of, summary
+from reconciler.planning.explain import explain
+from reconciler.planning.world import World
 from reconciler.resources import KINDS, Manifest
-from reconciler.state import Desired, ObjectKey, Plan, Refusal, Step, Waiting
+from reconciler.state import DeploymentName, Desired, ObjectKey, Plan, Refusal, Step, Waiting
 from reconciler.state.incident import Entry, Incident
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
@@ -123,6 +126,12 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[s
     ]
     items.sort(key=lambda row: (row["deployment"], row["replica"], row["epoch"], row["rank"]))
     return {"revision": snapshots.desired.revision, "items": items}
+
+
+def places(snapshots: Snapshots, name: str) -> list[dict[str, Any]]:
+    """Why the replicas of a deployment are where they are."""
+    world = World(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.now, entropy="")
+    return [asdict(found) for found in explain(world, DeploymentName(name))]
 
 
 def plan_body(plan: Plan) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def _unanswered(world: World, name: NodeName) -> Decision:
 
 def _given_up(world: World, name: NodeName, wanted: bool, started: bool) -> Decision | None:
     """A node that nobody wants and that is lost is not waited for, once no group has a rank there."""
-    if wanted or name in world.memory.members or not started or not is_lost(world, name):
+    used = name in world.memory.members
+    if wanted or used or not started or not is_lost(world, name):
         return None
     ranks = [
         f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}"

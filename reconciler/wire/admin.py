@@ -49,6 +49,18 @@ class Foresee:
     files: Mapping[str, str]
 
 
+@message("places")
+@dataclasses.dataclass(frozen=True)
+class ShowPlaces:
+    """Why the replicas of a deployment are where they are, and nowhere else, by what is known now.
+
+    ``{"items": [{"replica", "text", "nodes": [{"node", "rank": number or None, "text"}]}]}``: every node of the
+    cluster, what its rank is charged or why it has none.
+    """
+
+    name: str
+
+
 @message("events")
 @dataclasses.dataclass(frozen=True)
 class ListEvents:
@@ -156,6 +168,7 @@ class Verify:
 CONTROLLER_HEARS_OF_CLI = vocabulary(
     Hello,
     Get,
+    ShowPlaces,
     ShowPlan,
     Foresee,
     ListEvents,

@@ -150,11 +150,27 @@ def rank_log(message: ReadRankLog) -> dict[str, Any]:
     return {"text": text[start:], "offset": len(text), "node": node}
 
 
+def _seat(node: str, rank: int | None, text: str) -> dict[str, Any]:
+    return {"node": node, "rank": rank, "text": text}
+
+
+PLACES = {
+    "replica": 0,
+    "text": "2 nodes, as its manifest wants",
+    "nodes": [
+        *(_seat(f"node-{'ab'[at]}", at, "charged 0.6 GiB, of 64.0 GiB that others leave") for at in range(2)),
+        _seat("node-c", None, "it has the taint dedicated=training:NoSchedule"),
+        *(_seat(f"node-{letter}", None, "it lacks the label pool=studios") for letter in "defghijk"),
+    ],
+}
+
+
 def at_rest() -> dict[str, Any]:
     """An answer for every type of request."""
     return {
         "get": objects,
         "plan": {"steps": [], "waiting": [], "refused": []},
+        "places": {"items": [PLACES]},
         "events": {"items": [event(*entry) for entry in EVENTS], "last": 3},
         "incidents": {"version": "1", "items": []},
         "rank_log": rank_log,

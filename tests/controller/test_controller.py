@@ -23,7 +23,7 @@ from reconciler.cli.client import ask
 from reconciler.errors import Refused, Unreachable
 from reconciler.store import EventFilter, Store
 from reconciler.transport.link import AgentLink
-from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlan, ShowStatus, Stop
+from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlaces, ShowPlan, ShowStatus, Stop
 from reconciler.wire.node import Observe
 from reconciler.wire.paths import agent_socket
 
@@ -104,6 +104,8 @@ def test_missing_weights_are_said_on_the_condition_and_nothing_is_started(contro
     assert (plan["steps"], plan["waiting"]) == ([], [])
     assert [refused["reason"] for refused in plan["refused"]] == ["WeightsMissing"]
     assert controller.conditions("Node", "node-a")["Ready"]["status"] == "True"
+    (places,) = controller.ask(ShowPlaces("tiny"))["items"]
+    assert ["no weights at" in seat["text"] for seat in places["nodes"]] == [True] * len(places["nodes"])
 
 
 def test_a_mistake_in_the_folder_is_told_and_the_last_good_state_stays(controller: Controller) -> None:
