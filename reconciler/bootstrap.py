@@ -24,7 +24,7 @@ from pathlib import Path
 from reconciler.controller.admin import Admin
 from reconciler.controller.courier import Courier, Post
 from reconciler.controller.intent import Intent
-from reconciler.controller.lapses import Clocks, Lapses
+from reconciler.controller.lapses import Clocks, Lapses, elapsed, loop_time
 from reconciler.controller.loop import Loop
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import Parts
@@ -206,19 +206,6 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
         await loop.run()
 
 
-def loop_time() -> float:
-    """The clock of the event loop: ``time.monotonic``."""
-    return asyncio.get_running_loop().time()
-
-
-def elapsed() -> float:
-    """Seconds that count while the machine sleeps: CLOCK_BOOTTIME, which macOS calls CLOCK_MONOTONIC.
-
-    See clock_gettime(2) and (3); Python's own ``time.monotonic`` stands still on a Mac that sleeps.
-    """
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """Everything outside of a controller that it acts on or asks, besides its store."""
@@ -241,6 +228,10 @@ class Surroundings:
     """Sends a message to a webhook; by default in an environment that holds no URL."""
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
+    stage: Callable[[NodeName], Awaitable[object]] | None = None
+    """Has the agent's file put on a node, where another agent runs."""
+    agent_file: str = ""
+    """Its name; empty where any agent will do."""
     reach: Callable[[Mapping[NodeName, Access]], object] = dict
     """Told with every pass how each node is reached."""
     hub: Hub = field(default_factory=Hub)
@@ -270,7 +261,7 @@ def _machines(home: Home) -> Machines:
             bundle=bundle,
         )
 
-    return Machines(make)
+    return Machines(make, bundle.name)
 
 
 def _surroundings(home: Home, source: Source, machines: Machines) -> Surroundings:
@@ -286,6 +277,8 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         reboot=machines.reboot,
         withdraw=machines.withdraw,
         reach=machines.reach,
+        stage=machines.stage,
+        agent_file=machines.agent_file,
         ask=ask,
         gateway=lambda: observe_gateway(home.gateway),
         clock=time.time,
@@ -309,6 +302,8 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     tools = Tools(
         store, collector, start_agent, around.clock, around.ask, around.reboot, around.hub, around.withdraw
     )
+    if around.stage is not None:
+        tools.stage = around.stage
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)
@@ -335,6 +330,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         lapses=Lapses(Clocks(around.clock, around.awake, around.elapsed)),
         entropy=around.entropy,
         reach=around.reach,
+        agent_file=around.agent_file,
     )
     loop = Loop(parts)
     return loop, parts

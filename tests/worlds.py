@@ -20,6 +20,7 @@ from reconciler.state import (
     ContinueRank,
     DeploymentName,
     Desired,
+    Ends,
     ForgetAgent,
     ForgetRank,
     FreeTransport,
@@ -173,6 +174,12 @@ class World:
     within_reach: frozenset[NodeName] = frozenset()
     """Nodes that could be asked for something when the last plan was made."""
     facts: dict[NodeName, MachineFacts] = field(default_factory=dict)
+    ends: dict[NodeName, Ends] = field(default_factory=dict)
+    """Of the controller's connections to other machines."""
+    agent_file: str = ""
+    """What the controller starts on nodes."""
+    agent_files: dict[NodeName, str] = field(default_factory=dict)
+    """What runs there."""
 
     def desired(self) -> Desired:
         desired = replace(Desired.of("r1", self.manifests), generations=dict(self.generations))
@@ -204,6 +211,7 @@ class World:
             python="/usr/bin/python3",
             runtime=self.runtime,
             run_directory="/run/r",
+            agent_file=self.agent_files.get(name, ""),
             token=self.asked_with or 1,
             asked_with=self.asked_with,
             ranks=tuple(report for place, report in self.ranks.values() if place == name),
@@ -215,7 +223,8 @@ class World:
         )
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
         facts = self.facts.get(name, MachineFacts())
-        return NodeObservation(name, contact, self.since.get(name, 0.0), self.link, report, facts=facts)
+        since, ends = self.since.get(name, 0.0), self.ends.get(name, Ends())
+        return NodeObservation(name, contact, since, self.link, report, facts=facts, ends=ends)
 
     def _hub_paths(self) -> set[str]:
         found = {
@@ -242,6 +251,7 @@ class World:
             groups=dict(self.groups),
             last_epochs=dict(self.last_epochs),
             agents=dict.fromkeys(sorted(self.agents), LOCAL),
+            agent_file=self.agent_file,
             in_flight=frozenset(self.in_flight),
             writes=dict(self.writes),
             failures=dict(self.failures),
@@ -377,6 +387,7 @@ class World:
         if step.node in self.broken:
             self._fail(step)
             return
+        self.agent_files[step.node] = self.agent_file
         self.failures.pop(step.key, None)
         self.agents.add(step.node)
         self.down.discard(step.node)

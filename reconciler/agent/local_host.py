@@ -81,6 +81,7 @@ class LocalHost:
             runtime=None,
             run_directory=str(self._settings.run_directory),
             token=0,
+            agent_file=Path(self._settings.program[-1]).name,
         )
 
     def boot_id(self) -> str:

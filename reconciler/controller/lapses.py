@@ -7,6 +7,8 @@ never; what is on disk is bounded by the planner.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,6 +29,19 @@ class Clocks:
     (docs.python.org/3/library/time.html) and CLOCK_MONOTONIC on Linux."""
     elapsed: Callable[[], float]
     """Goes on while the machine sleeps."""
+
+
+def loop_time() -> float:
+    """The clock of the event loop: ``time.monotonic``."""
+    return asyncio.get_running_loop().time()
+
+
+def elapsed() -> float:
+    """Seconds that count while the machine sleeps: CLOCK_BOOTTIME, which macOS calls CLOCK_MONOTONIC.
+
+    See clock_gettime(2) and (3); Python's own ``time.monotonic`` stands still on a Mac that sleeps.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class Parts:
     entropy: Callable[[], str]
     reach: Callable[[Mapping[NodeName, Access]], object] = dict
     """Told with every pass how each node is reached."""
+    agent_file: str = ""
+    """Name of the agent's file that is put on nodes."""
     footing: tuple[Footing, ...] = ()
     """What this controller stands on: when any of it is gone, another may be in its place."""
     stopping: bool = False
@@ -154,6 +156,7 @@ def remember(parts: Parts) -> Memory:
         groups=stored.groups,
         last_epochs=stored.last_epochs,
         agents=stored.agents,
+        agent_file=parts.agent_file,
         in_flight=parts.executor.in_flight,
         writes=dict(parts.tools.writes),
         failures=dict(parts.executor.failures),

@@ -89,6 +89,10 @@ async def nothing_to_withdraw(name: NodeName) -> None:
     """Of the controller's own machine, where nothing was let in."""
 
 
+async def _nothing(name: NodeName) -> None:
+    """On this machine the agent's file is there already."""
+
+
 @dataclass(slots=True)
 class Tools:
     """What handlers act with, and where they note what they did."""
@@ -104,6 +108,8 @@ class Tools:
     hub: Hub = field(default_factory=Hub)
     withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
     """Takes back what was let in on a machine for the gateway."""
+    stage: Callable[[NodeName], Awaitable[object]] = _nothing
+    """Has the agent's file put on a node, and tried, while another agent still runs there."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -149,7 +155,7 @@ async def _change_node(step: NodeStep, tools: Tools) -> None:
     match step:
         case StartAgent():
             tools.groups.keep_agent(step.node, step.access)
-            await _start_agent(tools, step.node)
+            await _start_agent(tools, step)
             await tools.links.reach(step.node)
         case StopAgent():
             await _stop_agent(tools, step.node)
@@ -215,21 +221,29 @@ async def _reboot(tools: Tools, step: RebootNode) -> None:
         raise
 
 
-async def _start_agent(tools: Tools, name: NodeName) -> None:
+async def _start_agent(tools: Tools, step: StartAgent) -> None:
+    if step.replaces:
+        await tools.stage(step.node)
+        await _end_agent(tools, step.node)
     try:
-        await tools.start_agent(name)
+        await tools.start_agent(step.node)
     except Refused as error:
         if error.code == "Fenced":
             raise _deposed(error) from error
         raise
 
 
-async def _stop_agent(tools: Tools, name: NodeName) -> None:
-    """End an agent, and see that it is gone. One that does not hear it may go on, and is not forgotten."""
+async def _end_agent(tools: Tools, name: NodeName) -> None:
+    """End an agent, and see that it is gone."""
     link, _ = tools.links.link(name)
     await tools.withdraw(name)  # first: without its agent the node would be forgotten with the key let in
     await _ask(tools, link, node.Shutdown(tools.token))
     await tools.links.lose(name)
+
+
+async def _stop_agent(tools: Tools, name: NodeName) -> None:
+    """One that does not hear it may go on, and is not forgotten."""
+    await _end_agent(tools, name)
     tools.groups.drop_agent(name)
 
 

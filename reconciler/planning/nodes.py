@@ -45,6 +45,9 @@ def decide(world: World, name: NodeName) -> Decision:
         return _unanswered(world, name) if needed or started else NOTHING
     if node.contact is Contact.AGENT_DOWN and needed:
         return Decision(steps=(StartAgent(name, world.access(name)),))
+    behind = _behind(world, name) if wanted else ""
+    if behind and world.fresh(name):
+        return Decision(steps=(StartAgent(name, world.access(name), behind),))
     if needed or (node.contact is Contact.AGENT_DOWN and not started):
         return NOTHING
     if node.contact is Contact.AGENT_DOWN:
@@ -52,6 +55,17 @@ def decide(world: World, name: NodeName) -> Decision:
     if not world.fresh(name):
         return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for news from it"),))
     return Decision(steps=(StopAgent(name),))
+
+
+def _behind(world: World, name: NodeName) -> str:
+    """Why the agent that runs is not the one that this controller would start; empty where it is."""
+    report, ours = world.node(name).report, world.memory.agent_file
+    if report is None or not ours:
+        return ""
+    if report.agent_file != ours:
+        return f"{report.agent_file or 'an older one'} by {ours}"
+    python = world.access(name).python
+    return f"python {report.python} by {python}" if python not in (None, report.python) else ""
 
 
 def _unanswered(world: World, name: NodeName) -> Decision:

@@ -128,6 +128,8 @@ class Memory:
     """The highest epoch that the store has ever given to a replica."""
     agents: Mapping[NodeName, Access] = field(default_factory=dict)
     """Nodes whose agent was started and has not been ended since, wanted or not, and how each was reached then."""
+    agent_file: str = ""
+    """Name of the agent's file that this controller brings along; empty where any agent will do."""
     in_flight: frozenset[str] = frozenset()
     """Subjects of the steps that are being executed (``Step.subject``)."""
     writes: Mapping[NodeName, Write] = field(default_factory=dict)

@@ -34,12 +34,16 @@ class StartAgent(_OfNode):
     node: NodeName
     access: Access = LOCAL
     """How the node is reached: whoever comes later has to find the agent, manifest or not."""
+    replaces: str = ""
+    """What is to be replaced: an agent that runs, and is told to end as soon as its successor is there. Ranks go on."""
 
     @property
     def key(self) -> str:
         return f"start-agent/{self.node}"
 
     def __str__(self) -> str:
+        if self.replaces:
+            return f"replace the agent of {self.node} ({self.replaces})"
         return f"start the agent of {self.node}"
 
 

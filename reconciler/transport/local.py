@@ -55,6 +55,9 @@ class LocalNode:
         """Where the agent answers."""
         return agent_socket(str(self.run_directory), self.name)
 
+    async def stage(self) -> None:
+        """The agent's file is where the controller has put it."""
+
     async def start_agent(self, token: int = 0) -> None:
         """Have an agent run; one that runs already is left as it is.
 

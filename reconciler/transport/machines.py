@@ -19,6 +19,10 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Machine(Protocol):
     """What every kind of node can do."""
 
+    async def stage(self) -> object:
+        """Have the agent's file there, and see that it runs. Raises as ``start_agent``."""
+        ...
+
     async def start_agent(self, token: int = 0) -> None:
         """Have an agent run; one that runs already is left as it is. Raises ``Unreachable`` and ``Refused``."""
         ...
@@ -47,7 +51,8 @@ class Machine(Protocol):
 class Machines:
     """The machines of all nodes. ``make`` gives the one that is reached as a node's ``Access`` says."""
 
-    def __init__(self, make: Callable[[NodeName, Access], Machine]) -> None:
+    def __init__(self, make: Callable[[NodeName, Access], Machine], agent_file: str = "") -> None:
+        self.agent_file = agent_file
         self._make = make
         self._accesses: dict[NodeName, Access] = {}
         self._machines: dict[NodeName, Machine] = {}
@@ -75,6 +80,10 @@ class Machines:
             raise Unreachable(f"{name} is reached in another way by now")
         self._links.setdefault(name, WeakSet()).add(link)
         return link
+
+    async def stage(self, name: NodeName) -> None:
+        """Have the agent's file on a node. Raises as ``Machine.stage``."""
+        await self._machine(name).stage()
 
     async def start_agent(self, name: NodeName, token: int) -> None:
         """Have a node's agent run. Raises as ``Machine.start_agent``."""

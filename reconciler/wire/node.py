@@ -268,6 +268,8 @@ class NodeReport:
     models: Tuple[ModelReport, ...] = ()
     asked_with: Optional[int] = None
     """``Observe.token`` of the question; None from an agent that does not know it."""
+    agent_file: str = ""
+    """Name of the file that the agent runs from, with its digest in it; empty from one that does not tell."""
     models_free_bytes: Optional[int] = None
     """Room on the disk of the node's models; None where it cannot be told."""
     models_total_bytes: int = 0

@@ -61,11 +61,19 @@ class Cluster:
     """One home with everything that runs for it."""
 
     home: Path
+    source: Path = ROOT
+    """Where the package is that runs."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Beside what the tests have."""
     up: subprocess.Popen[bytes] | None = None
     log: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.log = self.home.parent / "up.log"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**os.environ, **self.environment}
 
     # --- the command line ----------------------------------------------------------------------
 
@@ -75,7 +83,13 @@ class Cluster:
         """A command of `reconciler`, with its output."""
         command = [sys.executable, "-m", "reconciler", "--home", str(self.home), *arguments]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, cwd=cwd or ROOT, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=cwd or self.source,
+            env=self.environ,
+            check=False,
         )
         if check and done.returncode:
             raise AssertionError(f"{arguments} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
@@ -142,7 +156,9 @@ class Cluster:
         """`reconciler up` in the background."""
         command = [sys.executable, "-m", "reconciler", "--home", str(self.home), "up", *arguments]
         with self.log.open("ab") as log:
-            self.up = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
+            self.up = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.source, env=self.environ
+            )
 
     def stop(self) -> int:
         """Ctrl-C; the exit status of `up`."""

@@ -185,6 +185,35 @@ async def test_a_controller_whose_store_was_taken_over_begins_nothing(bed: Bed, 
     newer.close()
 
 
+async def test_an_agent_is_replaced_when_its_successor_is_there_and_ranks_go_on(bed: Bed) -> None:
+    staged = []
+
+    async def stage(name: NodeName) -> None:
+        staged.append(bed.bench.agent_pid())
+
+    bed.tools.stage = stage
+    await bed.do(StartAgent(NODE))
+    await bed.do(bed.start_rank("sleep()"))
+    pid, rank = bed.bench.agent_pid(), await bed.rank(lambda rank: rank.pid is not None)
+    (outcome,) = await bed.do(StartAgent(NODE, replaces="an older one"))
+    assert outcome.done
+    assert staged == [pid], "the old one runs until then"
+    assert bed.bench.agent_pid() != pid
+    assert (await bed.rank(lambda rank: rank.pid is not None)).pid == rank.pid
+
+
+async def test_an_agent_whose_successor_cannot_be_put_there_goes_on(bed: Bed) -> None:
+    async def stage(name: NodeName) -> None:
+        raise Unreachable("no space left on device")
+
+    bed.tools.stage = stage
+    await bed.do(StartAgent(NODE))
+    pid = bed.bench.agent_pid()
+    (outcome,) = await bed.do(StartAgent(NODE, replaces="an older one"))
+    assert outcome.problem == "no space left on device"
+    assert bed.bench.agent_pid() == pid
+
+
 async def test_what_is_given_up_is_neither_finished_nor_followed_by_more(bed: Bed) -> None:
     await bed.do(StartAgent(NODE))
     bed.executor.launch((bed.start_rank("sleep()"),))

@@ -1,0 +1,86 @@
+"""Three hosts, each with its own SSH server, and a cluster over them; where that cannot be, it is said why."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.cluster import MODEL, ROOT, Cluster
+
+from .model import write_model
+from .network import Network, network, why_not
+
+NAMES = ("host-a", "host-b", "host-c")
+REASON = why_not()
+collect_ignore_glob = ["test_*.py"] if REASON else []
+ran: set[str] = set()
+
+NODE = """apiVersion: reconciler/v1alpha1
+kind: Node
+metadata:
+  name: {name}
+spec:
+  ssh: {{host: {address}, user: {user}, hostKey: {key}}}
+  python: {python}
+  lostAfter: 4s
+"""
+DEPLOYMENT = """apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: tiny
+spec:
+  model: tiny
+  parallelism: {strategy: tensor, nodes: {min: 2, max: 3}}
+  serving: {context: 1024, maxBatch: 4}
+"""
+GATEWAY = """apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+spec:
+  listen: 127.0.0.1:8400
+  auth: {mode: none}
+"""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Whoever reads the result should know whether real hosts were among it."""
+    said = f"NOT RUN ({REASON})" if REASON else f"ran {len(ran)} hosts" if ran else "not asked for"
+    terminalreporter.write_line(f"netns: {said}")
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Network]:
+    with network(*NAMES) as made:
+        ran.update(host.name for host in made.hosts)
+        for host in made.hosts:
+            write_model(host.root / "models" / "tiny")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(hosts: Network) -> Iterator[Cluster]:
+    """A cluster over the hosts, up and settled, run from a copy of the package that a test may change."""
+    folder = hosts.folder / "cluster"
+    shutil.copytree(ROOT / "reconciler", folder / "source" / "reconciler")
+    manifests = folder / "manifests"
+    manifests.mkdir()
+    for host in hosts.hosts:
+        text = NODE.format(
+            name=host.name, address=host.address, user=host.user, key=host.host_key, python=sys.executable
+        )
+        (manifests / f"{host.name}.yaml").write_text(text)
+    (manifests / "tiny.yaml").write_text("---\n".join((MODEL, DEPLOYMENT, GATEWAY)))
+    environment = {"HOME": str(hosts.person), "SSH_AUTH_SOCK": ""}
+    made = Cluster(folder / "home", folder / "source", environment)
+    try:
+        made.start("-f", str(manifests), "--any-port")
+        made.wait_settled()
+        yield made
+        assert made.stop() == 0
+        assert [host.agents() + host.ranks() for host in hosts.hosts] == [[], [], []]
+    finally:
+        made.kill_everything()

@@ -1,0 +1,246 @@
+"""Hosts of a network of their own: each a real OpenSSH server with an address, a host key, a user and a home.
+
+They are namespaces of Linux, joined by a switch that is one too, and held by processes alone: when these end, for
+whatever reason, nothing of the network is left. The machine that runs the tests has one more address in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.sshd import PROGRAM, make_key
+
+TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")
+_BOOT = """
+read -r go; ip link set lo up; mount --bind "$1/passwd" /etc/passwd
+[ ! -e /etc/machine-id ] || mount --bind "$1/machine-id" /etc/machine-id
+exec "$2" -D -E "$1/log" -f "$1/config"
+"""
+_WAIT_SECONDS = 20.0
+
+
+def why_not() -> str:
+    """Why such hosts cannot be had here; empty where they can."""
+    if sys.platform != "linux":
+        return f"it needs Linux, this is {sys.platform}"
+    if os.geteuid() != 0:
+        return "it needs root"
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if not Path(PROGRAM).exists():
+        missing.append("sshd")
+    if missing:
+        return f"it needs {', '.join(missing)}: packages openssh-server, openssh-client, iproute2, util-linux"
+    tried = subprocess.run(
+        ["unshare", "--net", "--mount", "--propagation", "private", "ip", "link", "add", "x", "type", "bridge"],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+@dataclass
+class Host:
+    """One machine of the network."""
+
+    name: str
+    address: str
+    user: str
+    folder: Path
+    key: Path
+    """Private key that is let in."""
+    process: subprocess.Popen[bytes] | None = None
+    space: int = 0
+    """Its network's inode: by that its processes are known, whatever became of their parents."""
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def root(self) -> Path:
+        return self.home / ".reconciler"
+
+    @property
+    def host_key(self) -> str:
+        return (self.folder / "host_key.pub").read_text().strip()
+
+    def prepare(self) -> None:
+        """Everything that its server needs."""
+        (self.home / ".ssh").mkdir(mode=0o700, parents=True)
+        (self.folder / "log").touch()
+        make_key(self.folder / "host_key")
+        (self.home / ".ssh" / "authorized_keys").write_text(make_key(self.key) + "\n")
+        known = Path("/etc/passwd").read_text()
+        (self.folder / "passwd").write_text(f"{known}{self.user}:x:0:0::{self.home}:/bin/sh\n")
+        (self.folder / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
+        (self.folder / "config").write_text(
+            f"ListenAddress {self.address}\nHostKey {self.folder}/host_key\nPidFile none\nStrictModes no\n"
+            f"UsePAM no\nPermitRootLogin yes\nAllowUsers {self.user}\nPasswordAuthentication no\n"
+        )
+
+    def boot(self) -> None:
+        """A process in namespaces of its own that becomes the server as soon as it is told to."""
+        words = ["sh", "-c", _BOOT, "boot", str(self.folder), PROGRAM]
+        self.process = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--propagation", "private", *words],
+            stdin=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        _wait(lambda: _apart(self.pid), f"{self.name} to have namespaces")
+        self.space = _space(self.pid)
+
+    def go(self) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.close()
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def pids(self, words: str = "") -> list[int]:
+        """Processes that run on it, with these words in their command line."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if (entry / "ns" / "net").stat().st_ino == self.space and words in line and line:
+                    found.append(int(entry.name))
+        return sorted(found)
+
+    def agents(self) -> list[int]:
+        return self.pids(".pyz serve")
+
+    def ranks(self) -> list[int]:
+        return self.pids("reconciler.runner")
+
+    def stop(self) -> None:
+        """End everything that runs on it."""
+        if self.process is None:
+            return
+        for _ in range(20):
+            found = self.pids()
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        self.process.wait(10)
+        self.process = None
+
+
+class Network:
+    """The switch, and the hosts at it."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.person = folder / "person"
+        """The home of whoever runs the controller: its keys are here."""
+        self.number = os.getpid() % 250 + 1
+        self.hosts = [
+            Host(
+                name,
+                self._address(11 + at),
+                f"user-{name}",
+                folder / name,
+                self.person / ".ssh" / f"id_{name}",
+            )
+            for at, name in enumerate(names)
+        ]
+        self.switch: subprocess.Popen[bytes] | None = None
+
+    def _address(self, last: int) -> str:
+        return f"10.213.{self.number}.{last}"
+
+    def start(self) -> None:
+        self.person.joinpath(".ssh").mkdir(mode=0o700, parents=True)
+        self.switch = subprocess.Popen(["unshare", "--net", "sleep", "100000"], start_new_session=True)
+        switch = self.switch.pid
+        _wait(lambda: _apart(switch), "the switch to have a namespace")
+        _ip(switch, "link", "add", "br0", "type", "bridge")
+        _ip(switch, "link", "set", "br0", "up")
+        mine = f"rcl{os.getpid()}"
+        _run("ip", "link", "add", mine, "type", "veth", "peer", "name", "up0", "netns", str(switch))
+        _run("ip", "addr", "add", f"{self._address(1)}/24", "dev", mine)
+        _run("ip", "link", "set", mine, "up")
+        _ip(switch, "link", "set", "up0", "master", "br0", "up")
+        config = []
+        for host in self.hosts:
+            host.prepare()
+            host.boot()
+            cable = ("peer", "name", "eth0", "netns", str(host.pid))
+            _ip(switch, "link", "add", host.name, "type", "veth", *cable)
+            _ip(switch, "link", "set", host.name, "master", "br0", "up")
+            _ip(host.pid, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            _ip(host.pid, "link", "set", "eth0", "up")
+            host.go()
+            config.append(f"Host {host.name}\n  HostName {host.address}\n  IdentityFile {host.key}\n")
+            config.append(f"Host {host.address}\n  IdentityFile {host.key}\n")
+        (self.person / ".ssh" / "config").write_text("".join(config))
+        for host in self.hosts:
+            _wait(
+                lambda host=host: host.folder.joinpath("log").read_text().count("listening"),
+                f"{host.name} to listen",
+            )
+
+    def cut(self, host: Host, up: bool = False) -> None:
+        """Take the cable of a host out, or put it back."""
+        assert self.switch is not None
+        _ip(self.switch.pid, "link", "set", host.name, "up" if up else "down")
+
+    def stop(self) -> None:
+        for host in self.hosts:
+            host.stop()
+        if self.switch is not None:
+            self.switch.kill()
+            self.switch.wait(10)
+
+
+@contextmanager
+def network(*names: str) -> Iterator[Network]:
+    """Hosts until the block ends, in a short folder because of the sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="n-"))
+    made = Network(folder, names)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _apart(pid: int) -> bool:
+    return _space(pid) != _space(os.getpid())
+
+
+def _space(pid: int) -> int:
+    return Path(f"/proc/{pid}/ns/net").stat().st_ino
+
+
+def _ip(pid: int, *words: str) -> None:
+    _run("nsenter", "--target", str(pid), "--net", "ip", *words)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, timeout=20, stdin=subprocess.DEVNULL)
+
+
+def _wait(true: object, what: str) -> None:
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while not true():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited in vain for {what}")
+        time.sleep(0.02)

@@ -1,0 +1,77 @@
+"""At which addresses the ranks of a group find each other where no cable joins them."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.planning import addresses
+from reconciler.planning.world import World as Snapshot
+from reconciler.resources import Node
+from reconciler.state import Ends, NodeName
+from tests.worlds import World, deployment, model, node
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
+NODE_A, NODE_B, NODE_C = ALL = tuple(NodeName(f"node-{letter}") for letter in "abc")
+
+
+def far(name: str, **spec: str) -> Node:
+    access = {"ssh": {"host": f"{name}.local", "user": "u", "hostKey": KEY}}
+    body = {"apiVersion": "reconciler/v1alpha1", "kind": "Node", "metadata": {"name": name}}
+    return Node.model_validate({**body, "spec": {**access, **spec}})
+
+
+def found(nodes: list[Node], **ends: tuple[str, str]) -> tuple[str, ...] | str:
+    world = World([*nodes, model(), deployment(nodes=3)])
+    world.ends = {NodeName(name.replace("_", "-")): Ends(*both, 22) for name, both in ends.items()}
+    world.settle()
+    return addresses.of(Snapshot(world.desired(), world.observed(), world.memory(), world.now, ""), ALL)
+
+
+def test_nodes_of_one_machine_use_loopback() -> None:
+    assert found([node("node-a"), node("node-b"), node("node-c")]) == ("127.0.0.1",) * 3
+
+
+def test_nodes_elsewhere_are_found_where_the_controller_finds_them() -> None:
+    seen = {
+        "node_a": ("10.0.0.1", "10.0.0.5"),
+        "node_b": ("10.0.0.1", "10.0.0.6"),
+        "node_c": ("10.0.0.1", "10.0.0.7"),
+    }
+    assert found([far("node-a"), far("node-b"), far("node-c")], **seen) == (
+        "10.0.0.5",
+        "10.0.0.6",
+        "10.0.0.7",
+    )
+
+
+def test_a_local_node_among_others_has_the_controllers_end_of_the_connections() -> None:
+    seen = {"node_b": ("10.0.0.1", "10.0.0.6"), "node_c": ("127.0.0.1", "127.0.0.1")}
+    assert found([node("node-a"), far("node-b"), far("node-c")], **seen) == (
+        "10.0.0.1",
+        "10.0.0.6",
+        "10.0.0.1",
+    )
+
+
+def test_what_the_manifest_says_counts_most() -> None:
+    seen = {"node_b": ("10.0.0.1", "10.0.0.6"), "node_c": ("10.0.0.1", "10.0.0.7")}
+    nodes = [node("node-a"), far("node-b", address="192.168.9.6"), far("node-c")]
+    assert found(nodes, **seen) == ("10.0.0.1", "192.168.9.6", "10.0.0.7")
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ("", "node-c is reached at no known address: set spec.address"),
+        ("fe80::1", "node-c is reached at fe80::1, which is no IPv4 address: set spec.address"),
+    ],
+)
+def test_an_address_that_ranks_cannot_use_is_a_refusal_that_says_what_to_do(there: str, said: str) -> None:
+    seen = {"node_a": ("10.0.0.1", "10.0.0.5"), "node_b": ("10.0.0.1", "10.0.0.6"), "node_c": ("", there)}
+    answer = found([far("node-a"), far("node-b"), far("node-c")], **seen)
+    assert isinstance(answer, str)
+    assert answer.startswith(said)
+    world = World([far("node-a"), far("node-c"), model(), deployment(nodes=2)])
+    world.ends = {NodeName(name.replace("_", "-")): Ends(*both, 22) for name, both in seen.items()}
+    world.settle()
+    assert [said in refusal.text for refusal in world.plan().refused] == [True]

@@ -1,0 +1,54 @@
+"""Agents of another version are replaced, and nothing else is."""
+
+from __future__ import annotations
+
+from reconciler.resources import LOCAL
+from reconciler.state import NodeName, StartAgent, StopAgent, Write
+from tests.worlds import World, deployment, model, node
+
+NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
+
+
+def world() -> World:
+    made = World([node("node-a"), node("node-b"), model(), deployment()], agent_file="agent-2.pyz")
+    made.agent_files = {NODE_A: "agent-2.pyz", NODE_B: "agent-2.pyz"}
+    made.settle()
+    return made
+
+
+def test_an_agent_of_another_version_is_replaced_and_no_rank_is_touched() -> None:
+    found = world()
+    found.agent_files[NODE_B] = "agent-1.pyz"
+    assert found.plan().steps == (StartAgent(NODE_B, LOCAL, "agent-1.pyz by agent-2.pyz"),)
+    found.settle()
+    assert found.plan().steps == ()
+
+
+def test_an_agent_that_does_not_say_what_it_is_is_replaced() -> None:
+    found = world()
+    found.agent_files[NODE_B] = ""
+    (step,) = found.plan().steps
+    assert str(step) == "replace the agent of node-b (an older one by agent-2.pyz)"
+
+
+def test_no_agent_is_replaced_that_was_not_seen_since_it_was_changed() -> None:
+    found = world()
+    found.agent_files[NODE_B] = "agent-1.pyz"
+    found.writes[NODE_B] = Write(link=1, sequence=found.sequence + 1)
+    assert found.plan().steps == ()
+
+
+def test_an_agent_of_a_node_that_is_not_wanted_is_ended_and_not_replaced() -> None:
+    found = world()
+    found.stopping = True
+    found.agent_files = dict.fromkeys([NODE_A, NODE_B], "agent-1.pyz")
+    found.settle()
+    assert not any(isinstance(step, StartAgent) and step.replaces for step in found.history)
+    assert {step.node for step in found.history if isinstance(step, StopAgent)} == {NODE_A, NODE_B}
+
+
+def test_where_any_agent_will_do_none_is_replaced() -> None:
+    found = world()
+    found.agent_file = ""
+    assert found.plan().steps == ()
+    assert NodeName("node-a") in found.agents
