@@ -52,10 +52,10 @@ from reconciler.state import (
 )
 from reconciler.state.plan import SetBack
 from reconciler.state.setbacks import Setback
-from reconciler.state.weights import FetchWeights, folder
+from reconciler.state.weights import FetchWeights, RemoveWeights, folder
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
-from reconciler.wire.weights import FetchReport
+from reconciler.wire.weights import FetchReport, KeptWeights
 
 TINY: dict[str, Any] = {
     "model_type": "qwen3",
@@ -150,6 +150,8 @@ class World:
     fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
     """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
     setbacks: dict[DeploymentName, Setback] = field(default_factory=dict)
+    on_disk: tuple[KeptWeights, ...] = ()
+    """Fetched weights, on every node."""
     folders: dict[str, str] = field(default_factory=dict)
     """Where a node keeps such weights, if not in the folder that all nodes have."""
     agents: set[NodeName] = field(default_factory=set)
@@ -214,6 +216,7 @@ class World:
             agent_file=self.agent_files.get(name, ""),
             token=self.asked_with or 1,
             asked_with=self.asked_with,
+            kept=self.on_disk,
             ranks=tuple(report for place, report in self.ranks.values() if place == name),
             models=tuple(
                 ModelReport(path, f"/models/{path}", True, size, config, **self.says.get(path, {}))
@@ -239,7 +242,9 @@ class World:
     def _from_hub(self, name: NodeName, path: str) -> ModelReport:
         directory = f"{self.folders.get(name, '/models')}/{path}"
         known = self.fetched.get(path, {})
-        if name not in known or known[name] is not None:
+        place = (self.hosts.get(name, name), self.folders.get(name))
+        there = [other for other in known if (self.hosts.get(other, other), self.folders.get(other)) == place]
+        if all(known[other] is not None for other in there):
             return ModelReport(path, directory, False, fetch=known.get(name))
         size, config = self.weights["tiny"]
         return ModelReport(path, directory, True, size, config, verified=True)
@@ -328,8 +333,8 @@ class World:
                 self.writes[step.node] = Write(self.link, self.sequence)
             case ProveGroup():
                 self._prove(step)
-            case FetchWeights():
-                self.fetched.setdefault(step.path, {})[step.node] = None
+            case FetchWeights() | RemoveWeights():
+                self._obey_about_weights(step)
             case RemoveObject() | ReleaseReplica() | FreeTransport() | SetBack():
                 self._obey_the_store(step)
             case StartAgent():
@@ -341,6 +346,12 @@ class World:
                 self.lost.pop(step.node, None)
                 self.down.discard(step.node)
                 self.stale.pop(step.node, None)
+
+    def _obey_about_weights(self, step: FetchWeights | RemoveWeights) -> None:
+        if isinstance(step, FetchWeights):
+            self.fetched.setdefault(step.path, {})[step.node] = None
+        else:
+            self.on_disk = tuple(each for each in self.on_disk if each.path != step.path)
 
     def _restart(self, step: RebootNode) -> None:
         """The machine goes down with all that ran on it; it is back when its agent is started again."""

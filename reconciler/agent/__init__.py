@@ -18,6 +18,7 @@ module           what it is
 ``machine``      facts of the machine
 ``weights``      facts of a model's files
 ``fetches``      fetchers of weights: start, progress, end
+``kept``         weights that were fetched, and their end
 ``runtime``      versions in the interpreter of the ranks
 ``files``        files that are whole or absent
 ===============  ================================================================

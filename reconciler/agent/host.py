@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Proto
 
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, ModelReport, NodeReport, ShimState
+from reconciler.wire.weights import KeptWeights
 
 
 class Connection(Protocol):
@@ -57,6 +58,12 @@ class Host(Protocol):
 
     def fetch(self, request: FetchWeights) -> None:
         """Have weights, in the background; ``model`` tells how that stands. Raises ``ValueError``."""
+
+    def kept(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
+        """``NodeReport.kept``; ``asked`` are the weights that a controller wants to know of."""
+
+    def discard(self, path: str) -> None:
+        """Take fetched weights away. Raises ``ValueError``."""
 
     def room(self) -> Tuple[Optional[int], int]:
         """``NodeReport.models_free_bytes`` and ``models_total_bytes``."""

@@ -18,10 +18,12 @@ from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import AGENT_HEARS_OF_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
 from reconciler.wire.paths import shim_socket
+from reconciler.wire.weights import KeptWeights
 
 from . import directory, fetches, machine, process, remains
 from .directory import RankDirectory
 from .files import read_json, tail, write_json
+from .kept import Kept
 from .peer import Peer
 from .rank_log import read_log
 from .software import Software
@@ -57,6 +59,7 @@ class LocalHost:
         self._fence = settings.directory / "fence.json"
         self._software: Optional[Software] = None
         self._fetches: Optional[fetches.Fetches] = None
+        self._kept = Kept(settings.models)
         self._shims: List[subprocess.Popen[bytes]] = []
         self._spare: Optional[Spare] = None
         self._no_spare_before = 0.0
@@ -117,6 +120,15 @@ class LocalHost:
     def fetch(self, request: FetchWeights) -> None:
         assert self._fetches is not None
         self._fetches.start(request)
+
+    def kept(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
+        return self._kept.look(asked)
+
+    def discard(self, path: str) -> None:
+        fetch = self._fetches.report(path) if self._fetches is not None else None
+        if fetch is not None and fetch.running:
+            raise ValueError("{} is being fetched".format(path))
+        self._kept.remove(path)
 
     def room(self) -> Tuple[Optional[int], int]:
         return fetches.room(self._settings.models)

@@ -27,6 +27,7 @@ from reconciler.wire.node import (
     NodeReport,
     Observe,
     ReadLog,
+    RemoveWeights,
     Shutdown,
     StartRank,
     StopRank,
@@ -84,6 +85,7 @@ class Agent:
             ForgetRank: self._forget,
             ReadLog: self._read_log,
             FetchWeights: self._fetch,
+            RemoveWeights: self._remove_weights,
             Shutdown: self._shutdown,
         }
 
@@ -182,6 +184,7 @@ class Agent:
             self._identity,
             models_free_bytes=free,
             models_total_bytes=total,
+            kept=self._host.kept(message.models),
             sequence=self._sequence,
             runtime=self._host.runtime(),
             token=self._fence.token,
@@ -224,6 +227,14 @@ class Agent:
     def _fetch(self, message: FetchWeights) -> Any:
         try:
             self._host.fetch(message)
+        except ValueError as error:
+            return Refused("Invalid", str(error))
+        self._changed(True)
+        return Done(self._sequence)
+
+    def _remove_weights(self, message: RemoveWeights) -> Any:
+        try:
+            self._host.discard(message.path)
         except ValueError as error:
             return Refused("Invalid", str(error))
         self._changed(True)

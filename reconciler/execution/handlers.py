@@ -39,7 +39,7 @@ from reconciler.state import (
 )
 from reconciler.state.plan import SetBack
 from reconciler.state.setbacks import Setback
-from reconciler.state.weights import FetchWeights
+from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import restart
 from reconciler.wire import node
@@ -146,6 +146,8 @@ async def carry_out(step: Step, tools: Tools) -> str:
             await _change_node(step, tools)
         case FetchWeights():
             await _fetch(tools, step)
+        case RemoveWeights():
+            await _change(tools, step.node, node.RemoveWeights(tools.token, step.path))
         case RemoveObject():
             tools.groups.remove_object(step.object)
     return ""

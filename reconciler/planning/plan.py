@@ -21,7 +21,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import links, machines, nodes, quarantine, removal, replica, safety, setbacks, weights
+from . import links, machines, nodes, quarantine, removal, replica, retention, safety, setbacks, weights
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -46,6 +46,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions.append(Decision(refused=tuple(setbacks.refusals(world))))
     decisions.append(_gateway(world))
     decisions += [nodes.forget(world, name) for name in names]
+    decisions.append(retention.decide(world))
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
     own += quarantine.troubles(world, names) + links.troubles(world)

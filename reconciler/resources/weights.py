@@ -88,3 +88,5 @@ class ModelSpec(Strict):
     source: ModelSource
     trust_remote_code: bool = False
     """Run Python code that comes with the weights. Only for sources that you trust fully."""
+    keep: Annotated[int, Field(ge=0, le=16)] = 1
+    """Older revisions of its repository that stay on the nodes, beside those in use: what it could go back to."""

@@ -13,7 +13,7 @@ from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 from .node_steps import NodeStep
 from .setbacks import Setback
-from .weights import FetchWeights, shown
+from .weights import FetchWeights, RemoveWeights, shown
 
 
 class Cause(Enum):
@@ -297,6 +297,7 @@ Step = (
     | ReleaseReplica
     | NodeStep
     | FetchWeights
+    | RemoveWeights
     | SetBack
     | RemoveObject
 )

@@ -50,6 +50,32 @@ class FetchWeights:
         return f"fetch {self.source.repo} at {self.source.revision[:10]} on {self.node}"
 
 
+@dataclass(frozen=True, slots=True)
+class RemoveWeights:
+    """Take weights away that nobody wants any more."""
+
+    node: NodeName
+    path: str
+    size: int
+
+    @property
+    def subject(self) -> str:
+        """As that of a fetch: of the same weights only one of them runs."""
+        return f"weights/{self.node}/{self.path}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return ObjectKey("Node", self.node)
+
+    @property
+    def key(self) -> str:
+        return f"remove-weights/{self.node}/{self.path}"
+
+    def __str__(self) -> str:
+        return f"remove {self.path} from {self.node} ({gigabytes(self.size)}): nobody wants it any more"
+
+
 def named(hub: HuggingFace | None) -> str:
     """Repository and commit in one; empty for weights of a path."""
     return f"{hub.repo}@{hub.revision}" if hub is not None else ""

@@ -43,7 +43,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
 from reconciler.state.plan import SetBack
 from reconciler.state.report import Condition, Event, ObjectStatus
-from reconciler.state.weights import FetchWeights
+from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.wire.launch import Phase
 
 from . import weights
@@ -124,11 +124,18 @@ def _status(
             active,
         ),
         ("Stalled", bool(stalled), why_stalled, stalled),
-        *([_quarantined(key.name, snapshots.plan)] if key.kind == "Node" else []),
+        *(_of_node(key.name, snapshots) if key.kind == "Node" else ()),
     )
     told = {condition.type: condition for condition in before.conditions} if before else {}
     said = tuple(_condition(told.get(each[0]), each, snapshots.now, generation) for each in conditions)
     return ObjectStatus(said, generation, extra)
+
+
+def _of_node(name: str, snapshots: Snapshots) -> tuple[tuple[str, bool, str, str], ...]:
+    """The conditions that nodes alone have."""
+    seen = snapshots.observed.nodes.get(NodeName(name))
+    pressure = weights.disk_pressure(seen.report if seen else None)
+    return _quarantined(name, snapshots.plan), ("DiskPressure", *pressure)
 
 
 def _quarantined(name: str, plan: Plan) -> tuple[str, bool, str, str]:
@@ -336,6 +343,7 @@ DONE: Mapping[type[Step], str] = {
     ForgetAgent: "AgentForgotten",
     RebootNode: "NodeRestarted",
     FetchWeights: "FetchBegun",
+    RemoveWeights: "WeightsRemoved",
     RemoveObject: "Removed",
 }
 """What is told of a step that was done; of a rank that is forgotten, nothing."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.state import Desired, Observed
-from reconciler.state.weights import failed, progress, running, slow
-from reconciler.wire.node import ModelReport
+from reconciler.state.weights import failed, gigabytes, progress, running, slow
+from reconciler.wire.node import ModelReport, NodeReport
 from reconciler.wire.weights import FetchProblem
 
 Readiness = tuple[bool, str, str, dict[str, Any]]
@@ -71,3 +71,19 @@ def _stand(report: ModelReport) -> _Stand:
     if ended is not None:
         return _Stand(ended.progress.problem, ended.progress.text)
     return _Stand("NotFetched", report.problem or "not fetched")
+
+
+LOW_SHARE, LOW_BYTES = 0.05, 4 * 10**9
+"""Of the disk that a node keeps its weights on: with less room the next fetch, and the system, are in danger."""
+
+
+def disk_pressure(report: NodeReport | None) -> tuple[bool, str, str]:
+    """Whether the disk of a node's weights runs low; reason, and what to do."""
+    if report is None or report.models_free_bytes is None or not report.models_total_bytes:
+        return False, "DiskUnknown", ""
+    free, total = report.models_free_bytes, report.models_total_bytes
+    if free >= min(LOW_BYTES, LOW_SHARE * total):
+        return False, "DiskHasRoom", ""
+    fetched = sum(kept.size for kept in report.kept)
+    text = f"{gigabytes(free)} of {gigabytes(total)} are free where it keeps weights, {gigabytes(fetched)} of them fetched"
+    return True, "DiskLow", f"{text}; to do: make room there, or lower spec.keep of Models"

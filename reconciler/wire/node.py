@@ -15,7 +15,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
 from .launch import Exit, LaunchSpec, Progress, RankId
-from .weights import FetchReport, FetchSource
+from .weights import FetchReport, FetchSource, KeptWeights
 
 # --- controller to agent ---------------------------------------------------------------------------
 
@@ -97,6 +97,16 @@ class FetchWeights:
     """The hub's token; empty for none. It is kept nowhere but in the fetcher's environment."""
 
 
+@message("remove_weights")
+@dataclasses.dataclass(frozen=True)
+class RemoveWeights:
+    """Take fetched weights away, or what a fetch has left. Done for what is not there, it changes nothing."""
+
+    token: int
+    path: str
+    """One of ``weights.hub_path``."""
+
+
 @message("shutdown")
 @dataclasses.dataclass(frozen=True)
 class Shutdown:
@@ -106,7 +116,16 @@ class Shutdown:
 
 
 AGENT_HEARS = vocabulary(
-    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, Shutdown
+    Hello,
+    Observe,
+    StartRank,
+    StopRank,
+    ContinueRank,
+    ForgetRank,
+    ReadLog,
+    FetchWeights,
+    RemoveWeights,
+    Shutdown,
 )
 
 # --- agent to controller ---------------------------------------------------------------------------
@@ -274,6 +293,8 @@ class NodeReport:
     """Room on the disk of the node's models; None where it cannot be told."""
     models_total_bytes: int = 0
     """Size of that disk; 0 where it cannot be told."""
+    kept: Tuple[KeptWeights, ...] = ()
+    """All weights that were ever fetched, and are still there."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)

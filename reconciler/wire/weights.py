@@ -23,7 +23,12 @@ TOKEN_VARIABLE = "HF_TOKEN"
 
 def hub_path(repo: str, revision: str) -> str:
     """Where the weights of one commit of a repository are, below a node's models."""
-    return "/".join((HUB, repo.replace("/", "--"), revision))
+    return "/".join((HUB, repo_folder(repo), revision))
+
+
+def repo_folder(repo: str) -> str:
+    """The folder of a repository's commits."""
+    return repo.replace("/", "--")
 
 
 def is_hub_path(path: str) -> bool:
@@ -183,3 +188,20 @@ class FetchReport:
     def running(self) -> bool:
         """Whether there is a fetcher now."""
         return self.progress.phase not in FetchPhase.ENDED
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptWeights:
+    """Weights that were once fetched onto a node, or a part of them."""
+
+    path: str
+    """As ``hub_path``."""
+    directory: str
+    """Absolute."""
+    whole: bool
+    size: int
+    """Bytes that are verified."""
+    changed_at: float
+    """By the node's clock, in seconds since the Unix epoch."""
+    stale: bool
+    """Whether no controller has asked for them in a while."""

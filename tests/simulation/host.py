@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reconciler.agent import directory
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.weights import KeptWeights
 
 from .loop import PROCESS, Killed, Process
 from .points import AGENT, DIE_AFTER, DIE_BEFORE, ERROR, SIGNAL
@@ -112,6 +113,12 @@ class SimHost:
 
     def fetch(self, request: FetchWeights) -> None:
         raise ValueError("simulated machines have their weights")
+
+    def kept(self, asked: Iterable[str]) -> tuple[KeptWeights, ...]:
+        return ()
+
+    def discard(self, path: str) -> None:
+        raise ValueError("simulated machines keep their weights")
 
     def room(self) -> tuple[int | None, int]:
         return None, 0
