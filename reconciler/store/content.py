@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from reconciler.resources import Access
 from reconciler.state import (
@@ -23,9 +22,6 @@ from reconciler.state.notice import Delivery
 from reconciler.state.setbacks import Setback
 
 from .connection import Connection
-
-if TYPE_CHECKING:
-    from .sqlite import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +43,8 @@ class Content:
 class Contents:
     """The newest content. What another controller has written is none of it: who is deposed plans no more."""
 
-    def __init__(self, store: Store, db: Connection) -> None:
-        self._store = store
+    def __init__(self, ask: Callable[[], Content], db: Connection) -> None:
+        self._ask = ask
         self._db = db
         self._changes = -1
         self._content: Content | None = None
@@ -58,18 +54,6 @@ class Contents:
         assert not self._db.in_transaction
         changes = self._db.total_changes
         if self._content is None or changes != self._changes:
-            store = self._store
-            self._content = Content(
-                groups=store.groups(),
-                last_epochs=store.last_epochs(),
-                agents=store.agents.all(),
-                leaving=store.objects.leaving(),
-                attempts=store.attempts.all(),
-                deliveries=store.notices.deliveries(),
-                reboots=store.reboots.all(),
-                rungs=store.transports.failures(),
-                verbs=store.transports.verbs(),
-                setbacks=store.setbacks.all(),
-            )
+            self._content = self._ask()
             self._changes = changes
         return self._content

@@ -31,7 +31,7 @@ from .agents import Agents
 from .attempts import Attempts
 from .bodies import status, written
 from .connection import Connection, meaning
-from .content import Contents
+from .content import Content, Contents
 from .groups import Groups
 from .incidents import Incidents
 from .notices import Notices
@@ -92,13 +92,27 @@ class Store:
             self.transports = Transports(self._db)
             self._groups = Groups(self._db)
             self.setbacks = Setbacks(self._db)
-            self.contents = Contents(self, self._db)
+            self.contents = Contents(self._ask, self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
         except ReconcilerError:
             self._db.close()
             raise
+
+    def _ask(self) -> Content:
+        return Content(
+            groups=self.groups(),
+            last_epochs=self.last_epochs(),
+            agents=self.agents.all(),
+            leaving=self.objects.leaving(),
+            attempts=self.attempts.all(),
+            deliveries=self.notices.deliveries(),
+            reboots=self.reboots.all(),
+            rungs=self.transports.failures(),
+            verbs=self.transports.verbs(),
+            setbacks=self.setbacks.all(),
+        )
 
     @property
     def problem(self) -> str:
