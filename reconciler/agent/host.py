@@ -8,6 +8,8 @@ from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, ModelReport, NodeReport, ShimState
 from reconciler.wire.weights import KeptWeights
 
+from .gauge import Measured
+
 
 class Connection(Protocol):
     """One connection with a controller or a shim."""
@@ -127,6 +129,9 @@ class Host(Protocol):
 
     async def left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
         """Of a rank that has ended, and was to listen on ``ports``: a value of ``Gone``, and what is left."""
+
+    async def measure(self, pids: Iterable[int]) -> Optional[Measured]:
+        """How the machine and these processes do; None where it cannot be told."""
 
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
         """The state of each process that is there, as one letter of ``ps``."""

@@ -20,9 +20,10 @@ from reconciler.wire.node import AGENT_HEARS_OF_SHIM, FetchWeights, ModelReport,
 from reconciler.wire.paths import shim_socket
 from reconciler.wire.weights import KeptWeights
 
-from . import directory, fetches, machine, process, remains
+from . import directory, fetches, gauge, machine, process, remains
 from .directory import RankDirectory
 from .files import read_json, tail, write_json
+from .gauge import Measured
 from .kept import Kept
 from .peer import Peer
 from .rank_log import read_log
@@ -286,6 +287,9 @@ class LocalHost:
             reused = self.birth(pid) not in (None, born)
             return remains.look(remains.Ended(pid, reused, str(self._at(id).file("config.json")), ports))
         return remains.look(remains.Ended(None, False, "", ports))
+
+    async def measure(self, pids: Iterable[int]) -> Optional[Measured]:
+        return await asyncio.get_event_loop().run_in_executor(None, gauge.measure, tuple(pids))
 
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
         return await asyncio.get_event_loop().run_in_executor(None, process.states, tuple(pids))

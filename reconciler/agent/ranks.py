@@ -14,8 +14,9 @@ import signal
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
-from reconciler.wire.node import Gone, RankReport, ShimState, Terminate
+from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
 
+from .gauge import Usage
 from .host import Connection, Host
 from .process import STOPPED
 from .vitals import LOOK_SECONDS, Vitals
@@ -26,12 +27,36 @@ STOPPED_SHIM_SECONDS = 2.0
 """Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
 ENDED_SECONDS_STEP = 5.0
 """How finely that is told: every step of it is news to controllers."""
+MEASURE_SECONDS = 5.0
+"""Between two looks at what the machine and its ranks use."""
 LEFT_CHECK_SECONDS = 1.0
 """How often what a rank has left is looked at until it is gone."""
 ENDED_SECONDS_MAX = 120.0
 """Longer than anybody asks for: a rank that ended long ago is no news every time that it is told of."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
+
+
+@dataclasses.dataclass(frozen=True)
+class RankUsage:
+    """What a rank has used between two looks, and how much there was of it at the last."""
+
+    cores: float = 0.0
+    resident_bytes: int = 0
+    tokens_per_second: float = 0.0
+    at: Optional[float] = None
+    cpu_seconds: float = 0.0
+    tokens: int = 0
+
+    def next(self, now: float, usage: Usage, tokens: int) -> RankUsage:
+        """After another look at ``now``, by a clock that nobody sets."""
+        cores = rate = 0.0
+        if self.at is not None and now > self.at:
+            cores = max(0.0, usage.cpu_seconds - self.cpu_seconds) / (now - self.at)
+            rate = max(0, tokens - self.tokens) / (now - self.at)
+        return RankUsage(
+            round(cores, 2), usage.resident_bytes, round(rate, 1), now, usage.cpu_seconds, tokens
+        )
 
 
 class Rank:
@@ -51,6 +76,7 @@ class Rank:
         self.spare = spec is not None and spec.spare
         self.gone = Gone.UNKNOWN
         self.kept = ""
+        self.usage = RankUsage()
         self.ended_at: Optional[float] = None
         """When this agent has learnt of its end, by the loop's clock."""
 
@@ -87,6 +113,9 @@ class Rank:
             gone=self.gone,
             kept=self.kept,
             ended_seconds=self._ended_seconds(),
+            cores=self.usage.cores if self.watched else 0.0,
+            resident_bytes=self.usage.resident_bytes if self.watched else 0,
+            tokens_per_second=self.usage.tokens_per_second if self.watched else 0.0,
         )
 
     def _ended_seconds(self) -> float:
@@ -107,6 +136,8 @@ class Ranks:
         self._ranks: Dict[RankId, Rank] = {}
         self._proving: Dict[RankId, asyncio.Task[None]] = {}
         self.look_seconds = look_seconds
+        self.load: Optional[Load] = None
+        """As last measured."""
 
     def adopt(self) -> None:
         """Find the ranks that are there, and take up the connection to their shims."""
@@ -173,7 +204,11 @@ class Ranks:
         """Look at the processes of all ranks now and then, until cancelled."""
         loop = asyncio.get_event_loop()
         before = loop.time()
+        measure_at = before
         while True:
+            if before >= measure_at:
+                await self._measure(before)
+                measure_at = before + MEASURE_SECONDS
             await asyncio.sleep(self.look_seconds)
             pids = [
                 pid
@@ -187,6 +222,15 @@ class Ranks:
             now = loop.time()
             self._tick(now - before, [pid for pid, state in found.items() if state == STOPPED])
             before = now
+
+    async def _measure(self, now: float) -> None:
+        pids = {rank.state.pid: rank for rank in self._ranks.values() if rank.watched and rank.state.pid}
+        measured = await self._host.measure(pids)
+        if measured is not None:
+            self.load = measured.load
+            for pid, usage in measured.processes.items():
+                rank = pids[pid]
+                rank.usage = rank.usage.next(now, usage, rank.state.progress.tokens)
 
     def _tend_spare(self) -> None:
         """One that is ready says which program the next rank is likely to have, and needs the machine less now."""

@@ -23,6 +23,7 @@ from reconciler.wire.node import (
     Done,
     FetchWeights,
     ForgetRank,
+    Load,
     Log,
     NodeReport,
     Observe,
@@ -182,6 +183,7 @@ class Agent:
         free, total = self._host.room()
         return dataclasses.replace(
             self._identity,
+            load=self._load(),
             models_free_bytes=free,
             models_total_bytes=total,
             kept=self._host.kept(message.models),
@@ -192,6 +194,11 @@ class Agent:
             models=tuple(self._host.model(path) for path in message.models),
             asked_with=asked_with,
         )
+
+    def _load(self) -> Optional[Load]:
+        """As last measured, with the time of now."""
+        load = self.ranks.load
+        return None if load is None else dataclasses.replace(load, clock=round(self._host.clock(), 3))
 
     def _start(self, message: StartRank) -> Any:
         try:

@@ -63,9 +63,22 @@ async def _relay(link: AgentLink, look: asyncio.Event) -> None:
     look.set()
 
 
-_GROWING = ("age_seconds", "idle_seconds", "ended_seconds")
+def skew(report: NodeReport, asked_at: float, answered_at: float) -> float:
+    """Seconds by which a node's clock is certainly ahead of this one (negative: behind), to a tenth.
+
+    The node looked at its clock at some moment between question and answer: 0 if that explains what it says.
+    """
+    if report.load is None:
+        return 0.0
+    ahead, behind = report.load.clock - answered_at, report.load.clock - asked_at
+    return round(ahead if ahead > 0 else min(behind, 0.0), 1)
+
+
+_GROWING = (
+    "age_seconds", "idle_seconds", "ended_seconds", "cores", "resident_bytes", "tokens_per_second",
+)  # fmt: skip
 _standing = attrgetter(*(each.name for each in fields(RankReport) if each.name not in _GROWING))
-_beside_ranks = attrgetter(*(each.name for each in fields(NodeReport) if each.name != "ranks"))
+_beside_ranks = attrgetter(*(each.name for each in fields(NodeReport) if each.name not in ("ranks", "load")))
 _beside_report = attrgetter(*(each.name for each in fields(NodeObservation) if each.name != "report"))
 
 
@@ -230,10 +243,11 @@ class Collector:
             while True:
                 watch.look.clear()
                 question = Observe(self._models, self._token(watch.seen.name))
+                asked_at = self._clock()
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = link
-                self._reached(watch, report, number)
+                self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
                     prober = asyncio.create_task(
                         self._examine(watch, link, report), name=f"probes of {watch.seen.name}"
@@ -268,14 +282,22 @@ class Collector:
         if await _wait(watch.look, seconds):
             watch.look.clear()
 
-    def _reached(self, watch: _Watch, report: NodeReport, number: int) -> None:
+    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float) -> None:
         before = watch.seen
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
         facts, probed = (before.facts, before.probed) if same_boot else (MachineFacts(), False)
         ends = watch.link.ends if watch.link else before.ends
         watch.seen = NodeObservation(
-            before.name, Contact.REACHED, since, number, report, facts=facts, probed=probed, ends=ends
+            before.name,
+            Contact.REACHED,
+            since,
+            number,
+            report,
+            facts=facts,
+            probed=probed,
+            ends=ends,
+            skew_seconds=skewed,
         )
         if _news(before, watch.seen):
             self._changed()

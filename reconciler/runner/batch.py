@@ -49,7 +49,7 @@ class Batch:
             read, tokens = self._do(step)
         self._steps += 1
         self._live.difference_update(token.uid for token in tokens if token.ended)
-        self._progress.step()
+        self._progress.step(len(tokens))
         return read, tokens
 
     def settle(self) -> None:

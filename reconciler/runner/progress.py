@@ -55,10 +55,11 @@ class ProgressPipe:
         self._set(detail=detail[:DETAIL_CHARACTERS_MAX])
         self._write()
 
-    def step(self) -> None:
-        """One more decode step or prefill chunk is done."""
+    def step(self, tokens: int = 0) -> None:
+        """One more decode step or prefill chunk is done, which has generated so many tokens."""
         with self._lock:
-            self._now = dataclasses.replace(self._now, steps=self._now.steps + 1)
+            now = self._now
+            self._now = dataclasses.replace(now, steps=now.steps + 1, tokens=now.tokens + tokens)
         self._changed.set()
 
     def reading(self, tokens: int) -> None:

@@ -55,6 +55,9 @@ class NodeObservation:
     """What its probes say."""
     ends: Ends = Ends()
     """Of the last connection."""
+    skew_seconds: float = 0.0
+    """By which the node's clock is ahead of the controller's; negative: behind. What the time of an answer explains
+    is 0."""
     barred: str = ""
     """The CamelCase reason why nobody is let in, where a person has to do something about that."""
     silent: bool = False

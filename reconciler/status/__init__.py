@@ -46,7 +46,7 @@ from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.wire.launch import Phase
 
-from . import weights
+from . import node, weights
 from .routing import routes, serving
 from .weights import Readiness
 
@@ -124,26 +124,15 @@ def _status(
             active,
         ),
         ("Stalled", bool(stalled), why_stalled, stalled),
-        *(_of_node(key.name, snapshots) if key.kind == "Node" else ()),
+        *(_of_node(key, snapshots) if key.kind == "Node" else ()),
     )
     told = {condition.type: condition for condition in before.conditions} if before else {}
     said = tuple(_condition(told.get(each[0]), each, snapshots.now, generation) for each in conditions)
     return ObjectStatus(said, generation, extra)
 
 
-def _of_node(name: str, snapshots: Snapshots) -> tuple[tuple[str, bool, str, str], ...]:
-    """The conditions that nodes alone have."""
-    seen = snapshots.observed.nodes.get(NodeName(name))
-    pressure = weights.disk_pressure(seen.report if seen else None)
-    return _quarantined(name, snapshots.plan), ("DiskPressure", *pressure)
-
-
-def _quarantined(name: str, plan: Plan) -> tuple[str, bool, str, str]:
-    """Whether a node is kept out, why, and what a person can do about it."""
-    found = next((found for found in plan.quarantined if found.node == name), None)
-    if found is None:
-        return "Quarantined", False, "NotQuarantined", ""
-    return "Quarantined", True, found.reason, f"{found.text}; {found.person}"
+def _of_node(key: ObjectKey, snapshots: Snapshots) -> tuple[tuple[str, bool, str, str], ...]:
+    return node.conditions(NodeName(key.name), snapshots.desired, snapshots.observed, snapshots.plan)
 
 
 def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> tuple[str, str]:
@@ -173,24 +162,24 @@ def _terminating(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def _node(name: str, snapshots: Snapshots) -> Readiness:
-    node = snapshots.observed.nodes.get(NodeName(name))
-    if node is None or node.report is None:
-        text = node.problem if node and node.problem else "no answer from its agent yet"
+    seen = snapshots.observed.nodes.get(NodeName(name))
+    if seen is None or seen.report is None:
+        text = seen.problem if seen and seen.problem else "no answer from its agent yet"
         return False, "AgentNotReached", text, {"agent": "unknown", "ranks": 0}
-    report = node.report
-    reached = node.contact is Contact.REACHED
+    report = seen.report
+    reached = seen.contact is Contact.REACHED
     extra = {
-        "agent": node.contact.value,
+        "agent": seen.contact.value,
         "ranks": sum(rank.exit is None for rank in report.ranks),
         "memoryBytes": report.memory_bytes,
         "cpus": report.cpus,
         "system": f"{report.system} {report.release} {report.machine}",
         "runtime": dict(report.runtime or {}),
     }
-    if node.contact is Contact.UNREACHABLE:
-        return False, "NodeUnreachable", node.problem or "it does not answer", extra
+    if seen.contact is Contact.UNREACHABLE:
+        return False, "NodeUnreachable", seen.problem or "it does not answer", extra
     if not reached:
-        return False, "AgentDown", node.problem or "its agent does not answer", extra
+        return False, "AgentDown", seen.problem or "its agent does not answer", extra
     return True, "AgentReached", "its agent answers", extra
 
 

@@ -181,6 +181,8 @@ class Progress:
     """A sentence for people: what is being done, or the error about to end the process."""
     step_tokens: int = 0
     """Tokens of prompts that are being read now; with 0 only single tokens are awaited."""
+    tokens: int = 0
+    """Tokens generated since its start, of all requests together."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -210,6 +210,12 @@ class RankReport:
     idle_seconds: float = 0.0
     """For how long a rank that is ready has had no demand, and none before the one it has made no step for yet.
     By the same clock as ``silent_seconds``."""
+    cores: float = 0.0
+    """Processors that it has used lately, on average."""
+    resident_bytes: int = 0
+    """Memory that is its process's now; what the GPU alone holds may not be in it."""
+    tokens_per_second: float = 0.0
+    """Tokens that it has generated lately, of all requests together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,6 +260,20 @@ class ModelReport:
     """How the last fetch of them stands; None where this agent was asked for none."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """How a machine does."""
+
+    clock: float
+    """Its wall clock at the moment of the report, in seconds since the Unix epoch."""
+    memory_free_bytes: Optional[int] = None
+    """What programs can still be given without anything being written to disk; None where it cannot be told."""
+    pressure: str = ""
+    """What macOS says of it: ``normal``, ``warn`` or ``critical``; empty elsewhere."""
+    average: float = 0.0
+    """Processes that ran or waited for a processor, on average over the last minute."""
+
+
 @message("report")
 @dataclasses.dataclass(frozen=True)
 class NodeReport:
@@ -295,6 +315,8 @@ class NodeReport:
     """Size of that disk; 0 where it cannot be told."""
     kept: Tuple[KeptWeights, ...] = ()
     """All weights that were ever fetched, and are still there."""
+    load: Optional[Load] = None
+    """None from an agent that has not measured yet, or does not know it."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)

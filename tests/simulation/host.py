@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reconciler.agent import directory
+from reconciler.agent.gauge import Measured
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
 from reconciler.wire.weights import KeptWeights
@@ -204,6 +205,9 @@ class SimHost:
         if process is not None and self.birth(process[0]) == process[1]:
             return Gone.NO, f"process {process[0]}"
         return Gone.YES, ""
+
+    async def measure(self, pids: Iterable[int]) -> Measured | None:
+        return None
 
     async def states(self, pids: Iterable[int]) -> dict[int, str]:
         there = self._machine.processes

@@ -1,0 +1,136 @@
+"""The conditions of a node: what is wrong with a machine, in words that somebody can act on.
+
+Each is a threshold on what was last seen, without memory: the same sight gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from reconciler.state import Contact, Desired, NodeName, NodeObservation, Observed, Plan
+from reconciler.wire.node import NodeReport
+
+from . import weights
+
+Said = tuple[str, bool, str, str]
+"""Type, status, reason and message of a condition."""
+
+MEMORY_FREE_LEAST = 0.05
+"""Of the machine's memory. With less the system is about to write to disk, and a rank to wait for it; macOS says by
+itself when it comes to that."""
+SKEW_SECONDS_MAX = 2.0
+"""Nothing is decided by a node's clock; beyond this the times in its logs mislead people."""
+_GIB = 2**30
+
+
+def conditions(name: NodeName, desired: Desired, observed: Observed, plan: Plan) -> tuple[Said, ...]:
+    """All of them, in the order in which to read them: each matters only if those before it are well."""
+    seen = observed.nodes.get(name)
+    report = seen.report if seen else None
+    return (
+        _reachable(seen),
+        _agent_ready(seen),
+        _runtime_ready(report),
+        _memory_pressure(report),
+        ("DiskPressure", *weights.disk_pressure(report)),
+        _clock_skew(seen),
+        _parity(name, desired, observed),
+        _quarantined(name, plan),
+    )
+
+
+def _reachable(seen: NodeObservation | None) -> Said:
+    if seen is None or seen.contact is Contact.UNKNOWN:
+        return "Reachable", False, "NotTriedYet", "nobody has asked it since the controller started"
+    if seen.contact is Contact.UNREACHABLE:
+        return "Reachable", False, seen.barred or "NoAnswer", seen.problem or "it does not answer"
+    return "Reachable", True, "Answers", ""
+
+
+def _agent_ready(seen: NodeObservation | None) -> Said:
+    if seen is not None and seen.contact is Contact.REACHED:
+        return "AgentReady", True, "Serving", ""
+    if seen is not None and seen.contact is Contact.AGENT_DOWN:
+        return (
+            "AgentReady",
+            False,
+            "NotServing",
+            seen.problem or "no agent answers there; it is started again",
+        )
+    return "AgentReady", False, "NotSeen", "its machine is not reached"
+
+
+def _runtime_ready(report: NodeReport | None) -> Said:
+    if report is None or report.runtime is None:
+        return "RuntimeReady", False, "NotLookedFor", "its Python has not been asked for mlx yet"
+    lacking = [name for name in ("mlx", "mlx-lm") if name not in report.runtime]
+    if lacking:
+        text = f"{report.python} has no {' and no '.join(lacking)}: install it there, or name another in spec.python"
+        return "RuntimeReady", False, "RuntimeIncomplete", text
+    return "RuntimeReady", True, "RuntimeFound", _versions(report)
+
+
+def _memory_pressure(report: NodeReport | None) -> Said:
+    if report is None or report.load is None or report.load.memory_free_bytes is None:
+        return "MemoryPressure", False, "NotMeasured", ""
+    load, free = report.load, report.load.memory_free_bytes
+    text = f"{free / _GIB:.1f} of {report.memory_bytes / _GIB:.1f} GiB are left"
+    act = "end what else runs there, or reserve it in spec.memory.reserve"
+    if load.pressure in ("warn", "critical"):
+        return "MemoryPressure", True, "SystemWarns", f"macOS calls it {load.pressure}: {text}; {act}"
+    if free < MEMORY_FREE_LEAST * report.memory_bytes:
+        return "MemoryPressure", True, "MemoryLow", f"{text}; {act}"
+    return "MemoryPressure", False, "MemorySufficient", text
+
+
+def _clock_skew(seen: NodeObservation | None) -> Said:
+    if seen is None or seen.report is None or seen.report.load is None:
+        return "ClockSkew", False, "NotMeasured", ""
+    skewed = seen.skew_seconds
+    if abs(skewed) <= SKEW_SECONDS_MAX:
+        return "ClockSkew", False, "ClocksAgree", ""
+    reason, how = ("ClockAhead", "ahead of") if skewed > 0 else ("ClockBehind", "behind")
+    darwin = seen.report.system == "Darwin"
+    setting = "sudo sntp -sS time.apple.com" if darwin else "sudo timedatectl set-ntp true"
+    text = f"its clock is {abs(skewed):.1f} s {how} the controller's: on the one that is wrong, {setting}"
+    return "ClockSkew", True, reason, text
+
+
+def _parity(name: NodeName, desired: Desired, observed: Observed) -> Said:
+    """Whether it has what most nodes have: ranks of one group need the same."""
+    compared = dict(_comparable(desired, observed))
+    if name not in compared:
+        return "ParityOk", False, "NotCompared", "it is not known yet what runs there"
+    mine = compared[name]
+    counts = Counter(compared.values())
+    most = max(counts, key=lambda each: (counts[each], each))
+    if mine == most:
+        return "ParityOk", True, "SameAsMost" if len(compared) > 1 else "NothingToCompare", ""
+    others = ", ".join(sorted(other for other, found in compared.items() if found == most))
+    differs = "SystemDiffers" if mine[1:] == most[1:] else "RuntimeDiffers"
+    text = f"{' '.join(mine)} here, {' '.join(most)} on {others}: ranks of one group need the same; update one of them"
+    return "ParityOk", False, differs, text
+
+
+def _comparable(desired: Desired, observed: Observed) -> Iterator[tuple[NodeName, tuple[str, str, str]]]:
+    """Nodes whose runtime is known: their system, and the versions of what serves."""
+    for name, seen in observed.nodes.items():
+        report = seen.report
+        if name in desired.nodes and report is not None and report.runtime:
+            system = f"{report.system} {report.release}" if report.system == "Darwin" else report.system
+            versions = (f"{each} {report.runtime.get(each, '-')}" for each in ("mlx", "mlx-lm"))
+            mlx, mlx_lm = versions
+            yield name, (system, mlx, mlx_lm)
+
+
+def _versions(report: NodeReport) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted((report.runtime or {}).items()))
+
+
+def _quarantined(name: str, plan: Plan) -> Said:
+    """Whether a node is kept out, why, and what a person can do about it."""
+    found = next((found for found in plan.quarantined if found.node == name), None)
+    if found is None:
+        return "Quarantined", False, "NotQuarantined", ""
+    return "Quarantined", True, found.reason, f"{found.text}; {found.person}"

@@ -1,0 +1,94 @@
+"""What is said of a machine, for each thing that can be wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reconciler.state import Contact, NodeName, Observed
+from reconciler.status import node
+from reconciler.wire.node import Load
+from tests.worlds import World, two_nodes
+
+A, B = NodeName("node-a"), NodeName("node-b")
+GIB = 2**30
+
+
+def said(world: World, **changes: Any) -> dict[str, tuple[bool, str, str]]:
+    """The conditions of node-a, of which some things are seen otherwise."""
+    world.settle()
+    seen = world.observed()
+    about = {
+        name: changes.pop(name)
+        for name in ("contact", "problem", "barred", "skew_seconds")
+        if name in changes
+    }
+    mine = seen.nodes[A]
+    assert mine.report is not None
+    nodes = {**seen.nodes, A: replace(mine, report=replace(mine.report, **changes), **about)}
+    found = node.conditions(A, world.desired(), Observed(nodes, seen.gateway), world.plan())
+    return {kind: (status, reason, text) for kind, status, reason, text in found}
+
+
+def test_a_node_that_is_well() -> None:
+    world = two_nodes()
+    found = said(
+        world,
+        load=Load(1000.0, 32 * GIB, "normal"),
+        models_free_bytes=500 * GIB,
+        models_total_bytes=1000 * GIB,
+    )
+    assert {kind: (status, reason) for kind, (status, reason, _) in found.items()} == {
+        "Reachable": (True, "Answers"),
+        "AgentReady": (True, "Serving"),
+        "RuntimeReady": (True, "RuntimeFound"),
+        "MemoryPressure": (False, "MemorySufficient"),
+        "DiskPressure": (False, "DiskHasRoom"),
+        "ClockSkew": (False, "ClocksAgree"),
+        "ParityOk": (True, "SameAsMost"),
+        "Quarantined": (False, "NotQuarantined"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "words", "changes"),
+    [
+        ("Reachable", (False, "NoAnswer"), "no route", {"contact": Contact.UNREACHABLE, "problem": "no route"}),
+        ("Reachable", (False, "HostKeyChanged"), "", {"contact": Contact.UNREACHABLE, "barred": "HostKeyChanged"}),
+        ("Reachable", (False, "NotTriedYet"), "", {"contact": Contact.UNKNOWN}),
+        ("Reachable", (True, "Answers"), "", {"contact": Contact.AGENT_DOWN}),
+        ("AgentReady", (False, "NotServing"), "", {"contact": Contact.AGENT_DOWN}),
+        ("AgentReady", (False, "NotSeen"), "", {"contact": Contact.UNREACHABLE}),
+        ("RuntimeReady", (False, "NotLookedFor"), "", {"runtime": None}),
+        ("RuntimeReady", (False, "RuntimeIncomplete"), "has no mlx and no mlx-lm: install", {"runtime": {}}),
+        ("RuntimeReady", (False, "RuntimeIncomplete"), "has no mlx-lm: install", {"runtime": {"mlx": "1"}}),
+        ("MemoryPressure", (False, "NotMeasured"), "", {}),
+        ("MemoryPressure", (True, "MemoryLow"), "3.0 of 64.0 GiB", {"load": Load(0.0, 3 * GIB)}),
+        ("MemoryPressure", (False, "MemorySufficient"), "4.0 of", {"load": Load(0.0, 4 * GIB)}),
+        ("MemoryPressure", (True, "SystemWarns"), "calls it warn", {"load": Load(0.0, 9 * GIB, "warn")}),
+        ("MemoryPressure", (True, "SystemWarns"), "critical", {"load": Load(0.0, 9 * GIB, "critical")}),
+        ("ClockSkew", (True, "ClockAhead"), "12.5 s ahead", {"load": Load(0.0), "skew_seconds": 12.5}),
+        ("ClockSkew", (True, "ClockBehind"), "timedatectl", {"load": Load(0.0), "skew_seconds": -3.0}),
+        ("ClockSkew", (True, "ClockBehind"), "sntp", {"load": Load(0.0), "skew_seconds": -3.0, "system": "Darwin"}),
+        ("ClockSkew", (False, "ClocksAgree"), "", {"load": Load(0.0), "skew_seconds": 2.0}),
+        ("ParityOk", (False, "RuntimeDiffers"), "mlx 0.1 mlx-lm 0.32.2 here, Linux mlx 0.32.4",
+         {"runtime": {"mlx": "0.1", "mlx-lm": "0.32.2"}}),
+        ("ParityOk", (False, "NotCompared"), "", {"runtime": None}),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_reason(
+    kind: str, expected: tuple[bool, str], words: str, changes: dict[str, Any]
+) -> None:
+    status, reason, text = said(two_nodes(), **changes)[kind]
+    assert (status, reason) == expected
+    assert words in text
+
+
+def test_a_mac_of_another_release_is_told_from_the_others() -> None:
+    world = two_nodes()
+    world.system = "Darwin"
+    status, reason, text = said(world, release="1.0")["ParityOk"]
+    assert (status, reason) == (False, "SystemDiffers")
+    assert "on node-b" in text
