@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Node
 from reconciler.state import ReplicaId
 from reconciler.store.incidents import IncidentFilter
@@ -79,9 +80,11 @@ def ending(world: World) -> Ending:
     assert world.controller.parts is not None
     store = world.controller.parts.store
     found: Ending = {}
+    worn = {name for name, each in store.transports.verbs().items() if each.count >= VERBS_ATTEMPTS_MAX}
     for replica, group in store.groups().items():
         found[f"the size of the group of {replica}"] = str(len(group.members))
-        if group.transport:  # of a group that was adopted it is not known
+        # Of a group that was adopted it is not known; where RDMA was set up too often a reboot is awaited.
+        if group.transport and worn.isdisjoint(group.members):
             found[f"the transport of {replica} on {', '.join(group.members)}"] = group.transport
     for route in world.routes.routes if world.routes else ():
         found[f"the route of {route.model}"] = f"{route.aliases} {route.context} {len(route.backends)}"
