@@ -1,0 +1,208 @@
+"""Sharded equals unsharded, token for token in float32, whatever the architecture; else it is refused, with words.
+
+What is tried on real ranks is everything that the product would do, by its own answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from reconciler.planning.sharding import STRATEGIES, Split, Unsplit, alternatives, obstacle, split
+from reconciler.runner.ending import RankEnd
+from reconciler.runner.examination import examine
+from reconciler.runner.loading import load_shard
+from reconciler.runner.shares import Size
+from reconciler.runner.weights import check_division, inspect
+from reconciler.wire.codec import to_wire
+from reconciler.wire.node import ModelReport
+
+from .architectures import ARCHITECTURES, write_architecture
+from .conftest import greedy_tokens
+from .one_of_many import PROMPTS, TOKENS, answers
+from .ranks import configs, connected, running, short_directory
+
+PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+TABLE = PAGE.split("## What else is refused")[0]
+SIZES = (2, 3, 4)
+RING_SECONDS = 240.0
+MARGIN = 0.02
+"""The likeliest token stands out by so much at least, of logits between which about four lie."""
+ROUNDING = 1e-3
+"""Sums of parts differ from sums of the whole by this at most."""
+
+Answers = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: write_architecture(tmp_path_factory.mktemp(kind), kind) for kind in ARCHITECTURES}
+
+
+@pytest.fixture(scope="module")
+def reports(folders: dict[str, Path]) -> dict[str, ModelReport]:
+    """What a node says of each, as the controller gets it."""
+    return {kind: report(folder) for kind, folder in folders.items()}
+
+
+def report(folder: Path) -> ModelReport:
+    said = examine(folder)
+    config = json.loads((folder / "config.json").read_text())
+    return ModelReport(
+        "m",
+        str(folder),
+        True,
+        1,
+        config,
+        problem=said.get("problem", ""),
+        unsplittable=said["unsplittable"],
+        ranks_tried=said["ranks_tried"],
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(folders: dict[str, Path]) -> dict[str, Answers]:
+    """Each in one process, which has all of it."""
+    return {kind: answers(folder, None, "tensor") for kind, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def sharded(
+    folders: dict[str, Path], reports: dict[str, ModelReport], whole: dict[str, Answers]
+) -> dict[str, list[Answers]]:
+    """By architecture, strategy and number of ranks, as in ``llama/tensor/2``: what each rank of a real ring said."""
+    found = {}
+    for size in SIZES:
+        keys = [
+            (f"{kind}/{strategy}/{size}", str(folders[kind]), strategy)
+            for kind, said in reports.items()
+            for strategy in STRATEGIES
+            if obstacle(strategy, said, size) is None
+        ]
+        ranks = in_a_ring(size, keys)
+        found.update({key: [rank[key] for rank in ranks] for key, *_ in keys})
+    return found
+
+
+def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, Answers]]:
+    """The answers of each rank of one ring, which takes one job after the other."""
+    with short_directory() as directory, ExitStack() as started:
+        told = [directory / f"{number}.answers" for number in range(size)]
+        ranks = []
+        for config, answered in zip(configs(directory, directory, size), told, strict=True):
+            path = answered.with_suffix(".json")
+            path.write_text(json.dumps(to_wire(config)))
+            command = [
+                sys.executable,
+                "-m",
+                "tests.runner.one_of_many",
+                str(path),
+                json.dumps(jobs),
+                str(answered),
+            ]
+            log = started.enter_context(answered.with_suffix(".log").open("wb"))
+            ranks.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log))
+            started.enter_context(ranks[-1])
+            started.callback(ranks[-1].kill)
+        for rank, answered in zip(ranks, told, strict=True):
+            assert rank.wait(RING_SECONDS) == 0, answered.with_suffix(".log").read_text()[-3000:]
+        return [json.loads(answered.read_text()) for answered in told]
+
+
+def of(kind: str, sharded: dict[str, list[Answers]]) -> dict[str, list[Answers]]:
+    return {key: ranks for key, ranks in sharded.items() if key.startswith(f"{kind}/")}
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_one_process_says_what_mlx_lm_says(
+    kind: str, folders: dict[str, Path], whole: dict[str, Answers]
+) -> None:
+    said = whole[kind]["said"]
+    assert said == [greedy_tokens(folders[kind], prompt, TOKENS) for prompt in PROMPTS]
+    assert all(len(answer) == TOKENS and len(set(answer)) > TOKENS / 2 for answer in said)
+    ordered = numpy.sort(numpy.array(whole[kind]["logits"]), axis=-1)
+    assert (ordered[..., -1] - ordered[..., -2]).min() > MARGIN
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_rank_says_token_for_token_what_one_process_says(
+    kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
+) -> None:
+    tried = of(kind, sharded)
+    assert {f"{kind}/tensor/2", f"{kind}/tensor/4"} <= tried.keys()
+    for key, ranks in tried.items():
+        assert [rank["said"] for rank in ranks] == [whole[kind]["said"]] * len(ranks), key
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_rank_would_say_so_by_itself(
+    kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
+) -> None:
+    """Rank 0 decides what is said: of the others only their logits tell whether they computed the same."""
+    for key, ranks in of(kind, sharded).items():
+        for rank in ranks:
+            away = numpy.abs(numpy.array(rank["logits"]) - numpy.array(whole[kind]["logits"])).max()
+            assert away < ROUNDING, key
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_the_page_says_of_each_how_it_can_be_split(kind: str, reports: dict[str, ModelReport]) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
+    written = {name: dict(zip(STRATEGIES, cells, strict=True)) for name, *cells in rows}
+    assert written.keys() == ARCHITECTURES.keys()
+    for strategy in STRATEGIES:
+        why = obstacle(strategy, reports[kind], 2)
+        assert written[kind][strategy] == (f"refused: {why.text}" if why else "equal")
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_what_is_refused_comes_with_what_would_work(kind: str, reports: dict[str, ModelReport]) -> None:
+    said = reports[kind]
+    why = split("tensor", said, 3)
+    assert why == Unsplit("its 8 heads do not divide by 3", lasting=False)
+    pipeline = " or strategy: pipeline with 3 nodes" if obstacle("pipeline", said, 3) is None else ""
+    assert alternatives("tensor", said, range(1, 5)) == f"nodes: 1, 2 or 4{pipeline}"
+    if obstacle("pipeline", said, 2):
+        assert alternatives("pipeline", said, range(1, 5)) == "nodes: 1 or strategy: tensor with 2 or 4 nodes"
+    else:
+        assert alternatives("pipeline", said, range(2, 7)) == "nodes: 2, 3 or 4"
+        assert split("auto", said, 3) == Split("pipeline", f"auto: not by tensor, {why.text}")
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_rank_refuses_what_was_refused(
+    kind: str, folders: dict[str, Path], reports: dict[str, ModelReport]
+) -> None:
+    files = inspect(str(folders[kind]))
+    with pytest.raises(RankEnd, match="cannot shard 8 attention heads across 3 ranks"):
+        check_division(files, 3)
+    why = obstacle("pipeline", reports[kind], 2)
+    if why:
+        with pytest.raises(RankEnd, match=why.text):
+            load_shard(files, Size(2), "pipeline", False)
+
+
+@pytest.mark.parametrize(("kind", "strategy"), [("deepseek_v3", "tensor"), ("ministral3", "pipeline")])
+async def test_a_group_answers_what_one_process_says(
+    kind: str, strategy: str, folders: dict[str, Path], whole: dict[str, Answers]
+) -> None:
+    with running(folders[kind], 2, strategy=strategy) as group:
+        await asyncio.to_thread(group.ready)
+        async with connected(group.socket) as client:
+            asked = [
+                client.ask(f"{n}", "", messages=(), prompt_tokens=tuple(prompt), tokens_max=TOKENS)
+                for n, prompt in enumerate(PROMPTS)
+            ]
+            replies = await asyncio.gather(*asked)
+        assert group.terminate() == [0, 0]
+    assert [reply.tokens for reply in replies] == whole[kind]["said"]
