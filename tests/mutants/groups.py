@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from .catalogue import MUTANTS
 from .handling import HANDLED
 from .mutant import Mutant
+from .placing import PLACED
 from .requests import REQUESTS
 
-GROUPS: Mapping[str, tuple[Mutant, ...]] = {"healing": MUTANTS, "handling": HANDLED, "requests": REQUESTS}
+GROUPS: Mapping[str, tuple[Mutant, ...]] = {
+    "healing": MUTANTS,
+    "handling": HANDLED,
+    "placing": PLACED,
+    "requests": REQUESTS,
+}
 EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reconciler.planning.needs import RANK_OVERHEAD_BYTES, Wish, bits, needs
-from reconciler.state import Plan, RefusedBecause
+from reconciler.state import MachineFacts, NodeName, Plan, PortFacts, RefusedBecause
 from reconciler.wire.node import ModelReport, RankShare
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
@@ -157,3 +158,39 @@ def test_two_nodes_of_a_host_share_it_by_what_each_rank_needs() -> None:
         found.hosts = {"node-a": "mac", "node-b": "mac"}
         found.memory_bytes = memory
         assert bool(found.settle().refused) != fits
+
+
+def test_an_order_that_only_a_search_finds_is_found() -> None:
+    """The largest part takes the first machine that has room, and leaves too little there for the two others."""
+    found = world(*(node(f"node-{letter}") for letter in "abc"), strategy="pipeline", nodes=3)
+    stages = tuple(RankShare(size * GIB, ()) for size in (14, 12, 8))
+    found.says["tiny"] = {"shares": {"pipeline/3": stages}, "ranks_tried": 8}
+    found.hosts = {"node-a": "mac-1", "node-b": "mac-1"}
+    found.memory_of = {"node-a": 21 * GIB + GIB // 2, "node-b": 21 * GIB + GIB // 2, "node-c": 15 * GIB}
+    assert found.settle() == Plan()
+    assert found.groups[found.replica()].members == ("node-c", "node-a", "node-b")
+
+
+def test_nodes_that_nobody_prefers_are_taken_where_only_they_can_be_joined() -> None:
+    """The cabled pair that has room is neither the first by name nor near the first that is cabled."""
+    found = world(*(node(f"node-{letter}") for letter in "abcde"), nodes=2, transport=["ring"])
+    found.memory_of = {"node-b": 2 * GIB}
+    for here, there in (
+        ("node-a", "node-b"),
+        ("node-d", "node-b"),
+        ("node-e", "node-b"),
+        ("node-d", "node-e"),
+    ):
+        cable(found, here, there)
+    assert found.settle() == Plan()
+    assert found.groups[found.replica()].members == ("node-d", "node-e")
+
+
+def cable(found: World, *ends: str) -> None:
+    for here, there in (ends, ends[::-1]):
+        known = found.facts.get(NodeName(here), MachineFacts())
+        port = PortFacts(
+            ord(there[-1]), connected=True, active=True, gbps=80, peer=(NodeName(there), ord(here[-1])),
+            address=f"10.0.{ord(here[-1])}.{ord(there[-1])}",
+        )  # fmt: skip
+        found.facts[NodeName(here)] = replace(known, ports=(*known.ports, port))

@@ -60,6 +60,13 @@ def test_a_group_is_there_again_after_a_restart(store: Store, tmp_path: Path) ->
     again.close()
 
 
+def test_what_each_of_unequal_ranks_is_charged_is_kept(store: Store, tmp_path: Path) -> None:
+    store.allocate(replace(GROUP, rank_bytes=7, needs=(7, 5)), ATTEMPT)
+    again = reopened(store, tmp_path)
+    assert again.groups()[TINY].charges == (7, 5)
+    again.close()
+
+
 def test_epochs_only_grow(store: Store) -> None:
     store.allocate(GROUP, ATTEMPT)
     with pytest.raises(Conflict, match="epoch 1 is not above 1"):
