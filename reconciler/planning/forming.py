@@ -93,16 +93,20 @@ def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:
         transport_why=rung.why,
         boots=tuple(view.world.boot(name) for name in placed.members),
         weights=named(view.model.spec.source.huggingface),
-        weights_before=_served(view.record),
+        weights_before=_served(view),
         facts=circumstances.written(view.circumstances(placed.members)),
     )
 
 
-def _served(record: GroupRecord | None) -> str:
-    """The weights that served last, before a group that is about to be."""
+def _served(view: View) -> str:
+    """The weights that served well last, before a group that is about to be: those that just died early did not."""
+    record, fault = view.record, faults.fault(view)
     if record is None:
         return ""
-    return record.weights if record.proven_at is not None else record.weights_before
+    well = record.proven_at is not None and (fault is None or budget.lived_long(view, fault))
+    return (
+        record.weights if well or (record.proven_at and not record.weights_before) else record.weights_before
+    )
 
 
 def _spot(view: View, fault: Fault | None) -> tuple[Placement, Rung] | Waiting | Refusal:

@@ -14,13 +14,14 @@ from reconciler.state.plan import SetBack
 from reconciler.state.setbacks import Setback
 from reconciler.state.weights import named, shown
 
+from . import budget
 from .faults import Fault, tries
 from .healing.table import Remedy
 from .view import View
 from .world import World
 
 TRIES_MAX = 2
-"""Groups of new weights that end before they have served; one that refuses them is enough."""
+"""Groups of new weights that end before they have served for long; one that refuses them is enough."""
 BLAMED = (
     FaultClass.RANK_CRASH,
     FaultClass.SILENT_HANG,
@@ -61,7 +62,7 @@ def step(view: View, record: GroupRecord, fault: Fault) -> SetBack | None:
     if model is None or deployment is None or record.fingerprint != view.fingerprint:
         return None
     new = record.weights and record.weights_before and record.weights != record.weights_before
-    if not new or record.proven_at is not None or fault.fault not in BLAMED:
+    if not new or fault.fault not in BLAMED or budget.lived_long(view, fault):
         return None
     if fault.remedy is not Remedy.REFUSE and tries(view, fault.fault) + 1 < TRIES_MAX:
         return None

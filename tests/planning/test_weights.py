@@ -193,14 +193,25 @@ def test_new_weights_that_a_rank_refuses_give_way_at_once() -> None:
     assert held(world) == {"a"}
 
 
-def test_weights_that_have_served_are_not_given_up() -> None:
+def test_new_weights_that_crash_twice_soon_after_their_first_answer_give_way() -> None:
     world = moved(machines(count=2))
     world.settle()
-    assert held(world) == {"b"}
-    for _ in range(3):
+    for _ in range(2):
+        assert held(world) == {"b"}
+        assert world.groups[world.replica()].proven_at is not None
         crash(world)
         world.settle()
-    assert held(world) == {"b"}
+    assert held(world) == {"a"}
+
+
+def test_weights_that_have_served_for_long_are_not_given_up() -> None:
+    world = moved(machines(count=2))
+    world.settle()
+    for _ in range(4):
+        world.now += 700.0
+        crash(world)
+        world.settle()
+        assert held(world) == {"b"}
 
 
 def test_a_machine_that_is_lost_is_not_blamed_on_the_weights() -> None:
