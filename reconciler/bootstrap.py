@@ -31,6 +31,7 @@ from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Conflict, Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
+from reconciler.execution.carrying import Open, nowhere
 from reconciler.execution.handlers import nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
@@ -54,6 +55,7 @@ from reconciler.wire.node import NodeReport
 from reconciler.wire.paths import agent_socket
 
 log = logging.getLogger("reconciler")
+LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 PARENT_VARIABLE = "RECONCILER_PARENT_FD"
 """Number of a pipe's descriptor whose end means that the supervising process is gone."""
@@ -165,7 +167,7 @@ class Home:
 
 def run_controller(home: Path, watch: Path | None) -> int:
     """Run the controller until it is stopped; its exit status. ``watch``: a folder instead of the repo."""
-    _log_to_stderr()
+    log_to(sys.stderr, LOG_FORMAT)
     _end_with_parent()
     place = Home(home.absolute())
     try:
@@ -236,6 +238,7 @@ class Surroundings:
     """Told with every pass how each node is reached."""
     hub: Hub = field(default_factory=Hub)
     """Where weights are fetched from."""
+    stream: Open = nowhere
 
 
 def _machines(home: Home) -> Machines:
@@ -280,6 +283,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         stage=machines.stage,
         agent_file=machines.agent_file,
         ask=ask,
+        stream=machines.stream,
         gateway=lambda: observe_gateway(home.gateway),
         clock=time.time,
         entropy=lambda: secrets.token_hex(32),
@@ -300,7 +304,15 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
 
     collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
     tools = Tools(
-        store, collector, start_agent, around.clock, around.ask, around.reboot, around.hub, around.withdraw
+        store,
+        collector,
+        start_agent,
+        around.clock,
+        around.ask,
+        around.reboot,
+        around.hub,
+        around.stream,
+        around.withdraw,
     )
     if around.stage is not None:
         tools.stage = around.stage
@@ -368,7 +380,7 @@ def _end_on_signals(end: Callable[[], None]) -> None:
 
 def run_gateway(home: Path, any_port: bool) -> int:
     """Run the gateway until it is stopped; its exit status. ``any_port``: the next free one if it is taken."""
-    _log_to_stderr()
+    log_to(sys.stderr, LOG_FORMAT)
     _end_with_parent()
     return gateway.run_gateway(home.absolute(), any_port)
 
@@ -385,7 +397,3 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, name="wait for the end of the parent", daemon=True).start()
-
-
-def _log_to_stderr() -> None:
-    log_to(sys.stderr, "%(levelname)s %(name)s: %(message)s")

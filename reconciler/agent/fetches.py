@@ -15,10 +15,11 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, Optional, Protocol, Tuple
 
 from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.node import FetchWeights
+from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import (
     TOKEN_VARIABLE,
     FetchJob,
@@ -47,6 +48,21 @@ _PASSED_ON = (
     "SSL_CERT_FILE",
 )
 _log = logging.getLogger("agent")
+
+
+class Place(Protocol):
+    """The part of an agent's settings that matters here."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def models(self) -> Path: ...
+    @property
+    def run_directory(self) -> Path: ...
+    @property
+    def python(self) -> str: ...
 
 
 class _Fetcher:
@@ -155,12 +171,11 @@ class Fetches:
     """The fetchers of one agent. ``on_news`` is called when there is something new; its argument: whether it is
     worth a message at once."""
 
-    def __init__(self, python: str, directory: Path, models: Path, on_news: Callable[[bool], None]) -> None:
-        self._python = python
-        self._directory = directory
-        self._models = models
+    def __init__(self, settings: Place, on_news: Callable[[bool], None]) -> None:
+        self._place = settings
         self._on_news = on_news
         self._last: Dict[str, _Fetcher] = {}
+        self._givers: Dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, request: FetchWeights) -> None:
         """Begin a fetch, where none runs for these weights. Raises ``ValueError`` for what cannot be asked for."""
@@ -175,8 +190,33 @@ class Fetches:
         if before is not None and before.progress.problem:
             fetcher.attempts, fetcher.done_before = before.attempts, before.progress.done_bytes
         self._last[request.path] = fetcher
-        job = FetchJob(str(self._models / request.path), request.source, request.thorough)
-        fetcher.start(self._python, job, self._directory)
+        place = self._place
+        listen = (
+            taking_socket(str(place.run_directory), place.node, request.path) if request.from_peer else ""
+        )
+        job = FetchJob(str(place.models / request.path), request.source, request.thorough, listen)
+        fetcher.start(place.python, job, place.directory)
+
+    def give(self, path: str) -> None:
+        """Have a process that gives weights to other nodes. Raises ``ValueError``, or ``OSError``."""
+        place = self._place
+        folder = place.models / path
+        if not is_hub_path(path) or ".." in path.split("/") or not folder.is_dir():
+            raise ValueError("there are no weights at {!r}".format(path))
+        running = self._givers.get(path)
+        if running is not None and running.poll() is None:
+            return
+        command = (place.python, "-m", "reconciler.fetcher.giving", str(folder))
+        listen = giving_socket(str(place.run_directory), place.node, path)
+        self._givers[path] = subprocess.Popen(
+            (*command, listen),
+            stdin=subprocess.PIPE,  # its end is that of the agent
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=place.directory,
+            env=environment(os.environ, {}, place.directory / "tmp"),
+            start_new_session=True,
+        )
 
     def report(self, path: str) -> Optional[FetchReport]:
         """How the last fetch of these weights stands."""
@@ -187,6 +227,11 @@ class Fetches:
         """End all of them: each goes on from where it is when somebody asks again."""
         for fetcher in self._last.values():
             fetcher.kill()
+        for giver in self._givers.values():
+            assert giver.stdin is not None
+            giver.kill()
+            giver.stdin.close()
+            giver.wait()
 
     def _news(self, path: str, urgent: bool) -> None:
         fetcher = self._last[path]

@@ -61,6 +61,9 @@ class Host(Protocol):
     def fetch(self, request: FetchWeights) -> None:
         """Have weights, in the background; ``model`` tells how that stands. Raises ``ValueError``."""
 
+    def give(self, path: str) -> None:
+        """Give verified weights to other nodes, in the background. Raises ``ValueError``."""
+
     def kept(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
         """``NodeReport.kept``; ``asked`` are the weights that a controller wants to know of."""
 

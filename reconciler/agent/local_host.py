@@ -98,7 +98,7 @@ class LocalHost:
         settings = self._settings
         place = (settings.python, settings.directory, settings.models)
         self._software = Software(*place, lambda: on_change(True))
-        self._fetches = fetches.Fetches(*place, on_change)
+        self._fetches = fetches.Fetches(settings, on_change)
         self._software.ask()
 
     def end(self) -> None:
@@ -121,6 +121,10 @@ class LocalHost:
     def fetch(self, request: FetchWeights) -> None:
         assert self._fetches is not None
         self._fetches.start(request)
+
+    def give(self, path: str) -> None:
+        assert self._fetches is not None
+        self._fetches.give(path)
 
     def kept(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
         return self._kept.look(asked)

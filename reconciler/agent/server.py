@@ -23,6 +23,7 @@ from reconciler.wire.node import (
     Done,
     FetchWeights,
     ForgetRank,
+    GiveWeights,
     Load,
     Log,
     NodeReport,
@@ -86,6 +87,7 @@ class Agent:
             ForgetRank: self._forget,
             ReadLog: self._read_log,
             FetchWeights: self._fetch,
+            GiveWeights: self._give,
             RemoveWeights: self._remove_weights,
             Shutdown: self._shutdown,
         }
@@ -237,6 +239,13 @@ class Agent:
         except ValueError as error:
             return Refused("Invalid", str(error))
         self._changed(True)
+        return Done(self._sequence)
+
+    def _give(self, message: GiveWeights) -> Any:
+        try:
+            self._host.give(message.path)
+        except ValueError as error:
+            return Refused("Invalid", str(error))
         return Done(self._sequence)
 
     def _remove_weights(self, message: RemoveWeights) -> Any:

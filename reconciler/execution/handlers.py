@@ -45,6 +45,7 @@ from reconciler.transport.local import restart
 from reconciler.wire import node
 from reconciler.wire.launch import RankId
 
+from .carrying import Open, carry, nowhere
 from .hub import Hub
 from .proof import ask_here
 
@@ -106,6 +107,7 @@ class Tools:
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     """Has a machine restart. Raises ``Refused`` where it certainly does not."""
     hub: Hub = field(default_factory=Hub)
+    stream: Open = nowhere
     withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
     """Takes back what was let in on a machine for the gateway."""
     stage: Callable[[NodeName], Awaitable[object]] = _nothing
@@ -204,13 +206,18 @@ async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, t
 
 
 async def _fetch(tools: Tools, step: FetchWeights) -> None:
+    """Begin a fetch; of one from another node the bytes go through here, and the step lasts as long as they do."""
     source = replace(step.source, endpoint=tools.hub.endpoint)
-    secret = tools.hub.token(step.token)
-    await _change(
-        tools,
-        step.node,
-        node.FetchWeights(tools.token, step.path, source, step.wish, secret=secret),
-    )
+    if step.origin is None:
+        secret = tools.hub.token(step.token)
+        request = node.FetchWeights(tools.token, step.path, source, step.wish, secret=secret)
+        await _change(tools, step.node, request)
+        return
+    await _change(tools, step.origin, node.GiveWeights(tools.token, step.path))
+    request = node.FetchWeights(tools.token, step.path, source, step.wish, from_peer=True)
+    await _change(tools, step.node, request)
+    giving, taking = step.sockets
+    await carry(tools.stream, (step.origin, giving), (step.node, taking))
 
 
 async def _reboot(tools: Tools, step: RebootNode) -> None:

@@ -9,6 +9,8 @@ module           purpose
 ``fetch``        from whatever is there to weights that are whole and verified
 ``folder``       the folder of the weights: what is recorded, what is verified
 ``hub``          the repository: which files are wanted, and their bytes
+``peer``         the same from another node, and the other side of that
+``giving``       a program of its own: gives verified weights to other nodes
 ``problems``     why there are no weights, as an exception that carries its word
 ``telling``      progress on standard output
 ===============  ====================================================================

@@ -26,6 +26,7 @@ from reconciler.wire.weights import (
 
 from .folder import Folder, is_right, sync
 from .hub import Repository
+from .peer import Peer
 from .problems import Unfetched, of_disk, size_in_words
 from .telling import Telling
 
@@ -47,7 +48,11 @@ def fetch(job: FetchJob, telling: Telling) -> tuple[FileReport, ...]:
         folder = Path(job.folder)
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(folder):
-            return _Fetch(job, folder, telling).run()
+            bringing = _Fetch(job, folder, telling)
+            try:
+                return bringing.run()
+            finally:
+                bringing.close()
     except OSError as error:
         raise of_disk(error) from error
 
@@ -75,9 +80,13 @@ class _Fetch:
         self._final = folder
         self._partial = partial_folder(folder)
         self._telling = telling
-        self._repository = Repository(job.source)
+        self._repository = Peer(job.source, job.listen) if job.listen else Repository(job.source)
         self._found: dict[str, str] = {}
         """By name of file: what a thorough verification found."""
+
+    def close(self) -> None:
+        """Let go of where they come from."""
+        self._repository.close()
 
     def run(self) -> tuple[FileReport, ...]:
         if self._final.exists():

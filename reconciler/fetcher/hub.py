@@ -62,6 +62,9 @@ class Repository:
         # False rather than None: the client would look for a token that somebody else has left on the machine.
         self._token = os.environ.get(TOKEN_VARIABLE) or False
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def files(self) -> tuple[WantedFile, ...]:
         """What serving needs of it, small files first: whatever is wrong with them shows soon."""
         api = HfApi(endpoint=self._endpoint, token=self._token)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 from reconciler.state.weights import ON_DEMAND, FetchWeights, failed, given_up, progress, running
 from reconciler.wire.node import ModelReport
+from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import FetchProblem, FetchReport, FetchSource
 
 from .decision import NOTHING, Decision
@@ -15,6 +18,8 @@ from .setbacks import effective
 from .world import World
 
 BACK_OFF_SECONDS_MAX = 300.0
+COPIES_MAX = 2
+"""So often in a row a copy from another node fails before the hub is asked."""
 LASTING_SECONDS = 600.0
 """What a person has to change is looked at again so often: nobody has to tell when it is done."""
 
@@ -46,8 +51,9 @@ def _of_model(world: World, name: str, model: Model) -> Decision:
         for node in sorted(world.observed.nodes)
         if (place := _place(world, node, path)) is not None and _at_work(world, node, path)
     }
+    having = tuple(node for node in busy.values() if _has(world, node, path))
     decision = NOTHING
-    for node in targets(world, model):
+    for turn, node in enumerate(targets(world, model)):
         place, weights = _place(world, node, path), world.node(node).model(path)
         if place is None or weights is None or weights.verified or not world.reached(node):
             continue
@@ -55,11 +61,41 @@ def _of_model(world: World, name: str, model: Model) -> Decision:
             text = f"{busy[place]} has {name}, or fetches it, in the folder that {node} uses too"
             decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
+        if busy and not having and node not in busy.values():
+            first = next(iter(busy.values()))
+            text = f"{name}: {node} waits for {first}, to copy from there what is fetched once"
+            decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
+            continue
         decided = _on_node(world, name, model, node)
+        if having:
+            decided = _from_peer(world, decided, having[turn % len(having)])
         if decided.steps:
             busy[place] = node
         decision += decided
     return decision
+
+
+def _from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
+    """The same fetch, but from a node that has the weights; where that has failed the hub is asked after all."""
+    step = next((step for step in decided.steps if isinstance(step, FetchWeights)), None)
+    if step is None or not world.fresh(origin):
+        return decided
+    last = failed(world.node(step.node).model(step.path))
+    if last is not None and last.attempts >= COPIES_MAX:
+        return decided
+    giving, taking = world.node(origin).report, world.node(step.node).report
+    assert giving is not None
+    assert taking is not None
+    sockets = (
+        giving_socket(giving.run_directory, origin, step.path),
+        taking_socket(taking.run_directory, step.node, step.path),
+    )
+    return replace(decided, steps=(replace(step, origin=origin, sockets=sockets),))
+
+
+def _has(world: World, node: NodeName, path: str) -> bool:
+    weights = world.node(node).model(path)
+    return weights is not None and weights.verified
 
 
 def _place(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
@@ -73,8 +109,7 @@ def _at_work(world: World, node: NodeName, path: str) -> bool:
     """Whether a node has the weights, is fetching them, or has just been asked to."""
     weights = world.node(node).model(path)
     asked = f"weights/{node}/{path}" in world.memory.in_flight
-    has = weights is not None and weights.verified
-    return world.reached(node) and (has or asked or running(weights) is not None)
+    return world.reached(node) and (_has(world, node, path) or asked or running(weights) is not None)
 
 
 def being_fetched(world: World, model: Model, name: NodeName) -> bool:

@@ -31,6 +31,10 @@ class FetchWeights:
     token: TokenRef | None
     wish: str
     """What it is done for: another one may be tried although the last has failed."""
+    origin: NodeName | None = None
+    """A node that has them already, and gives them; None: they come from the hub."""
+    sockets: tuple[str, str] = ("", "")
+    """Where the origin gives and this node takes, absolute on each."""
 
     @property
     def subject(self) -> str:
@@ -47,6 +51,8 @@ class FetchWeights:
         return f"fetch/{self.node}/{self.path}"
 
     def __str__(self) -> str:
+        if self.origin is not None:
+            return f"copy {self.source.repo} at {self.source.revision[:10]} from {self.origin} to {self.node}"
         return f"fetch {self.source.repo} at {self.source.revision[:10]} on {self.node}"
 
 

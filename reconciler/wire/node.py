@@ -93,8 +93,19 @@ class FetchWeights:
     """Told in its report: what it was asked for."""
     thorough: bool = False
     """Hash what was verified before as well."""
+    from_peer: bool = False
+    """They come from another node, over ``paths.taking_socket``."""
     secret: str = dataclasses.field(default="", repr=False)
     """The hub's token; empty for none. It is kept nowhere but in the fetcher's environment."""
+
+
+@message("give_weights")
+@dataclasses.dataclass(frozen=True)
+class GiveWeights:
+    """Give verified weights to whoever connects to ``paths.giving_socket``, for a while."""
+
+    token: int
+    path: str
 
 
 @message("remove_weights")
@@ -124,6 +135,7 @@ AGENT_HEARS = vocabulary(
     ForgetRank,
     ReadLog,
     FetchWeights,
+    GiveWeights,
     RemoveWeights,
     Shutdown,
 )

@@ -35,6 +35,16 @@ def rank_socket(run_directory: str, id: RankId) -> str:
     return _socket(run_directory, "r", str(id))
 
 
+def taking_socket(run_directory: str, node: str, path: str) -> str:
+    """The socket on which the fetcher of a node takes weights from another. Raises ``ValueError`` as above."""
+    return _socket(run_directory, "t", "{}/{}".format(node, path))
+
+
+def giving_socket(run_directory: str, node: str, path: str) -> str:
+    """The socket on which a node gives its weights to others. Raises ``ValueError`` as above."""
+    return _socket(run_directory, "g", "{}/{}".format(node, path))
+
+
 def _socket(run_directory: str, kind: str, name: str) -> str:
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
     path = str(Path(run_directory) / "{}-{}.sock".format(kind, digest))

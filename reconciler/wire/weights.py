@@ -115,6 +115,8 @@ class FetchJob:
     source: FetchSource
     thorough: bool = False
     """Hash what was verified before as well."""
+    listen: str = ""
+    """Absolute path of a Unix socket on which another node gives them; empty: they come from the hub."""
 
 
 @dataclasses.dataclass(frozen=True)

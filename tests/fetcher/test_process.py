@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from reconciler.agent.fetches import Fetches
+from reconciler.agent.local_host import Settings
+from reconciler.errors import Unreachable
+from reconciler.execution.carrying import carry
+from reconciler.fetcher.folder import is_right
+from reconciler.fetcher.peer import Peer, serve
+from reconciler.state import NodeName
 from reconciler.wire.node import FetchWeights as Request
-from reconciler.wire.node import ModelReport, NodeReport, Observe
+from reconciler.wire.node import GiveWeights, ModelReport, NodeReport, Observe
+from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource, hub_path
 from tests.agent.bench import Bench
 
@@ -40,11 +50,10 @@ class Node:
         self.bench = bench
         self.hub = hub
 
-    async def fetch(self, thorough: bool = False, secret: str = "") -> None:
+    async def fetch(self, secret: str = "", from_peer: bool = False) -> None:
         source = FetchSource(REPO, COMMIT, self.hub.endpoint)
-        await self.bench.links[-1].request(
-            Request(1, PATH, source, "w", thorough, secret), timeout=WAIT_SECONDS
-        )
+        request = Request(1, PATH, source, "w", from_peer=from_peer, secret=secret)
+        await self.bench.links[-1].request(request, timeout=WAIT_SECONDS)
 
     async def weights(self) -> ModelReport:
         report = await self.bench.links[-1].request(Observe((PATH,)), timeout=WAIT_SECONDS)
@@ -141,10 +150,9 @@ async def test_the_token_goes_to_the_hub_and_is_nowhere_else(node: Node, bench: 
 
 
 async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub, tmp_path: Path) -> None:
-    from reconciler.agent.fetches import Fetches
-
     news: list[bool] = []
-    fetches = Fetches(str(tmp_path / "no-python"), tmp_path, tmp_path, news.append)
+    place = Settings("n", tmp_path, tmp_path, tmp_path, str(tmp_path / "no-python"), ())
+    fetches = Fetches(place, news.append)
     fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
     told = fetches.report(PATH)
     assert told is not None
@@ -155,8 +163,57 @@ async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub
 
 @pytest.mark.parametrize("path", ["tiny", "hub/../tiny", "hub/a/b/c", "/hub/a"])
 async def test_nothing_is_fetched_to_elsewhere(path: str, hub: Hub, tmp_path: Path) -> None:
-    from reconciler.agent.fetches import Fetches
-
-    fetches = Fetches("python", tmp_path, tmp_path, lambda urgent: None)
+    fetches = Fetches(Settings("n", tmp_path, tmp_path, tmp_path, "python", ()), lambda urgent: None)
     with pytest.raises(ValueError, match="expected hub/<repository>/<revision>"):
         fetches.start(Request(1, path, FetchSource(REPO, COMMIT, hub.endpoint)))
+
+
+async def test_another_node_copies_what_one_has_fetched_and_verifies_it(node: Node, bench: Bench) -> None:
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    other = Bench.make()
+    other.models.mkdir()
+    try:
+        await other.agent()
+        taking = Node(other, node.hub)
+        node.hub.asked.clear()
+        await bench.links[-1].request(GiveWeights(1, PATH), timeout=WAIT_SECONDS)
+        await taking.fetch(from_peer=True)
+        ends = {
+            NodeName("giving"): giving_socket(str(bench.run_directory), "bench", PATH),
+            NodeName("taking"): taking_socket(str(other.run_directory), "bench", PATH),
+        }
+        giving_end, taking_end = ends.items()
+        async with asyncio.timeout(WAIT_SECONDS):
+            await carry(_opened, giving_end, taking_end)
+        await taking.until(lambda weights: weights.verified)
+        assert node.hub.asked == {}
+        for name in SHARDS:
+            assert (other.models / PATH / name).read_bytes() == repository()[name]
+    finally:
+        await other.close()
+
+
+async def _opened(name: NodeName, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_unix_connection(path)
+    except OSError as error:
+        raise Unreachable(f"{name}: {error}") from error
+
+
+async def test_a_damaged_copy_is_no_weights(node: Node, bench: Bench, tmp_path: Path) -> None:
+    """Whoever gives them, every file is compared with the hub's digest."""
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    (bench.models / PATH / FIRST).write_bytes(b"x" * len(repository()[FIRST]))
+    listening = str(bench.run_directory / "t.sock")
+    source = FetchSource(REPO, COMMIT)
+    with socket.socket(socket.AF_UNIX) as giving:
+        peer = Peer(source, listening)
+        giving.connect(listening)
+        thread = threading.Thread(target=serve, args=(bench.models / PATH, giving), daemon=True)
+        thread.start()
+        wanted = next(file for file in peer.files() if file.name == FIRST)
+        peer.get(wanted, tmp_path / "part", lambda size: None)
+        peer.close()
+    assert not is_right(tmp_path / "part", wanted, lambda size: None)

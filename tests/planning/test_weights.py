@@ -38,8 +38,38 @@ def stands(world: World, name: str, problem: str = "", attempts: int = 1, **more
     world.fetched.setdefault(PATH, {})[NodeName(name)] = told
 
 
-def test_as_many_nodes_fetch_as_the_deployment_may_use() -> None:
-    assert fetches(agents(machines(count=4, nodes={"min": 1, "max": 2})).plan()) == ["node-0", "node-1"]
+def origins(plan: Plan) -> dict[str, str | None]:
+    return {step.node: step.origin for step in plan.steps if isinstance(step, FetchWeights)}
+
+
+def test_as_many_nodes_have_them_as_the_deployment_may_use() -> None:
+    world = agents(machines(count=4, nodes={"min": 1, "max": 2}))
+    world.settle()
+    assert [step.node for step in world.history if isinstance(step, FetchWeights)] == ["node-0", "node-1"]
+
+
+def test_one_machine_fetches_and_the_others_copy_from_it() -> None:
+    world = agents(machines(count=3, nodes=3))
+    assert origins(world.plan()) == {"node-0": None}
+    stands(world, "node-0")
+    assert origins(world.plan()) == {}
+    world.fetched[PATH] = {NodeName("node-0"): None}
+    plan = world.plan()
+    assert origins(plan) == {"node-1": "node-0", "node-2": "node-0"}
+    assert "copy org/tiny at aaaaaaaaaa from node-0 to node-1" in [str(step) for step in plan.steps]
+
+
+def test_where_copies_fail_the_hub_is_asked() -> None:
+    world = agents(machines(count=2, nodes=2))
+    stands(world, "node-1", FetchProblem.INTERRUPTED, attempts=2, ended_seconds=10.0)
+    world.fetched[PATH][NodeName("node-0")] = None
+    assert origins(world.plan()) == {"node-1": None}
+
+
+def test_another_machine_begins_where_the_first_has_trouble() -> None:
+    world = agents(machines(count=2, nodes=2))
+    stands(world, "node-0", FetchProblem.UNREACHABLE, attempts=3)
+    assert origins(world.plan()) == {"node-1": None}
 
 
 def test_no_group_is_formed_before_the_weights_are_verified_on_its_nodes() -> None:
@@ -67,10 +97,11 @@ def test_nodes_of_one_machine_with_one_folder_fetch_once() -> None:
 
 
 def test_nodes_of_one_machine_with_a_folder_each_fetch_each() -> None:
-    world = agents(machines(nodes=2))
-    world.hosts = {f"node-{at}": "one" for at in range(3)}
+    world = agents(machines(count=2, nodes=2))
+    world.hosts = {"node-0": "one", "node-1": "one"}
     world.folders = {"node-1": "/home/b/models"}
-    assert fetches(world.plan()) == ["node-0", "node-1"]
+    world.settle()
+    assert [step.node for step in world.history if isinstance(step, FetchWeights)] == ["node-0", "node-1"]
 
 
 @pytest.mark.parametrize("problem", FetchProblem.ALL)
@@ -110,7 +141,7 @@ def test_another_wish_is_tried_at_once() -> None:
 def test_a_node_that_cannot_have_them_is_left_out_where_others_suffice() -> None:
     world = agents(machines(count=3, nodes={"min": 1, "max": 2}))
     stands(world, "node-0", FetchProblem.DISK_FULL)
-    assert fetches(world.plan()) == ["node-1", "node-2"]
+    assert fetches(world.plan()) == ["node-1"]
     world.settle()
     assert world.groups[world.replica()].members == ("node-1", "node-2")
 
@@ -121,7 +152,7 @@ def test_the_old_revision_serves_until_the_new_one_is_verified_everywhere() -> N
     before = world.groups[world.replica()]
     world.manifests[2] = hub_model(revision=NEW)
     path = hub_path("org/tiny", NEW)
-    assert fetches(world.plan()) == ["node-0", "node-1"]
+    assert fetches(world.plan()) == ["node-0"]
     world.fetched[path] = {NodeName("node-0"): None}
     told = FetchReport(Progress(FetchPhase.FETCHING, 1, 2))
     world.fetched[path][NodeName("node-1")] = told

@@ -115,6 +115,9 @@ class SimHost:
     def fetch(self, request: FetchWeights) -> None:
         raise ValueError("simulated machines have their weights")
 
+    def give(self, path: str) -> None:
+        raise ValueError("simulated machines keep their weights")
+
     def kept(self, asked: Iterable[str]) -> tuple[KeptWeights, ...]:
         return ()
 

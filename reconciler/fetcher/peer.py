@@ -1,0 +1,131 @@
+"""Weights from another node that has them: the same files as from the hub, over a connection that the controller makes.
+
+This side listens on a Unix socket, the giving side on one of its own node, and the controller carries the bytes between
+them. A question is a line of JSON, ``{"get": name, "offset": n}``; the answer a line ``{"size": n}`` and n bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.weights import (
+    RECORD_BYTES_MAX,
+    RECORD_NAME,
+    FetchProblem,
+    FetchSource,
+    Record,
+    WantedFile,
+)
+
+from .problems import Unfetched, of_disk
+
+ACCEPT_SECONDS = 60.0
+SILENT_SECONDS = 60.0
+PIECE_BYTES = 1024 * 1024
+
+
+class Peer:
+    """The node at the other end; it is used as the hub's ``Repository`` is. Everything raises ``Unfetched``."""
+
+    def __init__(self, source: FetchSource, path: str) -> None:
+        self._source = source
+        self._listener = socket.socket(socket.AF_UNIX)
+        Path(path).unlink(missing_ok=True)
+        self._listener.bind(path)
+        Path(path).chmod(0o600)
+        self._listener.listen(1)
+        self._listener.settimeout(ACCEPT_SECONDS)
+        self._connection: socket.socket | None = None
+        self._path = path
+
+    def close(self) -> None:
+        """Let go of the connection and of the socket."""
+        Path(self._path).unlink(missing_ok=True)
+        self._listener.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def files(self) -> tuple[WantedFile, ...]:
+        """What the other node has verified of the hub's files."""
+        content = bytearray()
+        self._ask(RECORD_NAME, 0, RECORD_BYTES_MAX, content.extend)
+        try:
+            record = from_wire(Record, json.loads(content))
+        except (ValueError, WireError) as error:
+            raise Unfetched(FetchProblem.FAILED, f"the other node's record cannot be read: {error}") from None
+        if (record.repo, record.revision) != (self._source.repo, self._source.revision):
+            raise Unfetched(
+                FetchProblem.FAILED, f"the other node has {record.repo} at {record.revision[:10]}"
+            )
+        return record.files
+
+    def get(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
+        """Bring what is missing of a file; what there is of it stays."""
+        try:
+            with part.open("ab") as file:
+                if file.tell() > wanted.size:
+                    file.truncate(0)
+
+                def take(piece: bytes) -> None:
+                    file.write(piece)
+                    more(len(piece))
+
+                self._ask(wanted.name, file.tell(), wanted.size, take)
+                if file.tell() < wanted.size:
+                    raise Unfetched(FetchProblem.TRUNCATED, f"{wanted.name} of the other node is too short")
+        except OSError as error:
+            raise of_disk(error) from None
+
+    def _ask(self, name: str, offset: int, size_max: int, take: Callable[[bytes], object]) -> None:
+        try:
+            connection = self._connected()
+            connection.sendall(json.dumps({"get": name, "offset": offset}).encode() + b"\n")
+            left = int(json.loads(_line(connection))["size"])
+            if left > size_max:
+                raise Unfetched(FetchProblem.FAILED, f"the other node offers too much of {name}")
+            while left:
+                piece = connection.recv(min(PIECE_BYTES, left))
+                if not piece:
+                    raise ConnectionError("it was closed")
+                left -= len(piece)
+                take(piece)
+        except (ConnectionError, TimeoutError, ValueError, KeyError) as error:
+            text = f"the connection with the other node broke while {name} came: {error}"
+            raise Unfetched(FetchProblem.INTERRUPTED, text) from None
+
+    def _connected(self) -> socket.socket:
+        if self._connection is None:
+            self._connection, _ = self._listener.accept()
+            self._connection.settimeout(SILENT_SECONDS)
+        return self._connection
+
+
+def serve(folder: Path, connection: socket.socket) -> None:
+    """The other side: answer until the connection ends. Raises ``OSError`` and ``ValueError``."""
+    record = from_wire(Record, json.loads((folder / RECORD_NAME).read_bytes()))
+    names = {RECORD_NAME, *(file.name for file in record.files)}
+    while question := _line(connection):
+        asked = json.loads(question)
+        name, offset = asked["get"], int(asked["offset"])
+        if name not in names:
+            raise ValueError(f"{name!r} is no file of these weights")
+        with (folder / name).open("rb") as file:
+            size = max(0, os.fstat(file.fileno()).st_size - offset)
+            connection.sendall(json.dumps({"size": size}).encode() + b"\n")
+            if size:
+                connection.sendfile(file, offset, size)
+
+
+def _line(connection: socket.socket) -> bytes:
+    """A line without its end; empty where the connection has ended."""
+    line = bytearray()
+    while (byte := connection.recv(1)) != b"\n":
+        if not byte or len(line) > 4096:
+            return b""
+        line += byte
+    return bytes(line)
