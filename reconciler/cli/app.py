@@ -38,6 +38,7 @@ COMMANDS = {
     "plan": "read",
     "get": "get",
     "describe": "describe",
+    "top": "top",
     "wait": "wait",
     "events": "events",
     "incidents": "incidents",

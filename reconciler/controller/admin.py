@@ -28,6 +28,7 @@ from reconciler.wire.admin import (
     ShowPlaces,
     ShowPlan,
     ShowStatus,
+    ShowUsage,
     Stop,
     Verify,
 )
@@ -35,6 +36,7 @@ from reconciler.wire.admin import (
 from . import answers, foresight, verification
 from .loop import Loop
 from .reconcile import Parts
+from .usage import usage
 from .versions import Versions
 
 LOG_SECONDS_MAX = 15.0
@@ -81,14 +83,17 @@ class Admin:
                 return Answer(await self._incidents(message))
             case ReadRankLog():
                 return Answer(await self._log(message))
-            case ShowStatus():
-                return Answer(self._status())
+            case ShowStatus() | ShowUsage():
+                return Answer(self._status() if isinstance(message, ShowStatus) else self._usage())
             case Verify():
                 return Answer(await self._verify(message))
             case Approve() | Look() | Stop():
                 return Answer(self._change(message))
             case _:
                 raise Refused("Unknown", "this controller does not know that request")
+
+    def _usage(self) -> dict[str, Any]:
+        return usage(self.parts.collector.nodes())
 
     def _change(self, message: Approve | Look | Stop) -> dict[str, Any]:
         match message:

@@ -36,6 +36,17 @@ class ShowPlan:
     """What the loop would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
 
 
+@message("usage")
+@dataclasses.dataclass(frozen=True)
+class ShowUsage:
+    """What is used now, of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
+
+    Nodes as ``{"name", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
+    "tokensPerSecond"}``, of which ``load`` and ``memoryUsedBytes`` are None where they cannot be told; ranks as
+    ``{"name", "node", "cores", "residentBytes", "chargedBytes", "demand", "tokensPerSecond"}``.
+    """
+
+
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
 class Foresee:
@@ -170,6 +181,7 @@ CONTROLLER_HEARS_OF_CLI = vocabulary(
     Get,
     ShowPlaces,
     ShowPlan,
+    ShowUsage,
     Foresee,
     ListEvents,
     ListIncidents,

@@ -165,9 +165,25 @@ PLACES = {
 }
 
 
+USAGE: dict[str, Any] = {
+    "nodes": [
+        {"name": "node-a", "cpus": 16, "load": 2.31, "ranks": 1, "ranksCores": 1.87, "memoryBytes": 64 * 2**30,
+         "memoryUsedBytes": 40 * 2**30, "pressure": "normal", "tokensPerSecond": 51.6},
+        {"name": "node-b", "cpus": 16, "load": None, "ranks": 1, "ranksCores": 0.0, "memoryBytes": 64 * 2**30,
+         "memoryUsedBytes": None, "pressure": "", "tokensPerSecond": 0.0},
+    ],
+    "ranks": [
+        {"name": f"tiny.0.3.{number}", "node": f"node-{letter}", "cores": 1.87, "residentBytes": 30 * 2**30,
+         "chargedBytes": 32 * 2**30, "demand": 3, "tokensPerSecond": 51.6}
+        for number, letter in enumerate("ab")
+    ],
+}  # fmt: skip
+
+
 def at_rest() -> dict[str, Any]:
     """An answer for every type of request."""
     return {
+        "usage": USAGE,
         "get": objects,
         "plan": {"steps": [], "waiting": [], "refused": []},
         "places": {"items": [PLACES]},

@@ -54,6 +54,8 @@ SHOWN = {
     "plan-at-rest": ("plan",),
     "events": ("events",),
     "logs": ("logs", "tiny"),
+    "top-nodes": ("top", "nodes"),
+    "top-ranks": ("top", "ranks"),
 }
 
 
@@ -64,7 +66,7 @@ def test_what_is_shown_is_exactly_this(name: str, cli: Cli, controller: Controll
     golden(name, TIME.sub("<time>", result.out))
 
 
-@pytest.mark.parametrize("name", [name for name in SHOWN if name.startswith("get-")])
+@pytest.mark.parametrize("name", [name for name in SHOWN if name.startswith(("get-", "top-"))])
 def test_no_line_is_longer_than_a_hundred_columns(name: str, cli: Cli, controller: Controller) -> None:
     assert max(map(len, cli(*SHOWN[name]).out.splitlines())) <= 100
 
@@ -313,3 +315,16 @@ def test_a_rank_that_stands_still_shows_in_its_phase(report: dict[str, Any], sho
         "startedAt": None, "detail": "", **report,
     }  # fmt: skip
     assert ROWS["Rank"](rank, False)[1] == shown
+
+
+def test_top_shows_what_was_named_or_says_of_what_nothing_is_measured(
+    cli: Cli, controller: Controller
+) -> None:
+    assert [line.split()[0] for line in cli("top", "node", "node-b").out.splitlines()] == ["NAME", "node-b"]
+    shown = json.loads(cli("top", "ranks", "tiny.0.3.1", "-o", "json").out)
+    assert [item["name"] for item in shown["items"]] == ["tiny.0.3.1"]
+    result = cli("top", "node", "node-x")
+    assert (result.code, result.out) == (1, "")
+    assert "nothing is measured of node node-x; see: reconciler get nodes" in result.err
+    controller.answers["usage"] = {"nodes": [], "ranks": []}
+    assert cli("top", "nodes").err == "no nodes are measured now\n"

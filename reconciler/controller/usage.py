@@ -1,0 +1,55 @@
+"""What nodes and ranks use at the moment: straight from their agents' last reports, and kept nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.state import Contact, NodeName, NodeObservation
+from reconciler.wire.node import NodeReport, RankReport
+
+
+def usage(nodes: Mapping[NodeName, NodeObservation]) -> dict[str, Any]:
+    """As ``wire.admin.ShowUsage`` says. Only of nodes whose agent answers: of others nobody knows."""
+    reports = {
+        name: seen.report
+        for name, seen in sorted(nodes.items())
+        if seen.report is not None and seen.contact is Contact.REACHED
+    }
+    return {
+        "nodes": [_node(name, report) for name, report in reports.items()],
+        "ranks": [_rank(name, rank) for name, report in reports.items() for rank in _alive(report)],
+    }
+
+
+def _alive(report: NodeReport) -> list[RankReport]:
+    alive = (rank for rank in report.ranks if rank.exit is None)
+    return sorted(alive, key=lambda rank: (rank.id.deployment, rank.id.replica, rank.id.epoch, rank.id.rank))
+
+
+def _node(name: NodeName, report: NodeReport) -> dict[str, Any]:
+    load, alive = report.load, _alive(report)
+    free = load.memory_free_bytes if load else None
+    return {
+        "name": name,
+        "cpus": report.cpus,
+        "load": load.average if load else None,
+        "ranks": len(alive),
+        "ranksCores": round(sum(rank.cores for rank in alive), 2),
+        "memoryBytes": report.memory_bytes,
+        "memoryUsedBytes": None if free is None else report.memory_bytes - free,
+        "pressure": load.pressure if load else "",
+        "tokensPerSecond": round(sum(rank.tokens_per_second for rank in alive if rank.id.rank == 0), 1),
+    }
+
+
+def _rank(node: NodeName, rank: RankReport) -> dict[str, Any]:
+    return {
+        "name": str(rank.id),
+        "node": node,
+        "cores": rank.cores,
+        "residentBytes": rank.resident_bytes,
+        "chargedBytes": rank.memory_bytes,
+        "demand": rank.demand,
+        "tokensPerSecond": rank.tokens_per_second,
+    }
