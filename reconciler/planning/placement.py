@@ -22,6 +22,7 @@ from .sharding import Split, Unsplit, alternatives, splits
 from .weights import being_fetched
 from .world import World
 
+_UNSPLIT = (RefusedBecause.NOT_DIVISIBLE, RefusedBecause.NOT_SUPPORTED)
 RING_MIN = 4
 """In smaller rings every two nodes are neighbours, in whatever order."""
 
@@ -115,14 +116,14 @@ class _Site:
         """As many nodes as there are within the bounds, and fewer where the model, the memory or the transport
         asks for it."""
         bounds = self.request.deployment.spec.parallelism.nodes
-        first: Refusal | None = None
+        refusals: list[Refusal] = []
         for size in range(min(bounds.max, len(self.rooms.nodes)), bounds.min - 1, -1):
             answer = self._of_size(size)
             if not isinstance(answer, Refusal):
                 return answer
-            first = first or answer
-        assert first is not None
-        return first
+            refusals.append(answer)
+        # That it cannot be split over so many is no news where it can be over fewer, and those have no room.
+        return next((refusal for refusal in refusals if refusal.reason not in _UNSPLIT), refusals[0])
 
     def _of_size(self, size: int) -> Joined | Refusal:
         deployment = self.request.deployment

@@ -140,6 +140,15 @@ def test_a_range_of_nodes_ends_at_what_the_model_can_be_split_over() -> None:
     assert members(world) == ("node-a", "node-b")
 
 
+def test_a_range_of_nodes_of_which_those_that_divide_have_no_room_is_refused_for_its_memory() -> None:
+    nodes = [node(f"node-{letter}") for letter in "abc"]
+    world = World([*nodes, model(), deployment(nodes={"min": 1, "max": 3})])
+    world.weights["tiny"] = (200 * GIB, TINY)
+    reason, text = refusal(world)
+    assert reason is RefusedBecause.NO_MEMORY
+    assert text.startswith("needs 100.6 GiB on each of 2 nodes")
+
+
 def test_weights_that_nobody_has_looked_for_yet_are_not_called_missing() -> None:
     world = two_nodes()
     world.weights = {}
