@@ -34,6 +34,8 @@ COMMANDS = {
     "cordon": "nodes",
     "uncordon": "nodes",
     "drain": "nodes",
+    "stop": "whole",
+    "start": "whole",
     "approve": "approve",
     "plan": "read",
     "get": "get",

@@ -149,7 +149,7 @@ def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: 
     names = [result.name for result in landed.results]
     if not how.dry:
         assert landed.revision is not None
-        _empty(settings, landed.revision, names, timeout, say)
+        until_empty(settings, landed.revision, names, timeout, say)
     for name in names:
         say(f"node/{name} drained{how.suffix}")
 
@@ -183,7 +183,7 @@ def _agree(settings: Settings, files: Files, names: list[str], force: bool, say:
         say(f"{line}; it finishes what it has and ends")
 
 
-def _empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
+def until_empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
     """Wait until no rank is left on the nodes."""
     repo = opened(settings)
     told: set[str] = set()

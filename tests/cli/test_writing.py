@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from reconciler.cli.app import Settings
 from reconciler.cli.changing import prepare
@@ -343,6 +344,56 @@ def test_without_a_controller_a_drain_is_committed_and_said_to_begin_later(cli: 
     assert subjects(committed)[0] == "Drain node/node-b"
 
 
+# --- the whole cluster -----------------------------------------------------------------------------
+
+
+def test_stop_drains_every_node_in_one_commit_and_start_leaves_them_as_they_were(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    assert cli("cordon", "node-a").code == 0
+    before = nodes_of(home)
+    left = iter([[bodies.rank(0), bodies.rank(1)], [bodies.rank(1)], []])
+    watched.answers["get"] = lambda _: {"revision": "x", "items": next(left, [])}
+    stopped = cli("stop")
+    assert (stopped.code, stopped.err) == (0, "")
+    assert "evicting rank 1 of tiny/0 from node-b" in stopped.out.splitlines()
+    assert stopped.out.splitlines()[-1].startswith("all is quiet")
+    assert subjects(home)[0] == "Stop the cluster"
+    assert nodes_of(home).count("drain: true") == 2
+    again = cli("stop")
+    assert (again.code, again.out.splitlines()[-1].split(":")[0]) == (0, "all is quiet")
+    assert subjects(home)[0] == "Stop the cluster"
+    started = cli("start")
+    assert (started.code, started.err) == (0, "")
+    assert subjects(home)[0] == "Start the cluster"
+    meant = [labelless(node) for node in yaml.safe_load_all(nodes_of(home))]
+    assert meant == [labelless(node) for node in yaml.safe_load_all(before)]
+    assert "stopped" not in nodes_of(home)
+
+
+def nodes_of(home: Path) -> str:
+    return git(home, "show", "main:nodes.yaml")
+
+
+def labelless(node: dict[str, Any]) -> dict[str, Any]:
+    """Without labels, where there are none in them."""
+    if not node["metadata"].get("labels", True):
+        del node["metadata"]["labels"]
+    return node
+
+
+def test_start_leaves_alone_what_stop_has_not_done(cli: Cli, watched: Controller, home: Path) -> None:
+    watched.answers["foresee"] = future(moves=["node-a"])
+    watched.answers["get"] = lambda _: {"revision": "x", "items": []}
+    assert cli("drain", "node-b").code == 0
+    refused = cli("start")
+    assert refused.code == 1
+    assert "no node was drained by reconciler stop" in refused.err
+    assert cli("stop").code == 0
+    assert cli("start").code == 0
+    assert nodes_of(home).count("drain: true") == 1
+
+
 # --- what all of them share ------------------------------------------------------------------------
 
 WRITES: list[tuple[str, ...]] = [
@@ -350,6 +401,7 @@ WRITES: list[tuple[str, ...]] = [
     ("scale", "deployment/tiny", "--replicas=2"),
     ("cordon", "node-a"),
     ("drain", "node-a"),
+    ("stop",),
     ("apply", "-f", NODES),
     ("rollout", "restart", "deployment/tiny"),
 ]
