@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.state import Cause, NodeName, WaitingFor
+from reconciler.state import Cause, GroupRecord, NodeName, WaitingFor
 
 from . import rungs
 from .decision import Decision
 from .rungs import Rung
+from .sharding import splits
 from .spot import spot
 from .view import View
 
@@ -48,7 +49,7 @@ def better(view: View) -> Better | None:
     if record is None or record.proven_at is None or view.deployment is None or view.model is None:
         return None
     ladder, now_used = view.deployment.spec.transport, rungs.used(record)
-    full = len(record.members) >= view.deployment.spec.parallelism.nodes.max
+    full = not _could_be_larger(view, record)
     if full and now_used in ("", ladder[0]):
         return None  # as nearly every group in nearly every pass: nobody has to look for anything
     climbed = rungs.choose(view.world, view.replica, view.deployment, record.members)
@@ -67,6 +68,19 @@ def better(view: View) -> Better | None:
         text = f"{climbed.transport} can be used instead of {now_used}"
         return _when(view, Cause.TRANSPORT_BACK, text, [])
     return None
+
+
+def _could_be_larger(view: View, record: GroupRecord) -> bool:
+    """Whether its bounds, the number of nodes and its model allow a group of more nodes."""
+    assert view.deployment is not None
+    assert view.model is not None
+    parallelism, size = view.deployment.spec.parallelism, len(record.members)
+    most = min(parallelism.nodes.max, len(view.world.desired.nodes))
+    weights = view.world.node(record.members[0]).model(view.model.spec.source.folder)
+    if size >= most or weights is None or weights.examining:
+        return size < most
+    more = range(size + 1, most + 1)
+    return any(isinstance(splits(parallelism.strategy, weights, ranks), tuple) for ranks in more)
 
 
 def wait(view: View, found: Better) -> Decision:

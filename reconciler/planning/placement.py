@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from reconciler.resources.kinds import RANKS_MAX
 from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.wire.node import ModelReport
 
@@ -22,7 +23,6 @@ from .sharding import Split, Unsplit, alternatives, splits
 from .weights import being_fetched
 from .world import World
 
-_UNSPLIT = (RefusedBecause.NOT_DIVISIBLE, RefusedBecause.NOT_SUPPORTED)
 RING_MIN = 4
 """In smaller rings every two nodes are neighbours, in whatever order."""
 
@@ -116,29 +116,39 @@ class _Site:
         """As many nodes as there are within the bounds, and fewer where the model, the memory or the transport
         asks for it."""
         bounds = self.request.deployment.spec.parallelism.nodes
-        refusals: list[Refusal] = []
+        # Refusals are put into words in the end, and only one of them: that costs more than to find a place.
+        unsplit: tuple[int, Unsplit] | None = None
+        short = 0
+        unjoined: Refusal | None = None
         for size in range(min(bounds.max, len(self.rooms.nodes)), bounds.min - 1, -1):
-            answer = self._of_size(size)
-            if not isinstance(answer, Refusal):
+            possible = splits(self.request.deployment.spec.parallelism.strategy, self.weights, size)
+            if isinstance(possible, Unsplit):
+                unsplit = unsplit or (size, possible)
+                continue
+            answer = self._of_size(size, possible)
+            if isinstance(answer, tuple):
                 return answer
-            refusals.append(answer)
+            if unjoined is None and not short:
+                unjoined, short = answer, 0 if answer else size
+        if unjoined is not None:
+            return unjoined
         # That it cannot be split over so many is no news where it can be over fewer, and those have no room.
-        return next((refusal for refusal in refusals if refusal.reason not in _UNSPLIT), refusals[0])
+        if short:
+            return nearest.no_room(self.request, self.rooms, self.weights, short)
+        assert unsplit is not None
+        return self._unsplit(unsplit[1], unsplit[0])
 
-    def _of_size(self, size: int) -> Joined | Refusal:
-        deployment = self.request.deployment
-        possible = splits(deployment.spec.parallelism.strategy, self.weights, size)
-        if isinstance(possible, Unsplit):
-            return self._unsplit(possible, size)
+    def _of_size(self, size: int, possible: tuple[Split, ...]) -> Joined | Refusal | None:
+        """A place for a group of so many; a refusal where none can be joined, None where none have room."""
         unjoined: Refusal | None = None
         for split in possible:
-            each = needs(Wish.of(deployment), self.weights, split.strategy, size)
+            each = needs(Wish.of(self.request.deployment), self.weights, split.strategy, size)
             found = self._best(each)
             if isinstance(found, tuple):
                 members, rung = found
                 return Placement(members, each, split), rung
             unjoined = unjoined or found
-        return unjoined or nearest.no_room(self.request, self.rooms, self.weights, size)
+        return unjoined
 
     def _best(self, each: Needs) -> tuple[Placed, Rung] | Refusal | None:
         """The nodes it has already, else the least occupied ones, of those the ones that are joined best; a refusal
@@ -185,7 +195,9 @@ class _Site:
 
     def _unsplit(self, why: Unsplit, size: int) -> Refusal:
         parallelism, name = self.request.deployment.spec.parallelism, self.request.deployment.spec.model
-        other = alternatives(parallelism.strategy, self.weights, range(1, len(self.rooms.nodes) + 1))
+        other = alternatives(
+            parallelism.strategy, self.weights, range(1, min(RANKS_MAX, len(self.rooms.nodes)) + 1)
+        )
         how = {"tensor": "by tensor", "pipeline": "as a pipeline"}.get(parallelism.strategy, "at all")
         because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
         text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
