@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -15,12 +16,16 @@ import pytest
 from reconciler.agent.fetches import Fetches
 from reconciler.agent.local_host import Settings
 from reconciler.errors import Unreachable
-from reconciler.execution.carrying import carry
+from reconciler.execution import Tools
+from reconciler.execution.handlers import carry_out
 from reconciler.fetcher.folder import is_right
 from reconciler.fetcher.peer import Peer, serve
 from reconciler.state import NodeName
+from reconciler.state.weights import FetchWeights
+from reconciler.store import Store
+from reconciler.transport.link import AgentLink
 from reconciler.wire.node import FetchWeights as Request
-from reconciler.wire.node import GiveWeights, ModelReport, NodeReport, Observe
+from reconciler.wire.node import ModelReport, NodeReport, Observe
 from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource, hub_path
 from tests.agent.bench import Bench
@@ -168,30 +173,23 @@ async def test_nothing_is_fetched_to_elsewhere(path: str, hub: Hub, tmp_path: Pa
         fetches.start(Request(1, path, FetchSource(REPO, COMMIT, hub.endpoint)))
 
 
-async def test_another_node_copies_what_one_has_fetched_and_verifies_it(node: Node, bench: Bench) -> None:
-    await node.fetch()
-    await node.until(lambda weights: weights.verified)
-    other = Bench.make()
-    other.models.mkdir()
-    try:
-        await other.agent()
-        taking = Node(other, node.hub)
-        node.hub.asked.clear()
-        await bench.links[-1].request(GiveWeights(1, PATH), timeout=WAIT_SECONDS)
-        await taking.fetch(from_peer=True)
-        ends = {
-            NodeName("giving"): giving_socket(str(bench.run_directory), "bench", PATH),
-            NodeName("taking"): taking_socket(str(other.run_directory), "bench", PATH),
-        }
-        giving_end, taking_end = ends.items()
-        async with asyncio.timeout(WAIT_SECONDS):
-            await carry(_opened, giving_end, taking_end)
-        await taking.until(lambda weights: weights.verified)
-        assert node.hub.asked == {}
-        for name in SHARDS:
-            assert (other.models / PATH / name).read_bytes() == repository()[name]
-    finally:
-        await other.close()
+class Links:
+    """The agents of two benches, as the collector has them."""
+
+    def __init__(self, benches: dict[NodeName, Bench]) -> None:
+        self.benches = benches
+
+    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+        return self.benches[name].links[-1], 1
+
+    def look(self, name: NodeName) -> None:
+        """The tests look."""
+
+    async def reach(self, name: NodeName) -> None:
+        raise Unreachable(name)
+
+    async def lose(self, name: NodeName) -> None:
+        raise Unreachable(name)
 
 
 async def _opened(name: NodeName, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -199,6 +197,39 @@ async def _opened(name: NodeName, path: str) -> tuple[asyncio.StreamReader, asyn
         return await asyncio.open_unix_connection(path)
     except OSError as error:
         raise Unreachable(f"{name}: {error}") from error
+
+
+async def _start_agent(name: NodeName) -> None:
+    raise Unreachable(name)
+
+
+async def test_another_node_copies_what_one_has_fetched_and_verifies_it(
+    node: Node, bench: Bench, tmp_path: Path
+) -> None:
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    node.hub.asked.clear()
+    other = Bench.make()
+    other.models.mkdir()
+    store = Store(tmp_path / "store.db")
+    giving, taking = NodeName("giving"), NodeName("taking")
+    try:
+        await other.agent()
+        tools = Tools(store, Links({giving: bench, taking: other}), _start_agent, time.time, stream=_opened)
+        sockets = (
+            giving_socket(str(bench.run_directory), "bench", PATH),
+            taking_socket(str(other.run_directory), "bench", PATH),
+        )
+        step = FetchWeights("tiny", taking, PATH, FetchSource(REPO, COMMIT), None, "w", giving, sockets)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await carry_out(step, tools)
+        await Node(other, node.hub).until(lambda weights: weights.verified)
+        assert node.hub.asked == {}
+        for name in SHARDS:
+            assert (other.models / PATH / name).read_bytes() == repository()[name]
+    finally:
+        store.close()
+        await other.close()
 
 
 async def test_a_damaged_copy_is_no_weights(node: Node, bench: Bench, tmp_path: Path) -> None:
