@@ -14,7 +14,12 @@ settings.load_profile("reconciler")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell has what it starts in the background ignore Ctrl-C, and the commands under test would inherit that."""
 
-NEED_SSHD = ["gateway/test_gateway_key.py", "gateway/test_remote_ranks.py", "transport/test_ssh.py"]
+NEED_SSHD = [
+    "gateway/test_gateway_key.py",
+    "gateway/test_remote_ranks.py",
+    "transport/test_ssh.py",
+    "cli/test_node_add.py",
+]
 collect_ignore = [] if Path(PROGRAM).exists() else NEED_SSHD
 
 

@@ -95,9 +95,9 @@ async def sshd(place: Path, port: int, more: str = "") -> AsyncIterator[Sshd]:
         await server.stop()
 
 
-def make_key(path: Path) -> str:
+def make_key(path: Path, kind: str = "ed25519") -> str:
     """A new key pair; its public line."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(path)], check=True)
     return Path(f"{path}.pub").read_text().strip()
 
 

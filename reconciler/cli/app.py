@@ -36,6 +36,7 @@ COMMANDS = {
     "drain": "nodes",
     "stop": "whole",
     "start": "whole",
+    "node": "machines",
     "approve": "approve",
     "plan": "read",
     "get": "get",

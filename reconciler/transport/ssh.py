@@ -49,9 +49,7 @@ echo "$file"; [ ! -e "$file" ] || cat "$file"
 """
 """The file's own path, and what is in it."""
 _REBOOT = """
-[ "$(id -u)" = 0 ] || set -- sudo -n
-for place in /sbin /usr/sbin; do [ -x "$place/shutdown" ] && exec "$@" "$place/shutdown" -r now; done
-echo 'there is no shutdown in /sbin or /usr/sbin' >&2; exit 127
+PATH=$PATH:/usr/sbin:/sbin; [ "$(id -u)" = 0 ] && exec shutdown -r now; exec sudo -n shutdown -r now
 """
 
 
@@ -97,7 +95,7 @@ class SshNode:
                 return await run(connection, command, stdin)
         except TimeoutError as error:
             raise Silent(
-                f"{argv[0]} on {self.name}: {error or f'it has not ended after {timeout:g} s'}"
+                f"{argv[0]} on {self.name}: {str(error) or f'it has not ended after {timeout:g} s'}"
             ) from None
         except TooLong as error:
             raise Refused("TooLong", f"{argv[0]} on {self.name}: {error}") from None

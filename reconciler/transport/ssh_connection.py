@@ -176,7 +176,7 @@ class Connection:
             case TimeoutError() if not str(error):
                 return Silent(f"{self} does not answer within {CONNECT_SECONDS:g} s")
             case _:
-                return Silent(f"there is no connection to {self}: {error or type(error).__name__}")
+                return Silent(f"there is no connection to {self}: {str(error) or type(error).__name__}")
 
     def _changed(self, presented: asyncssh.SSHKey) -> str:
         expected = trusted_key(self._access)
@@ -196,7 +196,7 @@ class Connection:
         )
 
 
-class _KeyChanged(Exception):
+class _KeyChanged(ValueError):
     def __init__(self, presented: asyncssh.SSHKey) -> None:
         self.presented = presented
         super().__init__(fingerprint(presented))

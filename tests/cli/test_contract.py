@@ -91,6 +91,11 @@ ROWS: list[Row] = [
     ("uncordon node-b", "", 0, "^node/node-b uncordoned$", NOTHING),
     ("drain node-b --dry-run=client", "", 0, r"^node/node-b drained \(dry run\)$", NOTHING),
     ("drain absent", "", 1, NOTHING, 'nodes "absent" not found'),
+    # node
+    ("node add --again absent", "", 1, NOTHING, '^error: there is no Node "absent" over SSH; those that there are: none'),
+    ("node add 127.0.0.1 --port=1", "", 1, NOTHING, "^error: there is no SSH server to be reached at 127.0.0.1: "),
+    ("node add 127.0.0.1 --port=0", "", 2, NOTHING, "Invalid value for '--port'"),
+    ("node remove x", "", 2, NOTHING, 'unknown command "remove"'),
     # describe, events, logs
     ("describe md/tiny", "", 0, r"(?s)\AName: +tiny\n.*Labels: +<none>.*Conditions:.*Plan:.*Events:", NOTHING),
     ("describe md", "", 0, r"(?s)\AName: +big\n.*\n\n\nName: +tiny\n", NOTHING),
