@@ -52,7 +52,7 @@ class Parts:
     """What this controller stands on: when any of it is gone, another may be in its place."""
     stopping: bool = False
     looked: bool = False
-    """Every node was tried once since the start: what is published may change from here on."""
+    """Every node was tried since the start and the last lapse: what is published may change from here on."""
     lapsed: bool = False
     """The lease was lost, and a new token could not be taken yet."""
     greeted: set[NodeName] = field(default_factory=set)
@@ -91,7 +91,7 @@ def _renew(parts: Parts) -> None:
         parts.lapsed = True
     if parts.lapsed:
         parts.store.renew()  # a look with the new token is one from after the lapse
-        parts.lapsed = False
+        parts.lapsed = parts.looked = False
 
 
 def _outrank(parts: Parts) -> None:
@@ -122,13 +122,12 @@ def _known(parts: Parts) -> bool:
 
 
 def _ready_to_publish(parts: Parts) -> bool:
-    """Not before the manifests were read and every node was tried: until then the last controller's word holds.
+    """Not before the manifests were read and every node was tried: until then the last word holds.
 
-    One that has just started would otherwise unroute groups that serve on.
+    One that has just started would otherwise unroute groups that serve on, and one that has just woken up route to
+    those that are gone.
     """
-    nodes = parts.last.observed.nodes.values()
-    tried = not any(node.contact is Contact.UNKNOWN for node in nodes)
-    parts.looked = parts.looked or (_known(parts) and tried)
+    parts.looked = parts.looked or (_known(parts) and parts.collector.tried)
     return parts.looked
 
 

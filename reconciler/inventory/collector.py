@@ -106,6 +106,8 @@ class _Watch:
     """Set where what probes have told is not to be relied on."""
     task: asyncio.Task[None] | None = None
     link: AgentLink | None = None
+    tried: bool = False
+    """Whether what is seen, or that nothing is, was found out since the start and the last lapse."""
 
 
 class Collector:
@@ -132,6 +134,7 @@ class Collector:
         self._watches: dict[NodeName, _Watch] = {}
         self._numbers = itertools.count(1)
         self._models: tuple[str, ...] = ()
+        self._lapses = 0
 
     def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
         """Watch exactly these nodes, and look on each for weights at these paths."""
@@ -151,6 +154,11 @@ class Collector:
     def nodes(self) -> Mapping[NodeName, NodeObservation]:
         """The newest observation of each node."""
         return {name: watch.seen for name, watch in self._watches.items()}
+
+    @property
+    def tried(self) -> bool:
+        """Whether every node was looked at, or gave no answer, since the start and the last lapse."""
+        return all(watch.tried for watch in self._watches.values())
 
     def link(self, name: NodeName) -> tuple[AgentLink, int]:
         """The connection to a node's agent and its number. Raises ``Unreachable`` when there is none."""
@@ -189,7 +197,9 @@ class Collector:
     def put_off(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
         have nothing begun on a node before its probes were asked again."""
+        self._lapses += 1
         for watch in self._watches.values():
+            watch.tried = False
             watch.seen = replace(watch.seen, since=watch.seen.since + seconds, probed=False)
             watch.probe.set()
 
@@ -243,10 +253,11 @@ class Collector:
             while True:
                 watch.look.clear()
                 question = Observe(self._models, self._token(watch.seen.name))
-                asked_at = self._clock()
+                asked_at, lapses = self._clock(), self._lapses
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = link
+                watch.tried = watch.tried or lapses == self._lapses
                 self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
                     prober = asyncio.create_task(
@@ -305,6 +316,7 @@ class Collector:
     def _lost(self, watch: _Watch, error: ReconcilerError) -> None:
         """Nothing is known of the machine where it does not answer; where it does, its agent is down."""
         before = watch.seen
+        watch.tried = True
         contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
         barred = error.code if isinstance(error, Barred) else ""
         since = self._clock() if before.contact is Contact.REACHED else before.since

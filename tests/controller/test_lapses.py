@@ -22,6 +22,13 @@ from tests.bench.controller import parts_of, served_text
 from tests.bench.documents import manifests
 from tests.gateway.rank_double import eventually
 
+GATEWAY = """
+---
+apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata: {name: main}
+spec: {listen: 127.0.0.1:8400, auth: {mode: none}}
+"""
 HOUR, YEAR = 3600.0, 365 * 86_400.0
 
 
@@ -86,7 +93,7 @@ def test_a_busy_machine_whose_clock_is_corrected_has_no_lapse(story: list[tuple[
 @pytest.fixture
 async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     """A controller's loop over a small cluster in which everything runs, and that has looked at all of it."""
-    text = manifests(10)
+    text = manifests(10) + GATEWAY
     made = parts_of(served_text(text), tmp_path, text)
     await made.intent.refresh(None)
     await eventually(lambda: reconcile(made).settled)
@@ -129,6 +136,25 @@ async def test_after_a_lapse_nothing_is_decided_before_every_node_was_looked_at_
     assert reconcile(parts).settled
     again = [event.reason for _, event in parts.store.events(EventFilter(kind="Cluster"))]
     assert again == reasons
+
+
+async def test_after_a_lapse_no_routes_are_written_before_every_node_was_looked_at_again(
+    parts: Parts, tmp_path: Path
+) -> None:
+    routes = tmp_path / "routes.json"
+    await eventually(lambda: reconcile(parts).settled and routes.exists())
+    routes.unlink()
+    lapse(parts, HOUR)
+    reconcile(parts)
+    assert not routes.exists()
+
+    def written() -> bool:
+        reconcile(parts)
+        return routes.exists()
+
+    await eventually(written)
+    reports = [node.report for node in parts.collector.nodes().values()]
+    assert {report.asked_with for report in reports if report} == {parts.store.token}
 
 
 async def test_who_wakes_up_deposed_does_nothing_more(parts: Parts, tmp_path: Path) -> None:
