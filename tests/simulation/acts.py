@@ -107,7 +107,9 @@ def panic(name: str) -> Act:
     def act(world: World) -> None:
         machine = world.machines[name]
         world.note(f"{name} panics")
-        machine.panicked = {replica_of(rank.id) for rank in machine.alive()}
+        machine.panicked = {
+            replica_of(r.id) for r in machine.alive() if world.oracles.formed_as_things_are(r)
+        }
         machine.panics += 1
         machine.power_off()
         world.loop.call_later(4.0, machine.power_on)

@@ -54,7 +54,7 @@ class Machine:
         self.panics = 0
         """Reports of the last hour."""
         self.panicked: set[ReplicaId] = set()
-        """Whose ranks were here when it panicked last."""
+        """Whose ranks were here when it panicked last, and nothing has changed since their groups were formed."""
         self.withheld_at: float | None = None
         """Since when it is not fit for new ranks."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ UP = ("NodesBack", "TransportBack")
 """Why a group that is well may be formed anew."""
 UP_PER_HOUR_MAX = 2
 WITHHELD_SECONDS = 15.0
-"""So soon it is known that a machine is not fit for a rank: probes are made every ten seconds."""
+"""So soon it is known that a machine is not fit for a rank, or is otherwise: probes are made every ten seconds."""
 NEWS_SECONDS = 15.5
 """So soon it is known that a rank has ended, or that its machine is silent, which is given up after 15 s."""
 MESSAGES_PER_SECOND_MAX = 400
@@ -43,6 +44,8 @@ class Oracles:
         """How often a rank of each replica was asked to end."""
         self.formed: Counter[ReplicaId] = Counter()
         """How many epochs of each replica had a rank."""
+        self._written: dict[tuple[ReplicaId, int], float] = {}
+        """When each epoch was written."""
         self._epochs: set[tuple[ReplicaId, int]] = set()
         self._heard: dict[str, int] = {}
         self._hearing: dict[str, int] = {}
@@ -107,6 +110,12 @@ class Oracles:
     def drawn(self, epoch: tuple[ReplicaId, int], by: Process) -> None:
         """Since the store was lost, a controller has written an epoch."""
         self._drawn.setdefault(epoch, (by, self._world.loop.now))
+
+    def formed_as_things_are(self, rank: Rank) -> bool:
+        """Whether the facts and wishes that the group of a rank was formed under are those of now: where one is
+        another, what has failed may be tried again."""
+        written = self._written.get((replica_of(rank.id), rank.id.epoch), -math.inf)
+        return written - self._world.changed_at > WITHHELD_SECONDS
 
     def ended(self, rank: Rank) -> None:
         """A rank process lives no more."""
@@ -179,9 +188,11 @@ class Oracles:
             self._holder = by
         elif by is not self._holder:
             self.violated(f"{by} has written to the store ({label}), and {self._holder} had taken over")
-        elif label == "allocate" and by is not None and self._world.store_lost:
+        elif label == "allocate" and by is not None:
             for epoch in self._world.stored.epochs().items():
-                self.drawn(epoch, by)
+                self._written.setdefault(epoch, self._world.loop.now)
+                if self._world.store_lost:
+                    self.drawn(epoch, by)
         self.pruning.stored(label)
 
     # --- stops ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import asyncio
 import atexit
 import hashlib
 import itertools
+import math
 import os
 import random
 import shutil
@@ -111,6 +112,7 @@ class World:
         """Subject and class of what only a person can mend, as it turned out."""
         self.ending: dict[str, str] = {}
         """What it came to."""
+        self.changed_at = -math.inf
         self._stores = itertools.count(1)
         self._keeper: sqlite3.Connection | None = None
         self._store: type[Store] = Store
@@ -278,7 +280,8 @@ class World:
         """A person pushes."""
         before = self.wanted()
         self.commits.append(tuple(manifests))
-        self.changed(f"commit r{len(self.commits)}")
+        if len(self.commits) > 1:
+            self.changed(f"commit r{len(self.commits)}")
         self.oracles.committed(before, self.wanted())
         self.loop.call_later(HOOK_SECONDS if told else POLL_SECONDS, self._announce)
 
@@ -321,6 +324,7 @@ class World:
     def changed(self, text: str) -> None:
         """A fact or a wish is another: what was not to be tried again unchanged may be."""
         self.note(text)
+        self.changed_at = self.loop.now
         for machine in self.machines.values():
             machine.panicked = set()
 
