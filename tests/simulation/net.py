@@ -27,7 +27,11 @@ LATENCY = 0.002
 SILENCE_SECONDS = 15.0
 """After so long without a sign of life a connection is given up."""
 STALE_SECONDS = 3.0
-CLOSED = Unreachable("the other side closed the connection")
+
+
+def closed() -> Unreachable:
+    """Another one each time: an error that is raised keeps what it was raised from."""
+    return Unreachable("the other side closed the connection")
 
 
 def checked(message: Any, vocabulary: dict[str, type], known: set[str]) -> None:
@@ -95,7 +99,7 @@ class SimLink(AgentLink):
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._there: deque[tuple[int, Any]] = deque()
         self._back: deque[tuple[int, Any]] = deque()
-        self._why: Unreachable = CLOSED
+        self._why: Unreachable = closed()
         self._silent = False
         """An answer was awaited in vain: whatever ends it now, nobody has said why."""
         self._last: NodeReport | None = None
@@ -235,9 +239,10 @@ class SimLink(AgentLink):
         if not self.machine.reachable or not self.line.open:
             self._gone(Silent(f"no sign of life for {SILENCE_SECONDS:g} s"))
 
-    def _gone(self, reason: Unreachable = CLOSED) -> None:
+    def _gone(self, reason: Unreachable | None = None) -> None:
         if self.closed.is_set():
             return
+        reason = reason or closed()
         self._why = reason = Silent(str(reason)) if self._silent else reason
         self.closed.set()
         self._news.set()
