@@ -14,7 +14,7 @@ TINY_VENV := .venv-tiny
 RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
-WHOLE_CLUSTERS := tests/e2e tests/documents
+WHOLE_CLUSTERS := tests/e2e tests/hosts tests/documents
 
 .PHONY: help quickstart test check fuzz faults fuzz-faults bench mutants schemas tiny clean
 

@@ -18,15 +18,11 @@ REASON = why_not()
 collect_ignore_glob = ["test_*.py"] if REASON else []
 ran: set[str] = set()
 
-NODE = """apiVersion: reconciler/v1alpha1
-kind: Node
-metadata:
-  name: {name}
-spec:
-  ssh: {{host: {address}, user: {user}, hostKey: {key}}}
-  python: {python}
+BESIDE = f"""\
+  python: {sys.executable}
   lostAfter: 4s
 """
+"""What `node add` does not know."""
 DEPLOYMENT = """apiVersion: reconciler/v1alpha1
 kind: ModelDeployment
 metadata:
@@ -68,14 +64,14 @@ def cluster(hosts: Network) -> Iterator[Cluster]:
     shutil.copytree(ROOT / "reconciler", folder / "source" / "reconciler")
     manifests = folder / "manifests"
     manifests.mkdir()
-    for host in hosts.hosts:
-        text = NODE.format(
-            name=host.name, address=host.address, user=host.user, key=host.host_key, python=sys.executable
-        )
-        (manifests / f"{host.name}.yaml").write_text(text)
     (manifests / "tiny.yaml").write_text("---\n".join((MODEL, DEPLOYMENT, GATEWAY)))
     environment = {"HOME": str(hosts.person), "SSH_AUTH_SOCK": ""}
     made = Cluster(folder / "home", folder / "source", environment)
+    for host in hosts.hosts:
+        words = (f"{host.user}@{host.address}", "--name", host.name, "--yes", "-o", "yaml")
+        text = made.run("node", "add", *words).stdout
+        assert host.host_key.split()[1] in text
+        (manifests / f"{host.name}.yaml").write_text(text + BESIDE)
     try:
         made.start("-f", str(manifests), "--any-port")
         made.wait_settled()
