@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Conflict, Invalid
+from reconciler.resources import LOCAL, Access
 from reconciler.state import (
     Attempt,
     DeploymentName,
@@ -371,3 +372,16 @@ def test_the_last_restart_of_each_machine_is_there_again_after_one_of_the_contro
     store.note_reboot(a, Reboot(3.0, "boot-3", "C7: held again"))
     store.drop_reboot(b)
     assert reopened(store, tmp_path).reboots.all() == {a: Reboot(3.0, "boot-3", "C7: held again")}
+
+
+def test_an_agent_is_kept_with_the_way_to_it(tmp_path: Path) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
+    far = Access.model_validate({"ssh": {"host": "h", "user": "u", "hostKey": key}, "python": "/opt/python3"})
+    store = Store(tmp_path / "store.db")
+    store.keep_agent(NodeName("node-a"), LOCAL)
+    store.keep_agent(NodeName("node-b"), LOCAL)
+    store.keep_agent(NodeName("node-b"), far)
+    store.close()
+    again = Store(tmp_path / "store.db")
+    assert again.agents.all() == {"node-a": LOCAL, "node-b": far}
+    again.close()
