@@ -88,3 +88,18 @@ def test_a_restart_and_a_deletion_are_seen_through_and_taken_back(tiny: Cluster)
     )
     tiny.run("rollout", "undo", "deployment/tiny", f"--to-revision={first['revision']}")
     tiny.run("rollout", "status", "deployment/tiny")
+
+
+def test_the_whole_cluster_is_stopped_while_streams_run_and_started_again(tiny: Cluster) -> None:
+    used = tiny.json("top", "ranks")["items"]
+    assert {item["node"] for item in used} == {"node-a", "node-b"}
+    reference, streams, printed = asyncio.run(clients_during(tiny, "stop"))
+    assert [(answer.error, answer.finish, answer.text) for answer in streams] == [
+        ("", "stop", reference) for _ in streams
+    ]
+    assert printed.splitlines()[-1].startswith("all is quiet: no rank runs")
+    assert tiny.ranks() == []
+    tiny.run("start")
+    tiny.run("rollout", "status", "deployment/tiny")
+    assert nodes_of_ranks(tiny) == {"node-a", "node-b"}
+    assert tiny.run("diff", "-f", "manifests").stdout == ""
