@@ -7,6 +7,7 @@ the next one goes on from there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
@@ -31,11 +32,15 @@ from reconciler.wire.weights import (
 )
 
 from .child import environment
+from .files import tail
 
 FETCHERS_MAX = 4
 """At the same time: more would only share the same line and the same disk."""
 _LINE_BYTES_MAX = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
+_WORDS_BYTES = 400
+_END_SECONDS = 0.5
+"""From the end of its output to its own: milliseconds."""
 _ROOM_STEP_BYTES = 64 * 1024 * 1024
 """Room on the disk is told in such steps: what changes all the time is no news."""
 _PASSED_ON = (
@@ -85,7 +90,8 @@ class _Fetcher:
         given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         # A home of its own: neither settings nor tokens of somebody else who uses this machine are its business.
         given.update({"HF_HOME": str(directory / "tmp" / "hub"), "HF_HUB_DISABLE_TELEMETRY": "1"})
-        given["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+        # The client's warnings name URLs, and those of large files are signed.
+        given.update({"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_VERBOSITY": "error"})
         if self.request.secret:
             given[TOKEN_VARIABLE] = self.request.secret
         temporary = directory / "tmp"
@@ -107,8 +113,10 @@ class _Fetcher:
                 return
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(to_wire(job)).encode() + b"\n")
-        self._process.stdin.flush()
+        self._log = directory / "fetcher.log"
+        with contextlib.suppress(BrokenPipeError):  # it has ended already: that is read below
+            self._process.stdin.write(json.dumps(to_wire(job)).encode() + b"\n")
+            self._process.stdin.flush()
         self._pipe = self._process.stdout
         asyncio.get_event_loop().add_reader(self._pipe, self._read)
 
@@ -132,9 +140,14 @@ class _Fetcher:
         if chunk and len(self._said) <= _LINE_BYTES_MAX:
             return
         asyncio.get_event_loop().remove_reader(self._pipe)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            assert self._process is not None
+            self._process.wait(_END_SECONDS)
         status = self._reap()
         if self.progress.phase not in FetchPhase.ENDED:
+            words = tail(self._log, _WORDS_BYTES).strip().splitlines()
             text = "the fetcher ended with status {} before it was done".format(status)
+            text += ": {}".format(words[-1].strip()) if words else ""
             self.progress = dataclasses.replace(
                 self.progress, phase=FetchPhase.FAILED, problem=FetchProblem.INTERRUPTED, text=text
             )

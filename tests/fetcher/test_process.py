@@ -166,6 +166,22 @@ async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub
     assert news == [True]
 
 
+async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(hub: Hub, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'No module named reconciler' >&2; exit 1\n")
+    python.chmod(0o755)
+    fetches = Fetches(Settings("n", tmp_path, tmp_path, tmp_path, str(python), ()), lambda urgent: None)
+    fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
+    for _ in range(WAITS_MAX):
+        told = fetches.report(PATH)
+        if told is not None and not told.running:
+            break
+        await asyncio.sleep(WAIT_SECONDS / WAITS_MAX)
+    assert told is not None
+    assert told.progress.problem == FetchProblem.INTERRUPTED
+    assert told.progress.text.endswith("before it was done: No module named reconciler")
+
+
 @pytest.mark.parametrize("path", ["tiny", "hub/../tiny", "hub/a/b/c", "/hub/a"])
 async def test_nothing_is_fetched_to_elsewhere(path: str, hub: Hub, tmp_path: Path) -> None:
     fetches = Fetches(Settings("n", tmp_path, tmp_path, tmp_path, "python", ()), lambda urgent: None)
