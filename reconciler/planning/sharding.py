@@ -63,11 +63,13 @@ def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | 
     if never:
         return Unsplit(never, lasting=True)
     config = text_config(weights.config)
+    tried = weights.unsplittable.get(f"{strategy}/{ranks}", "")
     if strategy == "pipeline":
         text = _too_few_layers(config, ranks)
     else:
-        text = _heads(config, ranks) or ("" if ranks <= weights.ranks_tried else _groups(config, ranks))
-    text = text or weights.unsplittable.get(f"{strategy}/{ranks}", "")
+        unsure = tried or ranks > weights.ranks_tried  # what MLX says of arrays, the shape may say for people
+        text = _heads(config, ranks) or (_groups(config, ranks) if unsure else "")
+    text = text or tried
     return Unsplit(text, lasting=False) if text else None
 
 

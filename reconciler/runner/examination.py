@@ -50,7 +50,7 @@ def examine(folder: Path) -> dict[str, Any]:
             try:
                 shares[f"{strategy}/{size}"] = _split(folder, strategy, size)
             except FOREIGN_ERRORS as error:
-                why[f"{strategy}/{size}"] = _shortened(first_line(error).rstrip("."))
+                why[f"{strategy}/{size}"] = _refusal(error)
     return {"unsplittable": why, "ranks_tried": SIZES[-1], "shares": shares}
 
 
@@ -65,6 +65,12 @@ def _split(folder: Path, strategy: str, ranks: int) -> list[dict[str, Any]]:
             model.model.pipeline(Size(ranks, rank))
         found.append(share(model))
     return found[:1] if all(each == found[0] for each in found) else found
+
+
+def _refusal(error: BaseException) -> str:
+    """What MLX refuses it says in a sentence; what it did not think of, it does not."""
+    text = first_line(error).rstrip(".")
+    return _shortened(text if isinstance(error, ValueError) else f"mlx-lm fails to split it: {text}")
 
 
 def _model_problem(config: dict[str, Any], error: BaseException) -> str:

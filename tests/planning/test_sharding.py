@@ -78,6 +78,10 @@ def test_what_the_runtime_tried_counts_before_what_the_shape_suggests() -> None:
     assert why_not("tensor", weights(ranks_tried=0, **quantized), 4) == (
         "its intermediate_size of 384 is no multiple of 4 quantization groups of 64"
     )
+    array = "Array split does not result in sub arrays with equal size"
+    assert why_not("tensor", weights({"tensor/4": array}, **quantized), 4) == (
+        "its intermediate_size of 384 is no multiple of 4 quantization groups of 64"
+    )
     experts: Any = {**quantized, "moe_intermediate_size": 64}
     assert "moe_intermediate_size of 64" in why_not("tensor", weights(ranks_tried=0, **experts), 2)
 

@@ -179,6 +179,18 @@ def test_what_is_refused_comes_with_what_would_work(kind: str, reports: dict[str
         assert split("auto", said, 3) == Split("pipeline", f"auto: not by tensor, {why.text}")
 
 
+def test_what_mlx_lm_stumbles_over_is_refused_as_well(tmp_path: Path) -> None:
+    """It takes experts to be shared where there are any, though the architecture can do without."""
+    path = write_architecture(tmp_path, "deepseek_v3", n_shared_experts=None) / "config.json"
+    config = json.loads(path.read_text())
+    del config["n_shared_experts"]
+    path.write_text(json.dumps(config))
+    said = report(tmp_path)
+    stumbled = "mlx-lm fails to split it: 'DeepseekV3MoE' object has no attribute 'shared_experts'"
+    assert split("tensor", said, 2) == Unsplit(stumbled, lasting=False)
+    assert alternatives("tensor", said, range(1, 5)) == "nodes: 1 or strategy: pipeline with 2, 3 or 4 nodes"
+
+
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_a_rank_refuses_what_was_refused(
     kind: str, folders: dict[str, Path], reports: dict[str, ModelReport]
