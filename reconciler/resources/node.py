@@ -78,6 +78,7 @@ class SshAccess(Strict):
     host: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:%_-]*$", max_length=253)]
     """Name or address, or a `Host` of `~/.ssh/config`."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
+    """Where its SSH server listens."""
     user: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$", max_length=64)]
     """Whose agent and ranks run there."""
     host_key: Annotated[str, StringConstraints(max_length=4096), AfterValidator(_host_key)]

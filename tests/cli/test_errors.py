@@ -103,7 +103,7 @@ def test_exit_statuses_without_a_controller(
 
 
 HABITS = [
-    (("top", "nodes"), 'unknown command "top"; here that is: reconciler get nodes -o wide'),
+    (("taint", "nodes", "a"), 'unknown command "taint"; taints are in the manifest of a Node'),
     (("down",), 'unknown command "down"; Ctrl-C in the terminal of `reconciler up` stops'),
     (("help", "get"), 'unknown command "help"; here that is: reconciler --help'),
     (("create", "-f", "a.yaml"), "here that is: reconciler apply -f FILE"),
