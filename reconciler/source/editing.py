@@ -188,7 +188,7 @@ def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple
 
 def normalised(manifest: Manifest) -> str:
     """A manifest as YAML with every default written out, so that equal objects have equal text."""
-    return as_yaml(manifest.model_dump(mode="json", by_alias=True))
+    return as_yaml(manifest.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def as_yaml(plain: object) -> str:

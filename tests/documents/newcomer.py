@@ -36,6 +36,8 @@ NOT_HERE = {
     "make fuzz": "the tests that it runs are in the suite, with fewer examples",
     "make bench": "takes minutes; tests/bench runs each benchmark once",
     "make tiny": "trains a model for half an hour",
+    "reconciler node add studio-1.local --user cluster": "needs another machine; tests/hosts adds three",
+    "reconciler node add --again studio-1": "needs another machine, whose key has changed; tests/cli has one",
 }
 """Commands of the documents that are not run again here, and why."""
 

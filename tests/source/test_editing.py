@@ -141,9 +141,10 @@ def test_a_diff_shows_the_objects_that_differ_with_their_defaults() -> None:
     current = documents(node("a") + "---\n" + node("b"))
     new, changed = diff(current, documents(model("m") + "---\n" + node("a", "2GiB") + "---\n" + node("b")))
     assert (new.kind, new.name, new.action) == ("Model", "m", "created")
-    assert new.text.startswith("--- current/Model/m\n+++ incoming/Model/m\n@@ -0,0 +1,10 @@\n+apiVersion: ")
+    assert new.text.startswith("--- current/Model/m\n+++ incoming/Model/m\n@@ -0,0 +1,11 @@\n+apiVersion: ")
+    assert "null" not in new.text  # what is not given, and has no default, is not said
     assert (changed.name, changed.action) == ("a", "configured")
-    assert "-    reserve: 1GiB\n+    reserve: 2GiB\n     limit: null\n" in changed.text
+    assert "-    reserve: 1GiB\n+    reserve: 2GiB\n" in changed.text
 
 
 def test_a_normalised_manifest_reads_as_the_same_object() -> None:
