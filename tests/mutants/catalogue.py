@@ -1085,8 +1085,8 @@ KEPT_BY_AGENTS = (
     Mutant(
         "an-answer-is-older-than-the-change",
         "reconciler/agent/server.py",
-        '            return Refused("Invalid", str(error))\n        return Done(self._sequence)',
-        '            return Refused("Invalid", str(error))\n        return Done(self._sequence - 1)',
+        '            return Refused("Invalid", str(error))\n        return Done(self._sequence)\n\n    def _stop',
+        '            return Refused("Invalid", str(error))\n        return Done(self._sequence - 1)\n\n    def _stop',
         "what was seen before a rank was started passes for news of after it: the rank is missed and started again",
         EXECUTION,
     ),
@@ -1189,8 +1189,10 @@ SEEN = (
         "reconciler/inventory/collector.py",
         "                watch.look.clear()\n"
         "                question = Observe(self._models, self._token(watch.seen.name))\n"
+        "                asked_at, lapses = self._clock(), self._lapses\n"
         "                report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)\n",
         "                question = Observe(self._models, self._token(watch.seen.name))\n"
+        "                asked_at, lapses = self._clock(), self._lapses\n"
         "                report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)\n"
         "                watch.look.clear()\n",
         "what changes while a report is on its way is seen a quarter of a minute later",
@@ -1199,8 +1201,8 @@ SEEN = (
     Mutant(
         "a-silence-is-no-news",
         "reconciler/inventory/collector.py",
-        '_GROWING = ("age_seconds", "idle_seconds", "ended_seconds")',
-        '_GROWING = ("age_seconds", "idle_seconds", "ended_seconds", "silent_seconds")',
+        '    "age_seconds", "idle_seconds", "ended_seconds", ',
+        '    "age_seconds", "idle_seconds", "ended_seconds", "silent_seconds", ',
         "a hang is found only when a pass is due for another reason",
         INVENTORY,
     ),
@@ -1242,7 +1244,7 @@ CONTROLLED = (
     Mutant(
         "routes-are-cleared-at-the-start",
         "reconciler/controller/reconcile.py",
-        "    parts.looked = parts.looked or (_known(parts) and tried)\n",
+        "    parts.looked = parts.looked or (_known(parts) and parts.collector.tried)\n",
         "    parts.looked = parts.looked or _known(parts)\n",
         "every restart of the controller takes all groups out of the gateway for a moment",
         CONTROLLER,
