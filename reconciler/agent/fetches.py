@@ -115,8 +115,8 @@ class _Fetcher:
         assert self._process.stdout is not None
         self._log = directory / "fetcher.log"
         with contextlib.suppress(BrokenPipeError):  # it has ended already: that is read below
-            self._process.stdin.write(json.dumps(to_wire(job)).encode() + b"\n")
-            self._process.stdin.flush()
+            # Not through its buffer, which would keep what could not be written, and fail again when it is closed.
+            os.write(self._process.stdin.fileno(), json.dumps(to_wire(job)).encode() + b"\n")
         self._pipe = self._process.stdout
         asyncio.get_event_loop().add_reader(self._pipe, self._read)
 

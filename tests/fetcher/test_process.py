@@ -166,12 +166,16 @@ async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub
     assert news == [True]
 
 
-async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(hub: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize("longer", [0, 100_000])
+async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(
+    longer: int, hub: Hub, tmp_path: Path
+) -> None:
+    """Also where it has ended before it was told what to fetch: no pipe takes so much at once."""
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'No module named reconciler' >&2; exit 1\n")
     python.chmod(0o755)
     fetches = Fetches(Settings("n", tmp_path, tmp_path, tmp_path, str(python), ()), lambda urgent: None)
-    fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
+    fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint + longer * "/")))
     for _ in range(WAITS_MAX):
         told = fetches.report(PATH)
         if told is not None and not told.running:
@@ -263,4 +267,5 @@ async def test_a_damaged_copy_is_no_weights(node: Node, bench: Bench, tmp_path: 
         wanted = next(file for file in peer.files() if file.name == FIRST)
         peer.get(wanted, tmp_path / "part", lambda size: None)
         peer.close()
+        thread.join(10)
     assert not is_right(tmp_path / "part", wanted, lambda size: None)
