@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,16 +168,24 @@ async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub
     assert news == [True]
 
 
-@pytest.mark.parametrize("longer", [0, 100_000])
+class Late(subprocess.Popen[bytes]):
+    """A process that has ended before anybody says anything to it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.mark.parametrize("process", [subprocess.Popen, Late])
 async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(
-    longer: int, hub: Hub, tmp_path: Path
+    process: type[subprocess.Popen[bytes]], hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it has ended before it was told what to fetch: no pipe takes so much at once."""
+    monkeypatch.setattr("reconciler.agent.fetches.subprocess.Popen", process)
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'No module named reconciler' >&2; exit 1\n")
     python.chmod(0o755)
     fetches = Fetches(Settings("n", tmp_path, tmp_path, tmp_path, str(python), ()), lambda urgent: None)
-    fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint + longer * "/")))
+    fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
     for _ in range(WAITS_MAX):
         told = fetches.report(PATH)
         if told is not None and not told.running:
