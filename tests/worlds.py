@@ -68,6 +68,9 @@ TINY: dict[str, Any] = {
     "torch_dtype": "float32",
 }
 
+HOOK = "http://localhost/hook"
+"""Where a notifier's messages go that nobody sends."""
+
 
 def manifest(kind: type[Any], name: str, labels: dict[str, str] | None = None, **spec: Any) -> Any:
     """A manifest of a kind, from its spec's YAML names."""
@@ -101,7 +104,7 @@ def gateway() -> Gateway:
 
 
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:
-    spec = {"webhook": {"url": "http://localhost/hook"}, **spec}
+    spec = {"webhook": {"url": HOOK}, **spec}
     return manifest(Notifier, name, **spec)  # type: ignore[no-any-return]
 
 
