@@ -17,12 +17,6 @@ from .sharding import splits
 from .spot import spot
 from .view import View
 
-QUIET_SECONDS = 60.0
-"""So long nobody has asked for anything: then the next request is likely to find the new group."""
-LIFE_SECONDS = 600.0
-"""A group lives at least so long before it is replaced by a better one."""
-USABLE_SECONDS = 300.0
-"""A node has answered so long without a break before a group grows by it."""
 PER_HOUR_MAX = 2
 """So often in an hour a replica is formed anew for this."""
 HOUR_SECONDS = 3600.0
@@ -87,7 +81,8 @@ def wait(view: View, found: Better) -> Decision:
     """Say what could be, and what it waits for."""
     ahead = found.not_before > view.world.now
     until = found.not_before if ahead else None
-    text = f"{found.text}, {'later' if ahead else 'as soon as no request has come for a minute'}"
+    when = "later" if ahead else f"as soon as no request has come for {view.growth.idle:g} s"
+    text = f"{found.text}, {when}"
     return Decision(waiting=(view.wait(WaitingFor.QUIET, text, until),))
 
 
@@ -98,14 +93,14 @@ def _below(ladder: tuple[str, ...], one: str, other: str) -> bool:
 
 def _when(view: View, cause: Cause, text: str, newcomers: list[NodeName]) -> Better:
     assert view.record is not None
-    world = view.world
+    world, growth = view.world, view.growth
     ups = sorted(a.at for a in world.memory.attempts.get(view.replica, ()) if a.cause in _UP)
     ups = [at for at in ups if at <= world.now]
     again = [at + HOUR_SECONDS for at in ups[-PER_HOUR_MAX:][:1] if len(ups) >= PER_HOUR_MAX]
-    usable = [_after(world.node(name).since, USABLE_SECONDS, world.now) for name in newcomers]
-    not_before = max([_after(view.record.created_at, LIFE_SECONDS, world.now), *again, *usable])
+    usable = [_after(world.node(name).since, growth.node_uptime, world.now) for name in newcomers]
+    not_before = max([_after(view.record.created_at, growth.group_age, world.now), *again, *usable])
     first = view.current[0].report
-    return Better(cause, text, not_before, first.demand == 0 and first.idle_seconds >= QUIET_SECONDS)
+    return Better(cause, text, not_before, first.demand == 0 and first.idle_seconds >= growth.idle)
 
 
 def _after(at: float, seconds: float, now: float) -> float:

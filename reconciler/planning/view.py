@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from reconciler.resources import Health, Model, ModelDeployment
+from reconciler.resources import Growth, Health, Model, ModelDeployment
 from reconciler.state import GroupRecord, NodeName, ObservedRank, ReplicaId, RungFailure, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 
@@ -57,6 +57,11 @@ class View:
     def health(self) -> Health:
         """The bounds of its deployment, or everybody's when that is gone."""
         return self.deployment.spec.health if self.deployment else Health()
+
+    @property
+    def growth(self) -> Growth:
+        """When it may be formed anew to become better; everybody's when its deployment is gone."""
+        return self.deployment.spec.growth if self.deployment else Growth()
 
     @property
     def wish(self) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .kinds import (
         KINDS,
         Gateway,
+        Growth,
         Health,
         Manifest,
         Model,
@@ -32,6 +33,7 @@ __all__ = [
     "SHORT_NAMES",
     "Access",
     "Gateway",
+    "Growth",
     "Health",
     "HuggingFace",
     "Manifest",

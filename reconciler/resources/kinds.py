@@ -146,6 +146,18 @@ class Health(Strict):
     """The cap for coming up, from the start of the ranks until all are ready."""
 
 
+class Growth(Strict):
+    """When a group that is smaller, or on a lower transport, than it could be is formed anew as it could be, at most
+    twice an hour. A change restarts nothing."""
+
+    idle: Seconds = 60.0
+    """So long nobody has asked for anything: whoever asks next is likely to find the new group."""
+    group_age: Seconds = 600.0
+    """So long the group has lived: longer than what comes and goes takes to do it."""
+    node_uptime: Seconds = 300.0
+    """So long a node that is to join it has answered without a break."""
+
+
 class ModelDeploymentSpec(Strict):
     """What should be served."""
 
@@ -166,6 +178,7 @@ class ModelDeploymentSpec(Strict):
     placement: Placement = Placement()
     serving: Serving = Serving()
     health: Health = Health()
+    growth: Growth = Growth()
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """Another value forms every group anew: `reconciler rollout restart` puts the time here."""
 

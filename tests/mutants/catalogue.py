@@ -663,7 +663,7 @@ CLIMBED = (
     Mutant(
         "a-group-grows-and-shrinks-on",
         "reconciler/planning/growth.py",
-        "max([_after(view.record.created_at, LIFE_SECONDS, world.now), *again, *usable])",
+        "max([_after(view.record.created_at, growth.group_age, world.now), *again, *usable])",
         "max([0.0, *usable])",
         "a cable with a loose contact costs a forming a minute",
         RUNGS,
@@ -671,8 +671,8 @@ CLIMBED = (
     Mutant(
         "a-node-that-flaps-is-counted-on",
         "reconciler/planning/growth.py",
-        "max([_after(view.record.created_at, LIFE_SECONDS, world.now), *again, *usable])",
-        "max([_after(view.record.created_at, LIFE_SECONDS, world.now), *again])",
+        "max([_after(view.record.created_at, growth.group_age, world.now), *again, *usable])",
+        "max([_after(view.record.created_at, growth.group_age, world.now), *again])",
         "a group grows by a node that is gone again a moment later",
         RUNGS,
     ),

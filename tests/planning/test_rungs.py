@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from reconciler import status
-from reconciler.planning.growth import LIFE_SECONDS, PER_HOUR_MAX, QUIET_SECONDS, USABLE_SECONDS
+from reconciler.planning.growth import PER_HOUR_MAX
 from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
+from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -29,6 +30,8 @@ from tests.worlds import World, deployment, model, node, two_nodes
 from .healing_cases import HAPPENINGS
 from .macs import A, B, learn, learn_of_port, mac, port, two_macs
 
+BY_DEFAULT = Growth()
+
 
 def transport(world: World) -> str:
     return world.groups[world.replica()].transport
@@ -42,7 +45,7 @@ def kill(world: World, code: int | None = None) -> None:
     world.end_rank(world.groups[world.replica()].rank_ids[1], code=code, signal=None if code else 9)
 
 
-def idle(world: World, seconds: float = QUIET_SECONDS) -> None:
+def idle(world: World, seconds: float = BY_DEFAULT.idle) -> None:
     for rank in world.alive():
         world.report(rank, idle_seconds=seconds)
 
@@ -222,7 +225,7 @@ def test_a_group_whose_cable_leads_elsewhere_now_is_told_of_as_long_as_it_does()
     learn_of_port(world, A, peer=(B, 4))
     learn_of_port(world, B, connected=True, peer=(A, 3))
     idle(world)
-    world.pass_time(world.now + LIFE_SECONDS)
+    world.pass_time(world.now + BY_DEFAULT.group_age)
     world.settle()
     assert (transport(world), world.plan().troubles) == ("jaccl", ())
 
@@ -231,9 +234,9 @@ def test_a_group_that_is_asked_something_is_not_disturbed() -> None:
     world = two_macs()
     without_cable(world)
     learn_of_port(world, A, connected=True)
-    world.pass_time(world.now + LIFE_SECONDS)
+    world.pass_time(world.now + BY_DEFAULT.group_age)
     for rank in world.alive():
-        world.report(rank, idle_seconds=QUIET_SECONDS, demand=1)
+        world.report(rank, idle_seconds=BY_DEFAULT.idle, demand=1)
     plan = world.settle()
     assert transport(world) == "ring-lan"
     assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
@@ -296,7 +299,7 @@ def test_a_lost_node_makes_the_group_smaller_and_its_return_makes_it_whole_again
     plan = world.settle()
     assert world.groups[world.replica()].members == ("node-a",)
     assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
-    world.pass_time(world.now + max(LIFE_SECONDS, USABLE_SECONDS) + 1)
+    world.pass_time(world.now + max(BY_DEFAULT.group_age, BY_DEFAULT.node_uptime) + 1)
     idle(world)
     assert world.settle() == Plan()
     assert world.groups[world.replica()].members == ("node-a", "node-b")
@@ -309,7 +312,7 @@ def test_a_group_grows_only_so_often_in_an_hour() -> None:
         lost(world)
         world.find("node-b")
         world.since[NodeName("node-b")] = world.now
-        world.pass_time(world.now + LIFE_SECONDS + 1)
+        world.pass_time(world.now + BY_DEFAULT.group_age + 1)
         idle(world)
         world.settle()
     steps = [step for step in world.history if isinstance(step, AllocateEpoch)]
@@ -320,14 +323,30 @@ def test_a_group_grows_only_so_often_in_an_hour() -> None:
 def test_a_node_that_has_just_come_back_is_not_counted_on_yet() -> None:
     world = shrinkable()
     lost(world)
-    world.pass_time(world.now + LIFE_SECONDS)
+    world.pass_time(world.now + BY_DEFAULT.group_age)
     world.find("node-b")
     world.since["node-b"] = world.now
-    for wait, members in ((USABLE_SECONDS - 1, 1), (1, 2)):
+    for wait, members in ((BY_DEFAULT.node_uptime - 1, 1), (1, 2)):
         world.pass_time(world.now + wait)
         idle(world)
         world.settle()
         assert len(world.groups[world.replica()].members) == members
+
+
+def test_how_long_what_is_better_waits_is_the_deployments_to_say() -> None:
+    world = two_nodes(
+        nodes={"min": 1, "max": 2}, growth={"idle": "7s", "groupAge": "90s", "nodeUptime": "20s"}
+    )
+    world.settle()
+    lost(world)
+    formed = world.groups[world.replica()].created_at
+    world.find("node-b")
+    for age, uptime, unasked, members in ((89, 30, 8, 1), (100, 19, 8, 1), (101, 20, 6, 1), (102, 21, 7, 2)):
+        world.pass_time(formed + age)
+        world.since[NodeName("node-b")] = world.now - uptime
+        idle(world, unasked)
+        world.settle()
+        assert len(world.groups[world.replica()].members) == members, (age, uptime, unasked)
 
 
 def four_macs(*cables: tuple[str, str], **spec: Any) -> World:
