@@ -210,4 +210,4 @@ def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPip
     from .batch import Batch
     from .sampling import Agreement
 
-    return Batch(Generator(loaded, config.batch_max, Agreement(group).on), progress)
+    return Batch(Generator(loaded, config.batch_max, Agreement(group, loaded.vocabulary).on), progress)

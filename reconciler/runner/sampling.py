@@ -25,16 +25,28 @@ class Agreement:
     are the first rows of what each of them gets. Gathering takes half the way of a sum around the ring.
     """
 
-    def __init__(self, group: Any) -> None:
-        """``group`` is an ``mx.distributed.Group``, or None for a rank alone."""
+    def __init__(self, group: Any, vocabulary: int) -> None:
+        """``group`` is an ``mx.distributed.Group``, or None for a rank alone; ids are below ``vocabulary``."""
         self._group = group
+        self._vocabulary = vocabulary
 
     def on(self, tokens: Any) -> Any:
         """Tokens, one per row, as rank 0 chose them."""
-        tokens = tokens.astype(mx.int32)
+        tokens = tokens.astype(mx.uint32)
         if self._group is None:
             return tokens
-        return mx.distributed.all_gather(tokens, group=self._group)[: tokens.shape[0]]
+        told = mx.distributed.all_gather(tokens, group=self._group)[: tokens.shape[0]]
+        return known_ids(told, self._vocabulary)
+
+
+def known_ids(tokens: Any, vocabulary: int) -> Any:
+    """Any ``uint32`` to ids that may be looked up.
+
+    A collective that fails because a peer is gone leaves whatever was in memory, and what was begun after it
+    still runs before the error is told (``mlx/distributed/ring/ring.cpp``): nothing in MLX checks an index, and
+    the rank would die of a segmentation fault instead of saying that its peer is gone.
+    """
+    return mx.minimum(tokens, vocabulary - 1)
 
 
 def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:

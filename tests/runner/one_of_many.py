@@ -37,7 +37,7 @@ def answers(folder: Path, group: Any, strategy: str) -> dict[str, Any]:
     if group is not None and strategy == "tensor":
         check_division(files, group.size())
     loaded = load_shard(files, group, strategy, False)
-    batch = Batch(Generator(loaded, len(PROMPTS), Agreement(group).on), ProgressPipe(None))
+    batch = Batch(Generator(loaded, len(PROMPTS), Agreement(group, loaded.vocabulary).on), ProgressPipe(None))
     said: list[list[int]] = [[] for _ in PROMPTS]
     for inserted in _insertions():
         for token in batch.run(Step(batch.next_step, insert=inserted))[1]:

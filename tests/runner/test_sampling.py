@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
-from reconciler.runner.sampling import keep_likely, sampler
+from reconciler.runner.sampling import keep_likely, known_ids, sampler
 from reconciler.wire.generation import Bias, Sampling
 
 MANY_REQUESTS = """
@@ -72,3 +72,10 @@ def test_a_bias_makes_a_token_certain_or_rules_it_out(temperature: float) -> Non
     assert sampler(certain, 0)(logprobs).tolist() == [3]
     without = Sampling(temperature, top_k=2, biases=(Bias(49, -100.0), Bias(48, -100.0)))
     assert all(sampler(without, place)(logprobs).item() in (46, 47) for place in range(20))
+
+
+def test_what_a_lost_peer_left_in_memory_is_never_looked_up_outside_the_vocabulary() -> None:
+    left = mx.array([0, 7, 99, 100, 2**31, 2**32 - 1], dtype=mx.uint32)
+    ids = known_ids(left, 100)
+    assert ids.dtype == mx.uint32
+    assert ids.tolist() == [0, 7, 99, 99, 99, 99]

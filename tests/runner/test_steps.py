@@ -27,7 +27,7 @@ from reconciler.wire.group import Insertion, Step
 
 from .ranks import GREEDY, question
 
-ALONE = Agreement(None).on
+ALONE = Agreement(None, 1).on
 
 
 @pytest.fixture(scope="module")
