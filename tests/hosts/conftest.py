@@ -20,7 +20,6 @@ ran: set[str] = set()
 
 BESIDE = f"""\
   python: {sys.executable}
-  lostAfter: 4s
 """
 """What `node add` does not know."""
 DEPLOYMENT = """apiVersion: reconciler/v1alpha1
@@ -31,7 +30,9 @@ spec:
   model: tiny
   parallelism: {strategy: tensor, nodes: {min: 2, max: 3}}
   serving: {context: 1024, maxBatch: 4}
+  growth: {idle: 2s, groupAge: 20s, nodeUptime: 5s}
 """
+"""It grows back sooner than by default, so that nobody has to wait ten minutes to see it."""
 GATEWAY = """apiVersion: reconciler/v1alpha1
 kind: Gateway
 metadata:

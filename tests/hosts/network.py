@@ -120,6 +120,22 @@ class Host:
                     found.append(int(entry.name))
         return sorted(found)
 
+    def change_host_key(self, folder: Path) -> None:
+        """Be the machine with the key pair that is kept in a folder, as after a restart of the server; connections end."""
+        for name in ("host_key", "host_key.pub"):
+            shutil.copyfile(folder / name, self.folder / name)
+        log, before = self.folder / "log", self.said("listening")
+        os.kill(self.pid, signal.SIGHUP)  # it executes itself anew
+        _wait(lambda: self.said("listening") > before, f"{self.name} to listen again, see {log}")
+        for pid in self.pids("sshd"):
+            if pid != self.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def said(self, words: str) -> int:
+        """How often its server has written these words to its log."""
+        return (self.folder / "log").read_text().count(words)
+
     def agents(self) -> list[int]:
         return self.pids(".pyz serve")
 
@@ -192,7 +208,7 @@ class Network:
         (self.person / ".ssh" / "config").write_text("".join(config))
         for host in self.hosts:
             _wait(
-                lambda host=host: host.folder.joinpath("log").read_text().count("listening"),
+                lambda host=host: host.said("listening"),
                 f"{host.name} to listen",
             )
 

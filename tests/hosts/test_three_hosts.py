@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import openai
 
 from tests.e2e.cluster import Cluster
+from tests.sshd import make_key
 
 from .network import Host, Network
+
+CUT_SECONDS = 60.0
+LOST_AFTER_SECONDS = 30.0
+"""Of a node by default."""
 
 
 def client(cluster: Cluster) -> openai.OpenAI:
@@ -138,47 +146,86 @@ def test_an_agent_is_replaced_under_load_and_no_rank_notices(cluster: Cluster, h
 
 
 def test_a_short_cut_restarts_nothing(cluster: Cluster, hosts: Network) -> None:
-    pids, last = ranks(cluster), agents(hosts)
+    pids, last, (number,) = ranks(cluster), agents(hosts), {rank["epoch"] for rank in cluster.ranks()}
     hosts.cut(hosts.hosts[2])
     time.sleep(5)
     hosts.cut(hosts.hosts[2], up=True)
     cluster.wait_settled()
     assert ask(cluster) == 8
+    assert (ranks(cluster), agents(hosts), group(cluster)["epoch"]) == (pids, last, number)
+
+
+def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
+    cluster: Cluster, hosts: Network
+) -> None:
+    """Patience, because a machine that refused is asked again after half a minute, which makes it a lost one."""
+    host, pids, last = hosts.hosts[0], ranks(cluster), agents(hosts)
+    own, other = hosts.folder / "own", hosts.folder / "other"
+    for folder in (own, other):
+        folder.mkdir()
+    make_key(other / "host_key")
+    for key in host.folder.glob("host_key*"):
+        shutil.copyfile(key, own / key.name)
+    manifest = hosts.folder / "cluster" / "manifests" / f"{host.name}.yaml"
+    manifest.write_text(f"{manifest.read_text()}  lostAfter: 5m\n")
+    cluster.run("apply", "-f", str(manifest))
+    logins = host.said("Accepted publickey")
+
+    host.change_host_key(other)
+    cluster.wait("a refusal", lambda: condition(cluster, host, "Reachable")["reason"] == "HostKeyChanged")
+    message = condition(cluster, host, "Reachable")["message"]
+    assert fingerprint(own / "host_key") in message
+    assert fingerprint(other / "host_key") in message
+    assert json.loads((cluster.home / "routes.json").read_text())["routes"][0]["backends"] == []
+    assert agents(hosts) == last
+    assert group(cluster)["nodes"] == [each.name for each in hosts.hosts]
+    assert host.ranks(), "its ranks go on"
+    assert host.said("Accepted publickey") == logins, "nothing was sent"
+
+    host.change_host_key(own)
+    cluster.wait("trust", lambda: condition(cluster, host, "Reachable")["status"] == "True")
+    cluster.wait_settled()
+    assert ask(cluster) == 8
     assert (ranks(cluster), agents(hosts)) == (pids, last)
 
 
-def test_a_long_cut_costs_one_node_until_it_is_back(cluster: Cluster, hosts: Network) -> None:
-    lost = hosts.hosts[2]
+def test_a_cut_of_a_minute_costs_one_node_until_it_is_back(cluster: Cluster, hosts: Network) -> None:
+    lost, names = hosts.hosts[2], [host.name for host in hosts.hosts]
     old = set(ranks(cluster).values())
     with routed(cluster) as epochs:
-        hosts.cut(lost)
+        with load(cluster) as wrong:
+            hosts.cut(lost)
+            began = time.monotonic()
+            took = cluster.wait(
+                "two nodes to serve",
+                lambda: group(cluster)["nodes"] == names[:2] and group(cluster)["ready"],
+            )
+            assert took >= LOST_AFTER_SECONDS, "a node is not given up sooner"
+            assert ask(cluster) == 8
+            time.sleep(max(0.0, CUT_SECONDS - (time.monotonic() - began)))
+            assert condition(cluster, lost, "Quarantined")["reason"] == "NotAnswering"
+            assert group(cluster)["nodes"] == names[:2]
+            hosts.cut(lost, up=True)
+            cluster.wait("trust", lambda: condition(cluster, lost, "Quarantined")["status"] == "False")
+        assert wrong == [], "clients get their answers from whoever serves"
         cluster.wait(
-            "two nodes to serve",
-            lambda: group(cluster)["nodes"] == ["host-a", "host-b"] and group(cluster)["ready"],
-        )
-        assert ask(cluster) == 8
-        assert condition(cluster, lost, "Quarantined")["status"] == "True"
-        hosts.cut(lost, up=True)
-        cluster.wait(
-            "the node to be trusted again",
-            lambda: condition(cluster, lost, "Quarantined")["status"] == "False",
-        )
-        cluster.wait_settled()
-        assert [w["reason"] for w in cluster.plan()["waiting"]] == ["QuietMoment"], (
-            "ten minutes from now, or at once:"
-        )
-        cluster.run("rollout", "restart", "deployment/tiny")
-        cluster.wait(
-            "all three to serve", lambda: len(group(cluster)["nodes"]) == 3 and group(cluster)["ready"]
+            "all three to serve again by themselves",
+            lambda: group(cluster)["nodes"] == names and group(cluster)["ready"],
         )
         cluster.wait_settled()
         assert ask(cluster) == 8
     assert all(len(now) < 2 for now in epochs), "no two groups are ever routed"
     assert [epoch for now in epochs for epoch in now] == sorted(epoch for now in epochs for epoch in now)
     assert not old & set(ranks(cluster).values())
-    assert len(ranks(cluster)) == 3
+    assert sorted(rank["node"] for rank in cluster.ranks()) == names
 
 
 def condition(cluster: Cluster, host: Host, kind: str) -> dict[str, Any]:
     item = cluster.json("get", "node", host.name)
     return dict(next(each for each in item["status"]["conditions"] if each["type"] == kind))
+
+
+def fingerprint(key: Path) -> str:
+    """As `ssh-keygen` tells it."""
+    done = subprocess.run(["ssh-keygen", "-l", "-f", str(key)], capture_output=True, text=True, check=True)
+    return done.stdout.split()[1]
