@@ -122,6 +122,8 @@ class World:
     says: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Further fields of the report on a model, by its path."""
     runtime: dict[str, str] = field(default_factory=lambda: {"mlx": "0.32.4", "mlx-lm": "0.32.2"})
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What a node's report says otherwise than those of others, by its name."""
     hosts: dict[str, str] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     ranks: dict[RankId, tuple[NodeName, RankReport]] = field(default_factory=dict)
@@ -227,6 +229,7 @@ class World:
             )
             + tuple(self._from_hub(name, path) for path in sorted(self._hub_paths())),
         )
+        report = replace(report, **self.reports.get(name, {}))
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
         facts = self.facts.get(name, MachineFacts())
         since, ends = self.since.get(name, 0.0), self.ends.get(name, Ends())

@@ -86,6 +86,7 @@ class LocalHost:
             run_directory=str(self._settings.run_directory),
             token=0,
             agent_file=Path(self._settings.program[-1]).name,
+            build=machine.build(),
         )
 
     def boot_id(self) -> str:

@@ -30,6 +30,16 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def build() -> str:
+    """Which build of macOS it is: two machines with the same have the same system; empty elsewhere."""
+    if os.uname().sysname != "Darwin":
+        return ""
+    try:
+        return _output(["/usr/bin/sw_vers", "-buildVersion"])
+    except (OSError, subprocess.SubprocessError):
+        return ""  # not known, which keeps nobody from serving
+
+
 def host_id() -> str:
     """Equal for two agents exactly when they share a machine; a digest, for the source may identify it."""
     return hashlib.sha256(_host_name().encode()).hexdigest()[:32]

@@ -9,7 +9,7 @@ from reconciler.resources import ModelDeployment, Node
 from reconciler.state import DeploymentName, GroupRecord, NodeName, Refusal, Waiting
 from reconciler.wire.node import ModelReport
 
-from . import quarantine
+from . import parity, quarantine
 from .eligible import Request, awaited, returning, some, suits, tainted, unfit, withheld
 from .ledger import Ledger
 from .needs import Wish, gib, needs
@@ -90,7 +90,13 @@ def _seat(view: View, name: NodeName, request: Request) -> Seat:
         text = f"charged {gib(record.charges[rank])}, of {gib(max(0, free))} that others leave"
         return Seat(name, rank, text)
     against = _against(view.world, name, view.world.desired.nodes[name], request)
-    return Seat(name, None, against or _room(view, name, request))
+    return Seat(name, None, against or _unlike(view, name, request) or _room(view, name, request))
+
+
+def _unlike(view: View, name: NodeName, request: Request) -> str:
+    """In what a node differs from those that the replica's group is on; empty where it does not."""
+    members = view.record.members if view.record else ()
+    return parity.told(view.world, request.path, members, [name]) if len(members) > 1 else ""
 
 
 def _against(world: World, name: NodeName, node: Node, request: Request) -> str:

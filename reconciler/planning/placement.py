@@ -13,7 +13,7 @@ from reconciler.resources.kinds import RANKS_MAX
 from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.wire.node import ModelReport
 
-from . import nearest
+from . import nearest, parity
 from .eligible import Request, Sorted, awaited, returning, some, too_few, unfit
 from .ledger import Ledger, Placed
 from .needs import Needs, Wish, needs
@@ -78,7 +78,35 @@ def _place(
     if len(usable) < request.deployment.spec.parallelism.nodes.min:
         text = too_few(world.desired.nodes, request.deployment, len(usable))
         return problem or request.refuse(RefusedBecause.NO_NODES, text)
-    return _Site.of(world, ledger, request, usable, join).largest()
+    return _among_alike(world, ledger, request, usable, join)
+
+
+def _among_alike(
+    world: World, ledger: Ledger, request: Request, usable: list[NodeName], join: Join
+) -> Joined | Refusal:
+    """The largest group of nodes that agree in what its ranks must agree in; one rank agrees with itself."""
+    bounds = request.deployment.spec.parallelism.nodes
+    if bounds.max == 1:
+        return _Site.of(world, ledger, request, usable, join).largest()
+    record = world.memory.groups.get(request.replica)
+    sets = parity.alike(world, usable, request.path, record.members if record else ())
+    best: Joined | None = None
+    problem: Refusal | None = None
+    for names in sets:
+        if len(names) < max(bounds.min, len(best[0].members) + 1 if best else 1):
+            continue
+        found = _Site.of(world, ledger, request, names, join).largest()
+        if isinstance(found, Refusal):
+            problem = problem or found
+        elif best is None or len(found[0].members) > len(best[0].members):
+            best = found
+    if best is not None:
+        return best
+    others = parity.told(world, request.path, sets[0], [name for name in usable if name not in sets[0]])
+    if problem is not None:
+        return replace(problem, text=f"{problem.text}; not used: {others}") if others else problem
+    text = f"needs {bounds.min} nodes that are alike, {len(sets[0])} are: {others}"
+    return request.refuse(RefusedBecause.NODES_DIFFER, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from . import (
     faults,
     group,
     growth,
+    parity,
     quarantine,
     reboots,
     remains,
@@ -316,6 +317,8 @@ def _held(view: View, names: list[NodeName]) -> Decision | None:
         why = quarantine.reason(world, name)
         if why:
             return form(view, Cause.NODE_QUARANTINED, f"{name} is quarantined: {why}")
+    if differ := parity.apart(view):
+        return form(view, Cause.FACTS_CHANGED, f"its nodes are no longer alike: {differ}")
     kept = [f"{name}: {left.text}" for name in names for left in remains.of(world, name)]
     if not kept:
         return None

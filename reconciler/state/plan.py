@@ -337,6 +337,7 @@ class RefusedBecause(Enum):
 
     MODEL_UNKNOWN = "ModelNotFound"
     NO_NODES = "NotEnoughNodes"
+    NODES_DIFFER = "NodesDiffer"
     NO_RUNTIME = "RuntimeMissing"
     WEIGHTS_MISSING = "WeightsMissing"
     WEIGHTS_UNUSABLE = "WeightsUnusable"

@@ -6,9 +6,8 @@ Each is a threshold on what was last seen, without memory: the same sight gives 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-from reconciler.state import Contact, Desired, NodeName, NodeObservation, Observed, Plan
+from reconciler.state import Contact, Desired, NodeName, NodeObservation, Observed, Plan, parity
 from reconciler.wire.node import NodeReport
 
 from . import weights
@@ -99,29 +98,26 @@ def _clock_skew(seen: NodeObservation | None) -> Said:
 
 def _parity(name: NodeName, desired: Desired, observed: Observed) -> Said:
     """Whether it has what most nodes have: ranks of one group need the same."""
-    compared = dict(_comparable(desired, observed))
+    compared = {
+        other: parity.traits(seen.report)
+        for other, seen in observed.nodes.items()
+        if other in desired.nodes and seen.report is not None and seen.report.runtime
+    }
     if name not in compared:
         return "ParityOk", False, "NotCompared", "it is not known yet what runs there"
     mine = compared[name]
     counts = Counter(compared.values())
-    most = max(counts, key=lambda each: (counts[each], each))
-    if mine == most:
-        return "ParityOk", True, "SameAsMost" if len(compared) > 1 else "NothingToCompare", ""
+    most = max(counts, key=lambda each: (counts[each], [value or "" for value in each]))
+    different = list(parity.differences(mine, most))
+    if not different:
+        lacking = parity.unknown(mine, darwin=mine[0] is not None and mine[0].startswith("Darwin"))
+        text = f"not known of it, and so not compared: {', '.join(lacking)}" if lacking else ""
+        return "ParityOk", True, "SameAsMost" if len(compared) > 1 else "NothingToCompare", text
     others = ", ".join(sorted(other for other, found in compared.items() if found == most))
-    differs = "SystemDiffers" if mine[1:] == most[1:] else "RuntimeDiffers"
-    text = f"{' '.join(mine)} here, {' '.join(most)} on {others}: ranks of one group need the same; update one of them"
-    return "ParityOk", False, differs, text
-
-
-def _comparable(desired: Desired, observed: Observed) -> Iterator[tuple[NodeName, tuple[str, str, str]]]:
-    """Nodes whose runtime is known: their system, and the versions of what serves."""
-    for name, seen in observed.nodes.items():
-        report = seen.report
-        if name in desired.nodes and report is not None and report.runtime:
-            system = f"{report.system} {report.release}" if report.system == "Darwin" else report.system
-            versions = (f"{each} {report.runtime.get(each, '-')}" for each in ("mlx", "mlx-lm"))
-            mlx, mlx_lm = versions
-            yield name, (system, mlx, mlx_lm)
+    own, usual = (", ".join(f"{each[0]} {each[at]}" for each in different) for at in (1, 2))
+    of_system = all(what in parity.OF_SYSTEM for what, _, _ in different)
+    text = f"{own} here, {usual} on {others}: ranks of one group need the same; update one of them"
+    return "ParityOk", False, "SystemDiffers" if of_system else "RuntimeDiffers", text
 
 
 def _versions(report: NodeReport) -> str:

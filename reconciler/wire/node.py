@@ -310,7 +310,8 @@ class NodeReport:
     python: str
     """Absolute path of the interpreter of the runtime (the one with mlx)."""
     runtime: Optional[Mapping[str, str]]
-    """Versions of ``mlx`` and ``mlx-lm`` in that runtime; None until it has been asked, empty without them."""
+    """Versions of ``mlx`` and ``mlx-lm`` in that runtime, and the digest of the code of ranks there (``engine``); None
+    until it has been asked, without what it has not."""
     run_directory: str
     """Absolute directory for the sockets of ranks; short, for macOS allows 104 bytes to a path."""
     token: int
@@ -329,6 +330,8 @@ class NodeReport:
     """All weights that were ever fetched, and are still there."""
     load: Optional[Load] = None
     """None from an agent that has not measured yet, or does not know it."""
+    build: str = ""
+    """Of macOS, as in ``25C56``; empty elsewhere, and from an agent that does not tell."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)

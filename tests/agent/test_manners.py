@@ -88,7 +88,8 @@ async def test_the_machine_is_described_alike_by_every_agent_on_it(bench: Bench)
 async def test_the_versions_of_the_runtime_are_pushed_once_they_are_known(bench: Bench) -> None:
     found = await _runtime(await bench.agent())
 
-    assert found == {"mlx": version("mlx"), "mlx-lm": version("mlx-lm")}
+    assert {"mlx": version("mlx"), "mlx-lm": version("mlx-lm"), "engine": found["engine"]} == found
+    assert len(found["engine"]) == 12
 
 
 async def test_a_controller_that_does_not_read_holds_nobody_up(bench: Bench) -> None:

@@ -73,7 +73,7 @@ def test_a_node_that_is_well() -> None:
         ("ClockSkew", (True, "ClockBehind"), "timedatectl", {"load": Load(0.0), "skew_seconds": -3.0}),
         ("ClockSkew", (True, "ClockBehind"), "sntp", {"load": Load(0.0), "skew_seconds": -3.0, "system": "Darwin"}),
         ("ClockSkew", (False, "ClocksAgree"), "", {"load": Load(0.0), "skew_seconds": 2.0}),
-        ("ParityOk", (False, "RuntimeDiffers"), "mlx 0.1 mlx-lm 0.32.2 here, Linux mlx 0.32.4",
+        ("ParityOk", (False, "RuntimeDiffers"), "mlx 0.1 here, mlx 0.32.4 on node-b",
          {"runtime": {"mlx": "0.1", "mlx-lm": "0.32.2"}}),
         ("ParityOk", (False, "NotCompared"), "", {"runtime": None}),
     ],
