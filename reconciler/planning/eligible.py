@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.resources import Model, ModelDeployment, Node
@@ -114,7 +114,7 @@ def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable:
     return f"{need}{of_them}, {usable} can be used; add Nodes or lower spec.parallelism.nodes{lower}"
 
 
-def some(names: list[str]) -> str:
+def some(names: Sequence[str]) -> str:
     """A few of many, for people."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
