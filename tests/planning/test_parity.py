@@ -146,6 +146,5 @@ def test_describe_says_in_what_an_unused_node_differs() -> None:
     world.settle()
     seen = Snapshots(world.desired(), world.observed(), world.memory(), world.now, "entropy")
     (places,) = explain(seen, DeploymentName("tiny"))
-    assert {seat.node: seat.text for seat in places.nodes}["node-c"].startswith(
-        "node-c has mlx 0.32.5 instead of"
-    )
+    (text,) = (seat.text for seat in places.nodes if seat.node == "node-c")
+    assert text.startswith("node-c has mlx 0.32.5 instead of")
