@@ -253,7 +253,7 @@ class World:
         if all(known[other] is not None for other in there):
             return ModelReport(path, directory, False, fetch=known.get(name))
         size, config = self.weights["tiny"]
-        return ModelReport(path, directory, True, size, config, verified=True)
+        return ModelReport(path, directory, True, size, config, verified=True, **self.says.get(path, {}))
 
     def memory(self) -> Memory:
         return Memory(

@@ -158,7 +158,10 @@ def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
     if request.model.spec.source.huggingface is not None and not weights.verified:
         return request.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
-        text = f"model {title} on {name}: {weights.problem}; correct {weights.directory}, or spec.source.path"
+        remedy = f"correct {weights.directory}, or spec.source.path"
+        if request.model.spec.source.huggingface is not None:  # what was verified nobody should touch
+            remedy = f"to do: reconciler model update {title} --revision COMMIT"
+        text = f"model {title} on {name}: {weights.problem}; {remedy}"
         return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
     if not weights.present:
         text = (

@@ -199,13 +199,13 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(files: dict[str, bytes] | None = None) -> Iterator[Hub]:
-    """A hub on a free port of this machine, with one repository."""
+def serving(files: dict[str, bytes] | None = None, address: str = "127.0.0.1") -> Iterator[Hub]:
+    """A hub on a free port of an address of this machine, with one repository."""
     hub = Hub()
     if files is not None:
         hub.add(files)
-    server = _Server(("127.0.0.1", 0), type("Answers", (_Answers,), {"hub": hub}))
-    hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    server = _Server((address, 0), type("Answers", (_Answers,), {"hub": hub}))
+    hub.endpoint = f"http://{address}:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -53,21 +54,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def hosts() -> Iterator[Network]:
     with network(*NAMES) as made:
         ran.update(host.name for host in made.hosts)
-        for host in made.hosts:
-            write_model(host.root / "models" / "tiny")
         yield made
 
 
-@pytest.fixture(scope="module")
-def cluster(hosts: Network) -> Iterator[Cluster]:
+@contextmanager
+def over(hosts: Network, texts: tuple[str, ...], **environment: str) -> Iterator[Cluster]:
     """A cluster over the hosts, up and settled, run from a copy of the package that a test may change."""
     folder = hosts.folder / "cluster"
     shutil.copytree(ROOT / "reconciler", folder / "source" / "reconciler")
     manifests = folder / "manifests"
     manifests.mkdir()
-    (manifests / "tiny.yaml").write_text("---\n".join((MODEL, DEPLOYMENT, GATEWAY)))
-    environment = {"HOME": str(hosts.person), "SSH_AUTH_SOCK": ""}
-    made = Cluster(folder / "home", folder / "source", environment)
+    (manifests / "tiny.yaml").write_text("---\n".join((*texts, GATEWAY)))
+    made = Cluster(
+        folder / "home",
+        folder / "source",
+        {"HOME": str(hosts.person), "SSH_AUTH_SOCK": "", **environment},
+    )
     for host in hosts.hosts:
         words = (f"{host.user}@{host.address}", "--name", host.name, "--yes", "-o", "yaml")
         text = made.run("node", "add", *words).stdout
@@ -81,3 +83,11 @@ def cluster(hosts: Network) -> Iterator[Cluster]:
         assert [host.agents() + host.ranks() for host in hosts.hosts] == [[], [], []]
     finally:
         made.kill_everything()
+
+
+@pytest.fixture(scope="module")
+def cluster(hosts: Network) -> Iterator[Cluster]:
+    for host in hosts.hosts:
+        write_model(host.root / "models" / "tiny")
+    with over(hosts, (MODEL, DEPLOYMENT)) as made:
+        yield made

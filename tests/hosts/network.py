@@ -166,6 +166,7 @@ class Network:
         self.person = folder / "person"
         """The home of whoever runs the controller: its keys are here."""
         self.number = os.getpid() % 250 + 1
+        self.mine = f"rcl{os.getpid()}"
         self.hosts = [
             Host(
                 name,
@@ -188,10 +189,9 @@ class Network:
         _wait(lambda: _apart(switch), "the switch to have a namespace")
         _ip(switch, "link", "add", "br0", "type", "bridge")
         _ip(switch, "link", "set", "br0", "up")
-        mine = f"rcl{os.getpid()}"
-        _run("ip", "link", "add", mine, "type", "veth", "peer", "name", "up0", "netns", str(switch))
-        _run("ip", "addr", "add", f"{self._address(1)}/24", "dev", mine)
-        _run("ip", "link", "set", mine, "up")
+        _run("ip", "link", "add", self.mine, "type", "veth", "peer", "name", "up0", "netns", str(switch))
+        _run("ip", "addr", "add", f"{self._address(1)}/24", "dev", self.mine)
+        _run("ip", "link", "set", self.mine, "up")
         _ip(switch, "link", "set", "up0", "master", "br0", "up")
         config = []
         for host in self.hosts:
@@ -211,6 +211,15 @@ class Network:
                 lambda host=host: host.said("listening"),
                 f"{host.name} to listen",
             )
+
+    def address_for(self, name: str) -> str:
+        """A further address of the machine that runs the tests, to which one host alone has a way."""
+        address = self._address(2)
+        _run("ip", "addr", "add", f"{address}/24", "dev", self.mine)
+        for host in self.hosts:
+            if host.name != name:
+                _ip(host.pid, "route", "add", "unreachable", f"{address}/32")
+        return address
 
     def cut(self, host: Host, up: bool = False) -> None:
         """Take the cable of a host out, or put it back."""

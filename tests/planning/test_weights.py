@@ -281,3 +281,11 @@ def test_the_proof_of_moved_weights_says_from_where_to_where() -> None:
     world.settle()
     moves = [step.moved for step in world.history if isinstance(step, ProveGroup)]
     assert moves == ["", "from org/tiny at aaaaaaaaaa to org/tiny at bbbbbbbbbb"]
+
+
+def test_of_weights_that_are_as_the_hub_has_them_and_useless_another_commit_is_advised() -> None:
+    world = agents(machines(count=1, nodes=1))
+    world.fetched[PATH] = {NodeName("node-0"): None}
+    world.says[PATH] = {"problem": "the installed mlx-lm does not know the architecture 'x'"}
+    (refused,) = [each for each in world.plan().refused if each.reason is RefusedBecause.WEIGHTS_UNUSABLE]
+    assert refused.text.endswith("'x'; to do: reconciler model update tiny --revision COMMIT")
