@@ -13,6 +13,7 @@ import fcntl
 import logging
 import logging.handlers
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -20,10 +21,12 @@ from typing import TYPE_CHECKING, Callable, List, Optional
 
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import Stamped
+from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
 if TYPE_CHECKING:
     from .local_host import Settings
+    from .server import Agent
 
 EXIT_USAGE = 64
 EXIT_SECOND = 75
@@ -65,9 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--models", required=True, help="where relative paths of models start")
     serve.add_argument("--run-directory", required=True, help="short directory for sockets")
     serve.add_argument("--python", required=True, help="interpreter of the ranks")
-    serve.add_argument(
-        "--detach", action="store_true", help="return once the agent serves, leaving it behind"
-    )
+    how = serve.add_mutually_exclusive_group()
+    how.add_argument("--detach", action="store_true", help="return once the agent serves, leaving it behind")
+    holders = (HeldBy.LAUNCHD, HeldBy.SYSTEMD, HeldBy.SESSION, HeldBy.PROCESS)
+    how.add_argument("--held-by", choices=holders, default=HeldBy.PROCESS, help="what keeps it running")
+    how.add_argument("--ask", action="store_true", help="only say whether one may be started with this token")
     serve.add_argument("--token", type=int, default=0, help="of the controller that asks; 0 for any")
     parent = commands.add_parser("shim", help="be the parent of a rank; for the agent alone")
     parent.add_argument("--rank-directory", required=True)
@@ -90,6 +95,7 @@ def _serve(asked: argparse.Namespace) -> int:
         run_directory=_absolute(asked.run_directory),
         python=str(_absolute(asked.python)),
         program=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0]))),
+        held_by=asked.held_by,
     )
     try:
         path = Path(agent_socket(str(settings.run_directory), settings.node))
@@ -97,7 +103,11 @@ def _serve(asked: argparse.Namespace) -> int:
             needed.mkdir(0o700, parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         return _complain(str(error), EXIT_USAGE)
+    if asked.ask:
+        return _ask(settings, asked.token)
     on_ready: Callable[[], None] = _detach() if asked.detach else _nothing
+    if asked.held_by == HeldBy.SESSION:
+        on_ready = _tell_session
     lock = os.open(settings.directory / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,6 +126,27 @@ def _serve(asked: argparse.Namespace) -> int:
     return _run(settings, asked.token, path, lock, on_ready)
 
 
+def _watch_session(loop: asyncio.AbstractEventLoop, agent: Agent) -> None:
+    """The input of an SSH session has no end before the session has. The agent goes on: its ranks do, too."""
+
+    def over() -> None:
+        if not os.read(0, 1024):
+            loop.remove_reader(0)
+            agent.lose_holder()
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    loop.add_reader(0, over)
+
+
+def _tell_session() -> None:
+    """That it serves, to whoever holds the session; what follows is for the log."""
+    os.write(1, b"serving\n")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+
+
 def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callable[[], None]) -> int:
     from .local_host import LocalHost
     from .server import Agent
@@ -125,8 +156,10 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
     try:
         host = LocalHost(settings)
         if host.token() > token > 0:
-            return _complain("token {} is older than {}".format(token, host.token()), EXIT_FENCED)
+            return _fenced(host.token(), token)
         agent = Agent(loop, host)
+        if settings.held_by == HeldBy.SESSION:
+            _watch_session(loop, agent)
         with _listen(path) as listener:
             own = Footing.at(str(path))
             footing = (Footing.held(str(settings.directory / "agent.lock"), lock), own)
@@ -139,6 +172,21 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
     finally:
         loop.close()
     return 0
+
+
+def _ask(settings: Settings, token: int) -> int:
+    """For who has another start the agent, with no token: the service of a machine. Takes no lock, not to be in its way."""
+    from .local_host import LocalHost
+
+    try:
+        kept = LocalHost(settings).token()
+    except (OSError, ValueError) as error:
+        return _complain(str(error), 1)
+    return _fenced(kept, token) if kept > token > 0 else 0
+
+
+def _fenced(kept: int, token: int) -> int:
+    return _complain("token {} is older than {}".format(token, kept), EXIT_FENCED)
 
 
 def _holder(lock: int) -> str:

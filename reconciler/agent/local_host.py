@@ -49,6 +49,8 @@ class Settings:
     run_directory: Path
     python: str
     program: Sequence[str]
+    held_by: str = ""
+    """``NodeReport.held_by``."""
 
 
 class LocalHost:
@@ -87,6 +89,7 @@ class LocalHost:
             token=0,
             agent_file=Path(self._settings.program[-1]).name,
             build=machine.build(),
+            held_by=self._settings.held_by,
         )
 
     def boot_id(self) -> str:

@@ -24,6 +24,7 @@ from reconciler.wire.node import (
     FetchWeights,
     ForgetRank,
     GiveWeights,
+    HeldBy,
     Load,
     Log,
     NodeReport,
@@ -133,6 +134,11 @@ class Agent:
         lost = await first_lost(*footing)
         _log.error("%s was taken away: the agent ends", lost.path)
         self.ending.set()
+
+    def lose_holder(self) -> None:
+        """The session is over that has held this agent."""
+        self._identity = dataclasses.replace(self._identity, held_by=HeldBy.LEFT)
+        self._changed(True)
 
     # --- connections ---
 

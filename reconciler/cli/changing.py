@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from .app import Settings
 from .client import ask
 from .kinds import full_name
 from .output import print_body
+
+if TYPE_CHECKING:
+    from reconciler.resources import Access
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -216,6 +219,16 @@ def present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
     if not (settings.repo / "HEAD").exists():
         return None, {}
     return in_force(ClusterRepo(settings.repo))
+
+
+def nodes_of(settings: Settings) -> dict[str, Access]:
+    """How the Nodes that are in force are reached."""
+    from reconciler.resources import Node
+    from reconciler.source.documents import load
+
+    _, files = present(settings)
+    manifests = [document.manifest for document in load(files)]
+    return {each.metadata.name: each.spec.access for each in manifests if isinstance(each, Node)}
 
 
 def load_paths(paths: tuple[str, ...]) -> tuple[Any, ...]:

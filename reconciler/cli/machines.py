@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from typing import Any
 
 import click
@@ -12,7 +11,9 @@ import click
 from reconciler.errors import Invalid, Refused, Unreachable
 
 from .app import Settings, Spelled
-from .changing import Files, How, Landed, carry_out, prepare, present, report, subject
+from .changing import Files, How, Landed, carry_out, nodes_of, prepare, report, subject
+from .consent import agreed
+from .node_bootstrap import bootstrap
 from .output import print_body
 from .tables import size
 from .waiting import until_read
@@ -30,7 +31,11 @@ def node() -> None:
     Examples:
       reconciler node add studio-1.local --user cluster
       reconciler node add --again studio-1
+      reconciler node bootstrap studio-1
     """
+
+
+node.add_command(bootstrap)
 
 
 @node.command()
@@ -72,7 +77,7 @@ def add(
 
     text = f"# {seen}\n{as_yaml(manifest)}" if seen else as_yaml(manifest)
     click.echo(text, nl=False)
-    if not (commit or _agreed("commit this?")):
+    if not (commit or agreed("commit this?")):
         click.echo(
             "not committed; to do it: the same with --commit, or give this to: reconciler apply -f -",
             err=True,
@@ -121,7 +126,7 @@ def _meet(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         "hostKey": found.line,
     }
     said, seen = "", ""
-    if options["yes"] or _agreed(f"is it the machine's own, and shall {user} log in there to look around?"):
+    if options["yes"] or agreed(f"is it the machine's own, and shall {user} log in there to look around?"):
         sights = _looked(ssh)
         if sights is not None:
             said = sights.name
@@ -175,26 +180,15 @@ def _label(word: str) -> tuple[str, str]:
     return key, value
 
 
-def _agreed(question: str) -> bool:
-    """What a person at the terminal says; no where there is none."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    return click.confirm(question, err=True)
-
-
 # --- again -----------------------------------------------------------------------------------------
 
 
 def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
     """Take the new host key of a Node into its manifest, after both fingerprints were shown."""
-    from reconciler.resources import Node
-    from reconciler.source.documents import load
     from reconciler.source.editing import set_fields
     from reconciler.transport import introduction
 
-    _, files = present(settings)
-    manifests = [document.manifest for document in load(files)]
-    nodes = {m.metadata.name: m.spec.ssh for m in manifests if isinstance(m, Node) and m.spec.ssh}
+    nodes = {each: access.ssh for each, access in nodes_of(settings).items() if access.ssh}
     ssh = nodes.get(name)
     if ssh is None:
         there = ", ".join(sorted(nodes)) or "none"
@@ -204,7 +198,7 @@ def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
         click.echo(f"node/{name} unchanged: that is the key of its manifest")
         return
     click.echo(f"its manifest has         {introduction.fingerprint_of(ssh.host_key)}", err=True)
-    if not (commit or _agreed("is the new one the machine's own, and shall it be committed?")):
+    if not (commit or agreed("is the new one the machine's own, and shall it be committed?")):
         raise Refused(
             "NotCommitted", "the manifest is as it was; to take the new key into it: the same with --commit"
         )

@@ -109,7 +109,7 @@ class Tools:
     hub: Hub = field(default_factory=Hub)
     stream: Open = nowhere
     withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
-    """Takes back what was let in on a machine for the gateway."""
+    """Takes back what a machine does for a node by itself: start its agent, let the gateway in."""
     stage: Callable[[NodeName], Awaitable[object]] = _nothing
     """Has the agent's file put on a node, and tried, while another agent still runs there."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
@@ -245,13 +245,14 @@ async def _start_agent(tools: Tools, step: StartAgent) -> None:
 async def _end_agent(tools: Tools, name: NodeName) -> None:
     """End an agent, and see that it is gone."""
     link, _ = tools.links.link(name)
-    await tools.withdraw(name)  # first: without its agent the node would be forgotten with the key let in
     await _ask(tools, link, node.Shutdown(tools.token))
     await tools.links.lose(name)
 
 
 async def _stop_agent(tools: Tools, name: NodeName) -> None:
     """One that does not hear it may go on, and is not forgotten."""
+    tools.links.link(name)  # what nobody can be told of is not begun
+    await tools.withdraw(name)  # first: without its agent the node would be forgotten with the key let in
     await _end_agent(tools, name)
     tools.groups.drop_agent(name)
 

@@ -14,6 +14,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.identity import ObjectKey
+from reconciler.wire.node import HeldBy
 
 from . import remains
 from .decision import NOTHING, Decision
@@ -64,6 +65,8 @@ def _behind(world: World, name: NodeName) -> str:
         return ""
     if report.agent_file != ours:
         return f"{report.agent_file or 'an older one'} by {ours}"
+    if report.held_by == HeldBy.LEFT:
+        return "its SSH session is over"
     python = world.access(name).python
     return f"python {report.python} by {python}" if python not in (None, report.python) else ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from reconciler.state import Contact, Desired, NodeName, NodeObservation, Observed, Plan, parity
-from reconciler.wire.node import NodeReport
+from reconciler.wire.node import HeldBy, NodeReport
 
 from . import weights
 
@@ -29,7 +29,7 @@ def conditions(name: NodeName, desired: Desired, observed: Observed, plan: Plan)
     report = seen.report if seen else None
     return (
         _reachable(seen),
-        _agent_ready(seen),
+        _agent_ready(name, seen, desired),
         _runtime_ready(report),
         _memory_pressure(report),
         ("DiskPressure", *weights.disk_pressure(report)),
@@ -47,9 +47,12 @@ def _reachable(seen: NodeObservation | None) -> Said:
     return "Reachable", True, "Answers", ""
 
 
-def _agent_ready(seen: NodeObservation | None) -> Said:
+def _agent_ready(name: NodeName, seen: NodeObservation | None, desired: Desired) -> Said:
     if seen is not None and seen.contact is Contact.REACHED:
-        return "AgentReady", True, "Serving", ""
+        node = desired.nodes.get(name)
+        far = node is not None and node.spec.ssh is not None
+        costs = _costs_of_holder(seen.report, name) if far and seen.report else ""
+        return "AgentReady", True, "NotKeptRunning" if costs else "Serving", costs
     if seen is not None and seen.contact is Contact.AGENT_DOWN:
         return (
             "AgentReady",
@@ -58,6 +61,19 @@ def _agent_ready(seen: NodeObservation | None) -> Said:
             seen.problem or "no agent answers there; it is started again",
         )
     return "AgentReady", False, "NotSeen", "its machine is not reached"
+
+
+def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
+    """What it costs that no service of the machine keeps the agent running; empty where one does."""
+    if report.held_by not in (HeldBy.SESSION, HeldBy.LEFT, HeldBy.PROCESS):
+        return ""
+    boots = "after a restart of the machine it runs again only when the controller has logged in"
+    if report.system == "Darwin" or report.held_by != HeldBy.PROCESS:
+        boots = (
+            "the controller's SSH session holds it: while that is away macOS may keep new ranks from the local"
+            f" network, and put their GPU work in the background; {boots}"
+        )
+    return f"{boots}: reconciler node bootstrap {name}"
 
 
 def _runtime_ready(report: NodeReport | None) -> Said:

@@ -129,6 +129,9 @@ class LocalNode:
         except OSError as error:
             raise Unreachable(f"nobody answers at {socket}: {error}") from error
 
+    async def dismiss(self) -> None:
+        """Nothing starts it but the controller."""
+
     async def withdraw(self) -> None:
         """Nothing was let in: the gateway is on the same machine."""
 

@@ -39,6 +39,10 @@ class Machine(Protocol):
         """Have the machine restart. Raises ``Refused`` where it certainly does not."""
         ...
 
+    async def dismiss(self) -> None:
+        """Have a service of the machine start no agent any more. Raises ``Unreachable``."""
+        ...
+
     async def withdraw(self) -> None:
         """Take back what was let in there for the gateway. Raises ``Unreachable``."""
         ...
@@ -98,7 +102,9 @@ class Machines:
         await self._machine(name).reboot()
 
     async def withdraw(self, name: NodeName) -> None:
-        """Take back what was let in on a node's machine for the gateway, unless another node is that machine too."""
+        """Have nothing of a node go on by itself: its agent is started by nobody, and the gateway has no way in, unless
+        another node is that machine too."""
+        await self._machine(name).dismiss()
         ssh = self._accesses.get(name, LOCAL).ssh
         others = [access.ssh for other, access in self._accesses.items() if other != name and access.ssh]
         if ssh is not None and not any(

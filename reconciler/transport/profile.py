@@ -16,7 +16,7 @@ MARK = "reconciler-profile"
 """Begins every line of the answer: what a login shell prints by itself is none of it."""
 
 _SCRIPT = """
-home=$(cd && pwd -P) && search=$PATH && PATH=/usr/bin:/bin:/usr/sbin:/sbin && export PATH
+home=$(cd && pwd -P); PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH
 system=$(uname -s)
 say() { printf '%s %s %s\\n' MARK "$1" "$2"; }
 usable() {
@@ -37,9 +37,9 @@ say hostname "$(uname -n)"
 set -- "$@" "$home"/.reconciler/runtimes/*/bin/python3 /opt/homebrew/bin/python3 /usr/local/bin/python3 \\
     /Library/Frameworks/Python.framework/Versions/Current/bin/python3 "$home/.local/bin/python3"
 for version in 14 13 12 11 10 9; do
-    found=$(PATH=$search command -v "python3.$version") && set -- "$@" "$found"
+    found=$(command -v "python3.$version") && set -- "$@" "$found"
 done
-found=$(PATH=$search command -v python3) && set -- "$@" "$found"
+found=$(command -v python3) && set -- "$@" "$found"
 first "$@" /usr/bin/python3
 """.replace("MARK", MARK)
 
@@ -72,7 +72,7 @@ def question(python: str | None) -> tuple[str, ...]:
 
 def answer(text: str) -> Profile:
     """What was answered. Raises ``Unreachable`` where it is no answer."""
-    said = dict(_pairs(text))
+    said = dict(pairs(text))
     try:
         return Profile(
             home=PurePosixPath(said["home"]),
@@ -87,6 +87,7 @@ def answer(text: str) -> Profile:
         raise Unreachable(f"its shell does not run plain sh: it said {shlex.quote(text[-200:])}") from None
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
+def pairs(text: str) -> list[tuple[str, str]]:
+    """What was said, in order: a word and the rest of its line."""
     words = [line.split(" ", 2) for line in text.splitlines()]
     return [(each[1], each[2]) for each in words if len(each) == 3 and each[0] == MARK]

@@ -7,8 +7,10 @@ Everything of ours is in ``~/.reconciler`` of the user: ``agents/``, ``nodes/<na
 from __future__ import annotations
 
 import asyncio
+import logging
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -17,15 +19,19 @@ import asyncssh
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access
 from reconciler.state import Ends
+from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
-from . import profile
+from . import profile, survey
 from .gateway_key import ensure_line, public_key, relay_line, without_key
 from .link import AgentLink
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
+from .measures import Place, Run, Write, start
 from .profile import Profile
-from .ssh_channels import Completed, TooLong, open_stream, run
+from .service import node_folder, script, script_path, service_name, words_path
+from .ssh_channels import Completed, Held, TooLong, hold, open_stream, run
 from .ssh_connection import CONNECT_SECONDS, Connection
+from .survey import Survey
 
 __all__ = ["Completed", "SshNode"]
 
@@ -34,6 +40,10 @@ COMMANDS_MAX = 4
 PUT_SECONDS = 120.0
 REBOOT_SECONDS = 15.0
 AGENTS_KEPT = 3
+SERVICE_SECONDS = 15.0
+"""launchd starts what has ended at most every ten."""
+LOOK_SECONDS = 0.2
+log = logging.getLogger(__name__)
 _TAIL_BYTES = 2000
 _PUT = """
 set -e; umask 077; mkdir -p "$(dirname "$1")"; draft="$1.$$.part"; trap 'rm -f "$draft"' EXIT
@@ -75,6 +85,7 @@ class SshNode:
         self._connection = Connection(name, access.ssh, gate)
         self._room = asyncio.Semaphore(COMMANDS_MAX)
         self._profile: Profile | None = None
+        self._held: Held | None = None
 
     async def close(self) -> None:
         """End the connection; what runs there goes on."""
@@ -127,26 +138,90 @@ class SshNode:
         ``NoPython`` where there is none to run it with.
         """
         found = await self._fit()
-        bundle = await self.stage()
+        bundle, seen = await self._staged(found)
         await self._admit_gateway(found, bundle)
-        serve = (found.python, "-I", str(bundle), "serve", "--detach", "--node", self.name)
-        places = {
-            "--directory": found.root / "nodes" / self.name,
-            "--models": found.root / "models",
-            "--run-directory": found.root / "run",
-            "--python": self._access.python or found.python,
-            "--token": token,
-        }
-        command = [*serve, *(str(word) for place in places.items() for word in place)]
-        done = await self.run(command, timeout=START_SECONDS)
+        serve = self._serve(found, bundle)
+        if seen.loaded and await self._started_by_service(found, seen, (*serve, "--token", str(token))):
+            return
+        if found.system == "Darwin":
+            done = await self._hold((*serve, "--token", str(token), "--held-by", HeldBy.SESSION))
+        else:
+            done = await self.run((*serve, "--token", str(token), "--detach"), timeout=START_SECONDS)
         if done.status == FENCED:
             raise Refused("Fenced", _words(done))
         if done.status not in (0, ANOTHER_SERVES):
             raise Unreachable(f"the agent of {self.name} did not start: {_words(done)}")
 
+    async def _started_by_service(self, found: Profile, seen: Survey, serve: Sequence[str]) -> bool:
+        """Whether the machine's own service has an agent serve. Raises ``Refused`` (``Fenced``)."""
+        asked = await self.run((*serve, "--ask"), timeout=START_SECONDS)
+        if asked.status == FENCED:
+            raise Refused("Fenced", _words(asked))
+        begin = start(found, seen, self.name)
+        if isinstance(begin.act, Run) and not begin.by_person:
+            await self.run(begin.act.argv, timeout=START_SECONDS)
+        until = asyncio.get_running_loop().time() + SERVICE_SECONDS
+        while asyncio.get_running_loop().time() < until:
+            with suppress(Unreachable):
+                _, writer = await self.stream(self._socket(found))
+                writer.close()
+                return True
+            await asyncio.sleep(LOOK_SECONDS)
+        said = await self.run(
+            ("/usr/bin/tail", "-n", "5", str(words_path(found, self.name))), timeout=START_SECONDS
+        )
+        log.warning(
+            "%s: its service %s has started no agent within %g s, which is started without it: %s",
+            self.name, service_name(found.user, self.name), SERVICE_SECONDS, _words(said),
+        )  # fmt: skip
+        return False
+
+    async def _hold(self, command: Sequence[str]) -> Completed:
+        """Start an agent that lives in a session of this connection, as long as that lasts, and goes on without it."""
+        line = shlex.join(("/usr/bin/env", "LC_ALL=C", *command))
+        connection = await self._connection.get()
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                self._held = await hold(connection, line)
+                return await self._held.begun
+        except TimeoutError:
+            raise Unreachable(f"the agent of {self.name} does not serve after {START_SECONDS:g} s") from None
+        except (asyncssh.Error, OSError) as error:
+            raise Silent(f"{self.name} opens no session for its agent: {error}") from error
+
+    def _serve(self, found: Profile, bundle: PurePosixPath) -> tuple[str, ...]:
+        """The command of the agent, without who asks for it and what holds it."""
+        serve = (found.python, "-I", str(bundle), "serve", "--node", self.name)
+        places = {
+            "--directory": node_folder(found, self.name),
+            "--models": found.root / "models",
+            "--run-directory": found.root / "run",
+            "--python": self._access.python or found.python,
+        }
+        return (*serve, *(str(word) for place in places.items() for word in place))
+
+    async def survey(self) -> Survey:
+        """What there is on the machine to keep the agent running. Raises ``Unreachable``."""
+        done = await self.run(survey.question(await self.profile(), self.name), timeout=START_SECONDS)
+        return survey.answer(done.out)
+
     async def stage(self) -> PurePosixPath:
-        """Have the agent's file there, and see that it runs; its path. Raises as ``start_agent``."""
-        found = await self._fit()
+        """Have the agent's file there, see that it runs, and have the machine's service take it from now on; its path.
+
+        Raises as ``start_agent``.
+        """
+        path, _ = await self._staged(await self._fit())
+        return path
+
+    async def _staged(self, found: Profile) -> tuple[PurePosixPath, Survey]:
+        path = await self._have_agent(found)
+        seen = await self.survey()
+        wanted = script(seen.keeper, found, self.name, self._serve(found, path))
+        if seen.loaded and seen.script != wanted:
+            await self.put(script_path(found, self.name), wanted.encode(), 0o600)
+        return path, seen
+
+    async def _have_agent(self, found: Profile) -> PurePosixPath:
         path = found.root / "agents" / self._bundle.name
         there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
         if there.status != 0:
@@ -158,24 +233,56 @@ class SshNode:
             raise Unreachable(f"{path} does not run on {self.name} with {found.python}: {_words(tried)}")
         return path
 
+    async def place(self) -> Place:
+        """What there is beside a service, and what is to be there. Raises ``Unreachable``, and ``Refused`` as ``start_agent``."""
+        found = await self._fit()
+        path = found.root / "agents" / self._bundle.name
+        there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
+        line = self._relay_line(found, path)
+        authorized, existing = await self._authorized()
+        wanted = ensure_line(existing, line)
+        return Place(
+            node=self.name,
+            serve=self._serve(found, path),
+            agent=Write(path, self._bundle.content),
+            agent_there=there.status == 0,
+            authorized=Write(authorized, wanted.encode(), shown=line),
+            admitted=wanted == existing,
+        )
+
+    def _relay_line(self, found: Profile, bundle: PurePosixPath) -> str:
+        return relay_line(found.python, str(bundle), str(found.root / "run"), public_key(self._gateway_key))
+
     async def _admit_gateway(self, found: Profile, bundle: PurePosixPath) -> None:
         """Let the gateway's key in, for the sockets of ranks and nothing else."""
-        line = relay_line(found.python, str(bundle), str(found.root / "run"), public_key(self._gateway_key))
+        line = self._relay_line(found, bundle)
         await self._rewrite_authorized(lambda existing: ensure_line(existing, line))
+
+    async def dismiss(self) -> None:
+        """Have the machine's own service start no agent any more; one that runs goes on. Raises ``Unreachable``."""
+        path = str(script_path(await self.profile(), self.name))
+        done = await self.run(("/bin/rm", "-f", path), timeout=START_SECONDS)
+        if done.status != 0:
+            raise Unreachable(f"{path} on {self.name} cannot be removed: {_words(done)}")
 
     async def withdraw(self) -> None:
         """Take the gateway's key out of ``authorized_keys``. Raises ``Unreachable``."""
         key = public_key(self._gateway_key)
         await self._rewrite_authorized(lambda existing: without_key(existing, key))
 
-    async def _rewrite_authorized(self, rewrite: Callable[[str], str]) -> None:
+    async def _authorized(self) -> tuple[PurePosixPath, str]:
+        """The file ``authorized_keys`` of the user, and what is in it."""
         done = await self.run(("/bin/sh", "-c", _AUTHORIZED), timeout=START_SECONDS)
         if done.status != 0:
             raise Unreachable(f"~/.ssh/authorized_keys of {self.name} cannot be read: {_words(done)}")
         path, _, existing = done.out.partition("\n")
+        return PurePosixPath(path), existing
+
+    async def _rewrite_authorized(self, rewrite: Callable[[str], str]) -> None:
+        path, existing = await self._authorized()
         wanted = rewrite(existing)
         if wanted != existing:
-            await self.put(PurePosixPath(path), wanted.encode(), 0o600)
+            await self.put(path, wanted.encode(), 0o600)
 
     async def _fit(self) -> Profile:
         found = await self.profile()
@@ -192,14 +299,17 @@ class SshNode:
         """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when the machine is not
         reached, ``Barred`` where a person has to do something about that."""
         found = await self.profile()
-        try:
-            socket = agent_socket(str(found.root / "run"), self.name)
-        except ValueError as error:
-            raise Barred("PathTooLong", f"{self.name}: {error}") from None
+        socket = self._socket(found)
         connection = await self._connection.get()
         link = AgentLink(*await self._stream(connection, socket))
         link.ends = _ends(connection)
         return await link.open("controller")
+
+    def _socket(self, found: Profile) -> str:
+        try:
+            return agent_socket(str(found.root / "run"), self.name)
+        except ValueError as error:
+            raise Barred("PathTooLong", f"{self.name}: {error}") from None
 
     async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to a Unix socket there. Raises as ``dial``."""

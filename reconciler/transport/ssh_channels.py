@@ -93,6 +93,42 @@ async def run(connection: asyncssh.SSHClientConnection, command: str, stdin: byt
         chan.abort()
 
 
+class Held(_Command):
+    """A command that lasts: ``begun`` is done when it says something, with status 0, or when it has ended before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: asyncio.Future[Completed] = asyncio.get_running_loop().create_future()
+        self.ended.add_done_callback(self._over)
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        if self.begun.done():
+            return  # nobody listens any more
+        super().data_received(data, datatype)
+        if datatype is None:
+            self.begun.set_result(Completed(0, "", ""))
+
+    def eof_received(self) -> bool:
+        """It says nothing more, and goes on: the channel stays."""
+        return True
+
+    def _over(self, ended: asyncio.Future[Completed]) -> None:
+        error = ended.exception()
+        if self.begun.done():
+            return
+        if error is not None:
+            self.begun.set_exception(error)
+        else:
+            self.begun.set_result(ended.result())
+
+
+async def hold(connection: asyncssh.SSHClientConnection, command: str) -> Held:
+    """Run a command with an input that does not end before the connection does. Raises ``asyncssh.Error``."""
+    session = Held()
+    await _opened(connection.create_session(lambda: session, command, encoding=None, request_pty=False))
+    return session
+
+
 async def _opened(opening: Coroutine[Any, Any, tuple[Any, Any]]) -> Any:
     """The channel that is opened. One that nobody waits for any more is closed when it is open: it would stay."""
     task = asyncio.create_task(opening)

@@ -168,6 +168,20 @@ class Changed:
     sequence: int
 
 
+class HeldBy:
+    """What sees to it that an agent runs, and decides what its ranks may do on a Mac."""
+
+    LAUNCHD = "launchd"
+    """A LaunchDaemon of the system."""
+    SYSTEMD = "systemd"
+    SESSION = "session"
+    """The SSH session of a controller, which still lasts."""
+    LEFT = "left"
+    """An SSH session that is over."""
+    PROCESS = "process"
+    """Nothing: it is a process of its own, which nobody but a controller starts again."""
+
+
 class Gone:
     """Whether everything of a rank that has ended is gone: its process, whatever that left behind, its ports."""
 
@@ -332,6 +346,8 @@ class NodeReport:
     """None from an agent that has not measured yet, or does not know it."""
     build: str = ""
     """Of macOS, as in ``25C56``; empty elsewhere, and from an agent that does not tell."""
+    held_by: str = ""
+    """A value of ``HeldBy``; empty from an agent that does not tell."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)

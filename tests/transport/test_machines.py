@@ -21,6 +21,9 @@ class Noted:
     name: NodeName
     withdrawn: list[NodeName] = field(default_factory=list)
 
+    async def dismiss(self) -> None:
+        """It starts nothing by itself."""
+
     async def withdraw(self) -> None:
         self.withdrawn.append(self.name)
 

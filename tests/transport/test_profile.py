@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,11 @@ MAC = {"uname": "echo Darwin", "readlink": 'echo "$2"', "xcode-select": "exit 2"
 
 
 def asked(python: str | None, tools: Path | None = None) -> str:
-    words = list(question(python))
-    if tools is not None:
-        words[2] = words[2].replace("PATH=/usr/bin:", f"PATH={tools}:/usr/bin:")
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"} if tools else None
+    done = subprocess.run(
+        question(python), capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    return done.stdout
 
 
 def test_the_python_of_the_manifest_comes_first() -> None:

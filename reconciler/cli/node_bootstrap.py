@@ -1,0 +1,188 @@
+"""`node bootstrap`: have a machine keep its agent running, and say beforehand what is done there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from reconciler.errors import Refused
+
+from .app import Settings
+from .changing import nodes_of
+from .completing import nodes
+from .consent import agreed
+from .output import output_option, print_body
+
+if TYPE_CHECKING:
+    from reconciler.resources import Access
+    from reconciler.transport.bootstrapping import Undertaking
+    from reconciler.transport.measures import Measure
+    from reconciler.transport.ssh import SshNode
+
+ROUNDS_MAX = 3
+"""What was done may bring up more, such as ending an agent that the controller has started meanwhile."""
+T = TypeVar("T")
+
+
+@click.command()
+@click.argument("name", shell_complete=nodes)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: do it.")
+@output_option()
+@click.pass_obj
+def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
+    """Have the machine of Node NAME keep its agent running.
+
+    Prints every command and every file with what it is for, and then does it: the agent's file, the gateway's way
+    to the ranks, and a service that starts the agent at every boot. On a Mac that is a LaunchDaemon of the system,
+    on Linux a service of systemd, where there is one. What takes an administrator's password is printed, to be
+    pasted on the machine. Ranks that run go on. Again does nothing.
+
+    \b
+    Examples:
+      reconciler node bootstrap studio-1 --dry-run
+      reconciler node bootstrap studio-1
+      reconciler node bootstrap studio-1 --yes -o json
+    """
+    found = nodes_of(settings)
+    if name not in found:
+        there = ", ".join(sorted(found)) or "none"
+        raise Refused("NotFound", f'there is no Node "{name}"; those that there are: {there}')
+    if found[name].ssh is None:
+        raise Refused(
+            "OwnMachine", f"{name} is the controller's own machine: `reconciler up` keeps its agent running"
+        )
+
+    def on_machine(do: Callable[[SshNode], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run(_with(settings, name, found[name], do))
+
+    _bootstrap(name, on_machine, _Teller(output is None), dry_run, yes, output)
+
+
+async def _with(
+    settings: Settings, name: str, access: Access, do: Callable[[SshNode], Coroutine[Any, Any, T]]
+) -> T:
+    from reconciler.bootstrap import Home
+    from reconciler.transport.bootstrapping import reach
+
+    home = Home(settings.home)
+    machine = reach(name, access, home.root / "agents", home.gateway_key)
+    try:
+        return await do(machine)
+    finally:
+        await machine.close()
+
+
+def _bootstrap(
+    name: str, on_machine: Callable[..., Any], tell: _Teller, dry_run: bool, yes: bool, output: str | None
+) -> None:
+    from reconciler.transport.bootstrapping import look
+
+    wanted = on_machine(look)
+    tell.machine(name, wanted)
+    done: list[Measure] = []
+    if wanted.ours and not dry_run and (yes or agreed(f"do this on {name}?")):
+        last = on_machine(lambda machine: _carry_out(machine, wanted, tell, done))
+    else:
+        last = wanted
+    if output:
+        print_body(_body(name, wanted, done), output)
+    elif not last.measures:
+        click.echo(f"node/{name} {'bootstrapped' if done else 'unchanged: all is in place'}")
+    elif not last.ours:
+        click.echo(
+            f"node/{name} {'bootstrapped' if done else 'unchanged'} but for what a person has to do there"
+        )
+    elif dry_run:
+        click.echo(f"node/{name} bootstrapped (dry run)")
+    else:
+        click.echo("nothing was done; to do it: the same with --yes", err=True)
+
+
+async def _carry_out(
+    machine: SshNode, wanted: Undertaking, tell: _Teller, done: list[Measure]
+) -> Undertaking:
+    """Do what can be done from here, until nothing of it is left. Raises ``Refused`` where something stays."""
+    from reconciler.transport.bootstrapping import carry_out, look, settle
+
+    for again in range(ROUNDS_MAX):
+        if again:
+            tell.measures(wanted.ours)
+        for number, measure in enumerate(wanted.ours, 1):
+            await carry_out(machine, measure)
+            done.append(measure)
+            tell.done(number)
+        await settle(machine)
+        wanted = await look(machine)
+        if not wanted.ours:
+            return wanted
+    left = "; ".join(str(measure.act) for measure in wanted.ours)
+    raise Refused("NotInPlace", f"{machine.name}: after {ROUNDS_MAX} attempts there is still to do: {left}")
+
+
+class _Teller:
+    """Tells a person what is going to be done, unless the answer is for a program."""
+
+    def __init__(self, aloud: bool) -> None:
+        self._aloud = aloud
+
+    def machine(self, name: str, wanted: Undertaking) -> None:
+        found, seen = wanted.found, wanted.seen
+        rights = {"root": "as root", "sudo": "sudo without a password"}.get(seen.administrator, "no sudo")
+        self._say(f"{name}: {found.system} {found.machine}, user {found.user}, {rights}, {found.python}")
+        self.measures(wanted.ours)
+        others = [each for each in wanted.measures if each.by_person]
+        if others:
+            self._say(f"in a terminal of {name}, by somebody with an administrator's password:")
+        for measure in others:
+            self._say(f"     # {measure.why}\n     {str(measure.act).removeprefix('$ ')}")
+        for note in wanted.notes:
+            self._say(f"note: {note.text}" + (f"\n     {note.command}" if note.command else ""))
+
+    def measures(self, wanted: tuple[Measure, ...]) -> None:
+        for number, measure in enumerate(wanted, 1):
+            self._say(f"{number:3}. {measure.why}\n     {measure.act}")
+            shown = getattr(measure.act, "shown", "")
+            if shown:
+                self._say(indent(shown.rstrip("\n"), "     | ", lambda line: True))
+
+    def done(self, number: int) -> None:
+        self._say(f"{number:3}. done")
+
+    def _say(self, text: str) -> None:
+        if self._aloud:
+            click.echo(text)
+
+
+def _body(name: str, wanted: Undertaking, done: list[Measure]) -> dict[str, Any]:
+    found, seen = wanted.found, wanted.seen
+    return {
+        "node": name,
+        "machine": {
+            "system": found.system,
+            "machine": found.machine,
+            "user": found.user,
+            "python": found.python,
+            "keeper": seen.keeper.value,
+            "administrator": seen.administrator or None,
+        },
+        "measures": [dict(_measure(measure, measure in done)) for measure in wanted.measures],
+        "notes": [{"text": note.text, "command": note.command or None} for note in wanted.notes],
+    }
+
+
+def _measure(measure: Measure, done: bool) -> Iterator[tuple[str, Any]]:
+    from reconciler.transport.measures import Run
+
+    yield "why", measure.why
+    if isinstance(measure.act, Run):
+        yield "command", list(measure.act.argv)
+    else:
+        act = measure.act
+        yield "file", {"path": str(act.path), "mode": f"{act.mode:04o}", "bytes": len(act.content)}
+    yield "byPerson", measure.by_person
+    yield "done", done

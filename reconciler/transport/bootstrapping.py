@@ -1,0 +1,70 @@
+"""Has everything on a machine that its agent needs to be kept running: looks, and does one measure after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import Refused
+from reconciler.resources import Access
+
+from .bundle import write_bundle
+from .measures import Measure, Note, Write, measures, notes
+from .profile import Profile
+from .service import Keeper
+from .ssh import SshNode, bundle_of
+from .survey import Survey
+
+MEASURE_SECONDS = 60.0
+SETTLE_SECONDS = 25.0
+"""A service starts what has ended after ten at most."""
+LOOK_SECONDS = 0.3
+_WORDS_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Undertaking:
+    """What a machine is, what is to be done there, and what a person should know."""
+
+    found: Profile
+    seen: Survey
+    measures: tuple[Measure, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def ours(self) -> tuple[Measure, ...]:
+        """What can be done from here."""
+        return tuple(each for each in self.measures if not each.by_person)
+
+
+def reach(name: str, access: Access, agents: Path, gateway_key: Path) -> SshNode:
+    """The machine of a node over SSH. ``agents`` is the folder with the agent's file. Raises ``OSError``."""
+    return SshNode(name, access, bundle_of(write_bundle(agents)), asyncio.Semaphore(1), gateway_key)
+
+
+async def look(node: SshNode) -> Undertaking:
+    """What is to be done; changes nothing there. Raises ``Unreachable``; ``Refused`` where no agent can run."""
+    place, found, seen = await node.place(), await node.profile(), await node.survey()
+    return Undertaking(found, seen, measures(found, seen, place), notes(found, seen, node.name))
+
+
+async def carry_out(node: SshNode, measure: Measure) -> None:
+    """Do one thing. Raises ``Refused`` (``MeasureFailed``) with what was said, and ``Unreachable``."""
+    if isinstance(measure.act, Write):
+        await node.put(measure.act.path, measure.act.content, measure.act.mode)
+        return
+    done = await node.run(measure.act.argv, timeout=MEASURE_SECONDS)
+    if done.status != 0:
+        words = (done.err or done.out).strip()[-_WORDS_MAX:] or f"exit status {done.status}"
+        raise Refused("MeasureFailed", f"on {node.name}: {measure.act}: {words}")
+
+
+async def settle(node: SshNode) -> None:
+    """Wait until the machine's service has the agent run, as far as it has one, for a while."""
+    until = asyncio.get_running_loop().time() + SETTLE_SECONDS
+    while asyncio.get_running_loop().time() < until:
+        seen = await node.survey()
+        if seen.keeper is Keeper.NOTHING or not seen.loaded or (seen.agent and seen.agent == seen.pid):
+            return
+        await asyncio.sleep(LOOK_SECONDS)

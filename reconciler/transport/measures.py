@@ -1,0 +1,258 @@
+"""What is to be done on a machine before its agent can be kept running there, one command or file at a time. Pure.
+
+``measures`` says all of it beforehand, and nothing where all is in place; ``notes`` what only a person can change.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from reconciler.planning.healing.table import RECOVERY
+
+from .profile import Profile
+from .service import Keeper, definition, definition_path, node_folder, script, script_path, service_name
+from .survey import Survey
+
+RDMA_MACOS = (26, 2)
+"""From this version on a Mac can have RDMA over Thunderbolt (Apple TN3205)."""
+DEFINED = {
+    Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and all of the GPU, and is back after a restart",
+    Keeper.SYSTEMD: "a service: it is back after a restart",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A file of the user's, to be put there whole."""
+
+    path: PurePosixPath
+    content: bytes
+    mode: int = 0o600
+    shown: str = ""
+    """What a person should read of it before."""
+
+    def __str__(self) -> str:
+        return f"write {self.path} (mode {self.mode:04o}, {len(self.content)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command, to be run as the user."""
+
+    argv: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"$ {shlex.join(self.argv)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing to do on a machine."""
+
+    why: str
+    act: Write | Run
+    by_person: bool = False
+    """It takes an administrator's password: it is shown, to be pasted into a terminal of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a person should know, and may want to change."""
+
+    text: str
+    command: str = ""
+    """To be pasted into a terminal of the machine; empty where no command does it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is needed on a machine, and what was found of it, beside the service."""
+
+    node: str
+    serve: tuple[str, ...]
+    """The command of the agent, without what holds it."""
+    agent: Write
+    """The agent's file."""
+    agent_there: bool
+    authorized: Write
+    """``authorized_keys``, with the line that lets the gateway reach ranks."""
+    admitted: bool
+    """That line is in it already."""
+
+
+def measures(found: Profile, seen: Survey, place: Place) -> tuple[Measure, ...]:
+    """All that is to be done, in order; empty where everything is in place."""
+    return (*_agent_file(found, place), *_gateway(place), *_service(found, seen, place))
+
+
+def start(found: Profile, seen: Survey, node: str) -> Measure:
+    """Have a service that is there start its agent."""
+    return _Service(found, seen, node).start()
+
+
+def _agent_file(found: Profile, place: Place) -> Sequence[Measure]:
+    if place.agent_there:
+        return ()
+    path = str(place.agent.path)
+    return (
+        Measure("the agent: one file, by its digest; what runs from others goes on", place.agent),
+        Measure("see that it runs with this Python", Run((found.python, "-I", path, "--help"))),
+    )
+
+
+def _gateway(place: Place) -> Sequence[Measure]:
+    if place.admitted:
+        return ()
+    return (
+        Measure("let the gateway's own key in, for the sockets of ranks and nothing else", place.authorized),
+    )
+
+
+def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Measure]:
+    """Have the machine keep the agent running, from its next start on too."""
+    if seen.keeper is Keeper.NOTHING:
+        return ()
+    service = _Service(found, seen, place.node)
+    wanted = script(seen.keeper, found, place.node, place.serve)
+    told: list[Measure] = []
+    if seen.script != wanted:
+        why = "how the agent is started: for a newer one only this is written, which takes no administrator"
+        told.append(Measure(why, Write(script_path(found, place.node), wanted.encode(), shown=wanted)))
+    content = definition(seen.keeper, found, place.node)
+    changed = seen.definition != content
+    if changed:
+        told += service.define(content)
+    loading = service.load(changed)
+    told += loading
+    if seen.agent and seen.agent != seen.pid:
+        end = Run(("/bin/kill", "-TERM", str(seen.agent)))
+        why = "end the agent that nothing keeps running: the service starts its own, ranks go on"
+        told.append(Measure(why, end, by_person=any(each.by_person for each in loading)))
+    elif not loading and not seen.pid:
+        told.append(service.start())
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """The service of one node on one machine."""
+
+    found: Profile
+    seen: Survey
+    node: str
+
+    @property
+    def name(self) -> str:
+        return service_name(self.found.user, self.node)
+
+    @property
+    def path(self) -> PurePosixPath:
+        return definition_path(self.seen.keeper, self.found, self.node)
+
+    def define(self, content: str) -> Sequence[Measure]:
+        """Have its definition where the service manager looks for it."""
+        if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
+            what = Measure(
+                "the service: it is back after a restart", Write(self.path, content.encode(), 0o644, content)
+            )
+            return (what, self._by("have systemd read it", "systemctl", "daemon-reload"))
+        draft = str(node_folder(self.found, self.node) / self.path.name)
+        group = "wheel" if self.seen.keeper is Keeper.LAUNCHD else "root"
+        words = ("-o", "root", "-g", group, "-m", "644", draft, str(self.path))
+        told = [self._by("give it to the system", "install", *words)]
+        if self.seen.draft != content:
+            put = Write(PurePosixPath(draft), content.encode(), 0o644, content)
+            told.insert(0, Measure(DEFINED[self.seen.keeper], put))
+        if self.seen.keeper is Keeper.SYSTEMD:
+            told.append(self._by("have systemd read it", "systemctl", "daemon-reload"))
+        return told
+
+    def load(self, changed: bool) -> Sequence[Measure]:
+        """Have the service manager keep to the definition; nothing where it does."""
+        loaded = self.seen.loaded
+        if loaded and not changed:
+            return ()
+        if self.seen.keeper is not Keeper.LAUNCHD:
+            if loaded:
+                return (self._by("keep to it; ranks go on", "systemctl", "restart", f"{self.name}.service"),)
+            why = "start the agent now and at every boot"
+            return (self._by(why, "systemctl", "enable", "--now", f"{self.name}.service"),)
+        why = "start the agent now and at every boot"
+        load = self._by(why, "launchctl", "bootstrap", "system", str(self.path))
+        if not loaded:
+            return (load,)
+        why = "take away what is loaded; its agent ends, ranks go on"
+        return (self._by(why, "launchctl", "bootout", f"system/{self.name}"), load)
+
+    def start(self) -> Measure:
+        """Have it start its agent."""
+        why = "start the agent: the service runs none"
+        if self.seen.keeper is Keeper.LAUNCHD:
+            return self._by(why, "launchctl", "kickstart", f"system/{self.name}")
+        return self._by(why, "systemctl", "start", f"{self.name}.service")
+
+    def _by(self, why: str, tool: str, *words: str) -> Measure:
+        """A command of whoever may give it."""
+        path = self.seen.tools.get(tool, tool)
+        if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
+            there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"
+            return Measure(why, Run(("/usr/bin/env", there, path, "--user", *words)))
+        if self.seen.administrator == "root":
+            return Measure(why, Run((path, *words)))
+        if self.seen.administrator == "sudo":
+            return Measure(why, Run((self.seen.tools.get("sudo", "sudo"), "-n", path, *words)))
+        return Measure(why, Run(("sudo", path, *words)), by_person=True)
+
+
+# --- for a person ----------------------------------------------------------------------------------
+
+
+def notes(found: Profile, seen: Survey, node: str) -> tuple[Note, ...]:
+    """What a person should know of the machine, the weightiest first."""
+    return (*_of_keeper(found, seen), *(_of_mac(seen, node) if found.system == "Darwin" else ()))
+
+
+def _of_keeper(found: Profile, seen: Survey) -> Sequence[Note]:
+    if seen.keeper is Keeper.NOTHING:
+        text = (
+            "there is no systemd: the controller starts the agent as a plain process, and after a restart of the"
+            " machine it runs again only when the controller has logged in"
+        )
+        return (Note(text),)
+    if seen.administrator or seen.keeper is Keeper.SYSTEMD_OF_USER:
+        return ()
+    if seen.keeper is Keeper.LAUNCHD:
+        text = (
+            f"{found.user} has no sudo without a password: until an administrator has made the service, the agent is held"
+            " by the controller's SSH session. While that is away new ranks may not reach the local network, and after"
+            " a restart nothing runs until the controller logs in"
+        )
+        return () if seen.loaded else (Note(text),)
+    text = f"{found.user} has no sudo without a password; this lets systemd keep the agent without an administrator"
+    return () if seen.loaded else (Note(text, f"sudo loginctl enable-linger {shlex.quote(found.user)}"),)
+
+
+def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
+    told = []
+    version = tuple(int(part) for part in seen.said.get("macos", "").split(".") if part.isdigit())
+    if version and version < RDMA_MACOS:
+        text = f"macOS {seen.said['macos']} has no RDMA over Thunderbolt: update to 26.2 or newer"
+        told.append(Note(text, "sudo softwareupdate --list"))
+    elif seen.said.get("rdma", "").lower() == "disabled":
+        told.append(
+            Note(
+                f"RDMA is switched off, which only a person in front of it can change: {RECOVERY.format(node=node)}"
+            )
+        )
+    if "on" in seen.said.get("filevault", "").lower().strip(".").split():
+        text = "FileVault is on: after a restart nothing runs, not even SSH, until a person unlocks the disk"
+        told.append(Note(text, "sudo fdesetup authrestart"))
+    if seen.said.get("sleep", "0") != "0":
+        told.append(Note("the Mac goes to sleep, and every group on it fails", "sudo pmset -c sleep 0"))
+    if seen.said.get("autorestart", "1") == "0":
+        text = "after a power failure the Mac stays off"
+        told.append(Note(text, "sudo pmset -c autorestart 1"))
+    return told

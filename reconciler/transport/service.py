@@ -1,0 +1,117 @@
+"""How a machine itself keeps the agent running: what a service of launchd or systemd is made of. Pure.
+
+The service runs a script of the user's, ``nodes/<name>/serve``, and an agent is to run for as long as that is there.
+So a newer agent needs one file written and the older one ended, and no more rights than the user has; only making
+the service takes an administrator.
+
+On a Mac it is a LaunchDaemon of the system with ``UserName``: daemons, and what they start, may use the local network
+(Apple TN3179), where an agent of a user's session may not, and ``ProcessType`` ``Interactive`` keeps their GPU work
+out of the background. Ranks go on when the agent ends: ``AbandonProcessGroup``, and ``KillMode=process``. A rank that
+is killed for want of memory is in the unit's control group, and must not take the agent along: ``OOMPolicy``.
+"""
+
+from __future__ import annotations
+
+import plistlib
+import re
+import shlex
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import PurePosixPath
+
+from reconciler.wire.node import HeldBy
+
+from .profile import Profile
+
+_OTHER_THAN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class Keeper(Enum):
+    """What can keep an agent running on a machine."""
+
+    LAUNCHD = "launchd"
+    SYSTEMD = "systemd"
+    SYSTEMD_OF_USER = "systemd of the user"
+    """Which runs from boot on, for the user lingers."""
+    NOTHING = "nothing"
+
+
+def service_name(user: str, node: str) -> str:
+    """The same for launchd and systemd: one for each user and node."""
+    return f"reconciler-{_OTHER_THAN_NAMES.sub('-', user)}-{node}"
+
+
+def node_folder(found: Profile, node: str) -> PurePosixPath:
+    """What the agent keeps."""
+    return found.root / "nodes" / node
+
+
+def script_path(found: Profile, node: str) -> PurePosixPath:
+    """What the service runs."""
+    return node_folder(found, node) / "serve"
+
+
+def words_path(found: Profile, node: str) -> PurePosixPath:
+    """What an agent said that the service has started, and that could not serve."""
+    return node_folder(found, node) / "serve.log"
+
+
+def definition_path(keeper: Keeper, found: Profile, node: str) -> PurePosixPath:
+    """Where the service is defined."""
+    name = service_name(found.user, node)
+    match keeper:
+        case Keeper.LAUNCHD:
+            return PurePosixPath("/Library/LaunchDaemons") / f"{name}.plist"
+        case Keeper.SYSTEMD:
+            return PurePosixPath("/etc/systemd/system") / f"{name}.service"
+        case Keeper.SYSTEMD_OF_USER | Keeper.NOTHING:
+            return found.home / ".config" / "systemd" / "user" / f"{name}.service"
+
+
+def script(keeper: Keeper, found: Profile, node: str, serve: Sequence[str]) -> str:
+    """The content of ``script_path``. ``serve`` is the command of the agent, without what holds it."""
+    held_by = HeldBy.LAUNCHD if keeper is Keeper.LAUNCHD else HeldBy.SYSTEMD
+    words = shlex.join([*serve, "--held-by", held_by])
+    return (
+        f"#!/bin/sh\n# Starts the agent of node {node}; written by reconciler, run by {service_name(found.user, node)}.\n"
+        f"export HOME={shlex.quote(str(found.home))} LC_ALL=C PATH=/usr/bin:/bin:/usr/sbin:/sbin\n"
+        f"exec {words} 2> {shlex.quote(str(words_path(found, node)))}\n"
+    )
+
+
+def definition(keeper: Keeper, found: Profile, node: str) -> str:
+    """The content of ``definition_path``."""
+    path = str(script_path(found, node))
+    if keeper is Keeper.LAUNCHD:
+        return _plist(service_name(found.user, node), found.user, path)
+    return _unit(node, found.user if keeper is Keeper.SYSTEMD else "", path)
+
+
+def _plist(label: str, user: str, path: str) -> str:
+    """Keys: launchd.plist(5)."""
+    return plistlib.dumps(
+        {
+            "Label": label,
+            "UserName": user,
+            "ProgramArguments": ["/bin/sh", path],
+            "RunAtLoad": True,
+            "KeepAlive": {"PathState": {path: True}},
+            "ProcessType": "Interactive",
+            "AbandonProcessGroup": True,
+        },
+        sort_keys=False,
+    ).decode("utf-8")
+
+
+def _unit(node: str, user: str, path: str) -> str:
+    """Keys: systemd.unit(5), systemd.service(5), systemd.kill(5)."""
+    plain = path.replace("%", "%%")
+    quoted = '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    owner = f"User={user}\n" if user else ""
+    return (
+        f"[Unit]\nDescription=Agent of reconciler for node {node}\nConditionPathExists={plain}\n"
+        f"RequiresMountsFor={quoted}\nStartLimitIntervalSec=0\n\n"
+        f"[Service]\n{owner}ExecStart=/bin/sh {quoted.replace('$', '$$')}\nRestart=always\nRestartSec=1\n"
+        "KillMode=process\nOOMPolicy=continue\nTimeoutStopSec=10\n\n"
+        f"[Install]\nWantedBy={'multi-user' if user else 'default'}.target\n"
+    )

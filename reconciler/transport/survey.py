@@ -1,0 +1,127 @@
+"""What a machine has to keep an agent running, and what it has already: one script of plain ``sh``, and its answer.
+
+Nothing is changed. Tools are found on the user's ``PATH`` and in the system's folders, and called by what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reconciler.errors import Unreachable
+
+from .profile import MARK, Profile, pairs
+from .service import Keeper, node_folder, service_name
+
+_SCRIPT = """
+PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH
+say() { printf '%s %s %s\\n' MARK "$1" "$2"; }
+lines() { [ ! -r "$2" ] || while IFS= read -r line || [ -n "$line" ]; do say "$1" "$line"; done < "$2"; }
+name=$1 folder=$2 system=$3 uid=$4 tab=$(printf '\\t')
+for tool in sudo install launchctl systemctl; do found=$(command -v "$tool") && say "tool-$tool" "$found"; done
+rights=
+if [ "$uid" = 0 ]; then rights=root; elif sudo -n true 2>/dev/null; then rights=sudo; fi
+say rights "$rights"
+unit() {
+    shown=$("$@" show --property=FragmentPath,MainPID,UnitFileState "$name.service" 2>/dev/null)
+    file=$(printf '%s\\n' "$shown" | sed -n 's/^FragmentPath=//p'); [ -n "$file" ]
+}
+of_user() { XDG_RUNTIME_DIR=/run/user/$uid "$@"; }
+if [ "$system" = Darwin ]; then
+    say keeper launchd
+    file=/Library/LaunchDaemons/$name.plist
+    if shown=$(launchctl print "system/$name" 2>/dev/null); then
+        loaded=$(printf '%s\\n' "$shown" | sed -n "s/^${tab}path = //p"); file=${loaded:-$file}; say loaded yes
+        say pid "$(printf '%s\\n' "$shown" | sed -n "s/^${tab}pid = //p")"
+    fi
+    lines definition "$file"
+    say macos "$(sw_vers -productVersion 2>/dev/null)"; say rdma "$(rdma_ctl status 2>/dev/null)"
+    say filevault "$(fdesetup status 2>/dev/null | head -n 1)"
+    power=$(pmset -g custom 2>/dev/null | sed -n '/^AC Power/,/^[^ ]*Battery/p')
+    say sleep "$(printf '%s\\n' "$power" | sed -n 's/^ sleep  *\\([0-9]*\\).*/\\1/p')"
+    say autorestart "$(printf '%s\\n' "$power" | sed -n 's/^ autorestart  *\\([0-9]*\\).*/\\1/p')"
+else
+    case $(systemctl is-system-running 2>/dev/null) in
+    initializing|starting|running|degraded|maintenance)
+        lingers=$(loginctl show-user "$uid" --property=Linger --value 2>/dev/null)
+        if unit systemctl; then say keeper systemd
+        elif [ "$lingers" = yes ] && unit of_user systemctl --user; then say keeper 'systemd of the user'
+        elif [ "$lingers" != yes ] || [ -n "$rights" ]; then say keeper systemd
+        else say keeper 'systemd of the user'; fi
+        case $shown in *UnitFileState=enabled*) say loaded yes;; esac
+        say pid "$(printf '%s\\n' "$shown" | sed -n 's/^MainPID=//p')"; lines definition "$file";;
+    *) say keeper nothing;;
+    esac
+fi
+lines script "$folder/serve"
+for draft in "$folder/$name.plist" "$folder/$name.service"; do lines draft "$draft"; done
+held=$(cat "$folder/agent.lock" 2>/dev/null) && kill -0 "$held" 2>/dev/null && say agent "$held"
+:
+""".replace("MARK", MARK)
+
+SAID = ("macos", "rdma", "filevault", "sleep", "autorestart")
+"""What is asked of a Mac, of what no manifest and no service can change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One machine and the service of one node on it."""
+
+    keeper: Keeper
+    """What would keep the agent running, where an administrator has made the service."""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """Absolute paths of ``sudo``, ``install``, ``launchctl``, ``systemctl``."""
+    administrator: str = ""
+    """How to act as root: ``root`` itself, ``sudo`` without a password; empty where it cannot be done from afar."""
+    definition: str | None = None
+    """Content of the file that defines the service; None where there is none."""
+    draft: str | None = None
+    """What was put there to be given to the system as such a file."""
+    loaded: bool = False
+    """The service manager knows it, and starts it at every boot."""
+    pid: int = 0
+    """Of the service's process; 0 where none runs."""
+    script: str | None = None
+    """What the service runs; None where no agent is to run."""
+    agent: int = 0
+    """Pid of the agent that serves the node, whoever has started it; 0 for none."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Of a Mac: ``macos``, ``rdma``, ``filevault``, ``sleep``, ``autorestart``; empty where its tools do not tell."""
+
+
+def question(found: Profile, node: str) -> tuple[str, ...]:
+    """The command that asks."""
+    words = (service_name(found.user, node), node_folder(found, node), found.system, found.uid)
+    return ("/bin/sh", "-c", _SCRIPT, "survey", *(str(word) for word in words))
+
+
+def answer(text: str) -> Survey:
+    """What was answered. Raises ``Unreachable`` where it is no answer."""
+    heard = pairs(text)
+    said = dict(heard)
+    try:
+        keeper = Keeper(said["keeper"])
+    except (KeyError, ValueError):
+        raise Unreachable(f"its shell does not run plain sh: it said {text[-200:]!r}") from None
+    return Survey(
+        keeper=keeper,
+        tools={word.removeprefix("tool-"): path for word, path in heard if word.startswith("tool-")},
+        administrator=said.get("rights", ""),
+        definition=_content(heard, "definition"),
+        draft=_content(heard, "draft"),
+        loaded="loaded" in said,
+        pid=_number(said, "pid"),
+        script=_content(heard, "script"),
+        agent=_number(said, "agent"),
+        said={word: said[word] for word in SAID if said.get(word)},
+    )
+
+
+def _content(heard: list[tuple[str, str]], word: str) -> str | None:
+    lines = [f"{line}\n" for each, line in heard if each == word]
+    return "".join(lines) or None
+
+
+def _number(said: Mapping[str, str], word: str) -> int:
+    digits = said.get(word, "")
+    return int(digits) if digits.isdigit() else 0

@@ -1,0 +1,119 @@
+"""`node bootstrap`, on a real SSH server with a shaped machine behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.transport.shaped import LINUX, MAC, Shape
+from tests.transport.test_ssh import Host
+
+
+class Place:
+    """A home whose one Node is a shaped machine."""
+
+    def __init__(self, tools: tuple[str, ...], sudo: bool) -> None:
+        self.host = Host(Path(tempfile.mkdtemp(prefix="nb-")))
+        self.shape = Shape(self.host.folder / "shape", tools, sudo)
+
+    async def start(self) -> None:
+        await self.host.sshd.start()
+        await self.host.restart(f"SetEnv HOME={self.host.home} PATH={self.shape.path}\n")
+        machine = self.host.sshd.machine
+        ssh = {"host": machine.host, "port": machine.port, "user": machine.user, "hostKey": machine.host_key}
+        node = {"metadata": {"name": "far"}, "spec": {"ssh": ssh, "python": sys.executable}}
+        here = {"metadata": {"name": "here"}, "spec": {"local": {}}}
+        manifests = [{"apiVersion": "reconciler/v1alpha1", "kind": "Node", **each} for each in (node, here)]
+        (self.host.folder / "nodes.yaml").write_text("\n---\n".join(json.dumps(each) for each in manifests))
+        assert (await self.run("apply", "-f", str(self.host.folder / "nodes.yaml")))[0] == 0
+
+    async def run(self, *arguments: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "reconciler", "--home", str(self.host.folder / "h"), *arguments]
+        environment = {**os.environ, "HOME": str(self.host.mine), "SSH_AUTH_SOCK": "", "NO_COLOR": "1"}
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=90, check=False,
+            env=environment, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    async def bootstrap(self, *options: str, node: str = "far") -> tuple[int, str, str]:
+        return await self.run("node", "bootstrap", node, *options)
+
+
+@pytest.fixture
+async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    made = Place(*request.param)
+    await made.start()
+    yield made
+    made.shape.stop()
+    await made.host.close()
+
+
+@pytest.mark.parametrize("place", [(LINUX, True)], indirect=True, ids=["systemd"])
+async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> None:
+    status, out, said = await place.bootstrap()
+    assert (status, said) == (0, "nothing was done; to do it: the same with --yes\n")
+    status, foreseen, _ = await place.bootstrap("--dry-run")
+    assert (status, foreseen) == (0, f"{out}node/far bootstrapped (dry run)\n")
+    assert not place.shape.asked(), "nothing has been changed"
+    assert not place.host.root.exists()
+    status, out, said = await place.bootstrap("--yes")
+    assert status == 0, said
+    assert out.startswith(foreseen.removesuffix("node/far bootstrapped (dry run)\n"))
+    assert out.endswith("node/far bootstrapped\n")
+    for command in place.shape.asked():
+        tool, _, words = command.partition(" ")
+        assert f"$ {place.shape.bin}/sudo -n {place.shape.bin}/{tool} {words}\n" in foreseen
+    assert "     | KillMode=process\n" in foreseen
+    asked = place.shape.asked()
+    status, out, _ = await place.bootstrap("--yes")
+    assert (status, out.splitlines()[1:]) == (0, ["node/far unchanged: all is in place"])
+    assert place.shape.asked() == asked
+
+
+@pytest.mark.parametrize("place", [(MAC, False)], indirect=True, ids=["mac without sudo"])
+async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> None:
+    status, text, said = await place.bootstrap("--yes")
+    assert status == 0, said
+    assert text.endswith("node/far bootstrapped but for what a person has to do there\n")
+    for line in (
+        "     sudo /usr/bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist\n",
+        "     sudo pmset -c sleep 0\n",
+    ):
+        assert line.replace("/usr/bin/launchctl", f"{place.shape.bin}/launchctl") in text
+    assert "rdma_ctl enable" in text
+    (place.shape.folder / "sudo").write_text("yes")  # the administrator, who has typed the password
+    for line in text.splitlines():
+        words = line.strip().replace("sudo ", f"{place.shape.bin}/sudo -n ", 1).split()
+        if line.startswith("     sudo ") and "pmset" not in line and "fdesetup" not in line:
+            await asyncio.to_thread(subprocess.run, words, check=True, timeout=20)
+    (place.shape.folder / "sudo").write_text("no")
+    status, out, said = await place.bootstrap("--yes", "-o", "json")
+    assert (status, said) == (0, "")
+    body = json.loads(out)
+    assert body["measures"] == []
+    assert body["machine"]["keeper"] == "launchd"
+    assert len(place.shape.pids()) == 1, "and the service has its agent"
+
+
+@pytest.mark.parametrize("place", [((), False)], indirect=True, ids=["no systemd"])
+async def test_a_node_that_is_none_or_no_other_machine_is_refused(place: Place) -> None:
+    status, _, said = await place.bootstrap(node="fat")
+    assert (status, said) == (1, 'error: there is no Node "fat"; those that there are: far, here\n')
+    status, _, said = await place.bootstrap(node="here")
+    assert (status, "here is the controller's own machine" in said) == (1, True)
+    status, out, _ = await place.bootstrap("--yes")
+    assert (status, "note: there is no systemd" in out) == (0, True)
+    status, out, _ = await place.bootstrap("--yes")
+    assert (status, out.splitlines()[-1]) == (0, "node/far unchanged: all is in place")
+    await place.host.sshd.stop()
+    status, _, said = await place.bootstrap("--yes")
+    assert (status, "there is no connection to" in said) == (1, True)

@@ -1,0 +1,182 @@
+"""The tools of ``shaped.Shape``: run as ``shaped_tools.py TOOL FOLDER ARGUMENTS…``, standard library only."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+THROTTLE_SECONDS = 0.2
+"""launchd waits ten seconds between two starts, systemd as long as the unit says."""
+
+
+def place(folder: Path, path: str) -> Path:
+    """Where a file of the system is kept on this machine."""
+    return folder / "root" / path.lstrip("/") if path.startswith(("/Library", "/etc")) else Path(path)
+
+
+def note(folder: Path, tool: str, words: list[str]) -> None:
+    with (folder / "asked").open("a") as log:
+        log.write(shlex.join([tool, *words]) + "\n")
+
+
+def watch(folder: Path, name: str, command: list[str], condition: str) -> None:
+    """Be the service manager's part for one service: starts it again for as long as ``condition`` is there."""
+    if os.fork():
+        return
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    (folder / f"watcher-{name}").write_text(str(os.getpid()))
+    pid = folder / f"watch-{name}"
+    loaded = folder / f"loaded-{name}"
+    while loaded.exists():
+        if Path(condition).exists():
+            process = subprocess.Popen(command, start_new_session=True, env={"PATH": "/usr/bin:/bin"})
+            pid.write_text(str(process.pid))
+            process.wait()
+            pid.write_text("")
+        time.sleep(THROTTLE_SECONDS)
+    os._exit(0)
+
+
+def end(folder: Path, name: str) -> None:
+    (folder / f"loaded-{name}").unlink(missing_ok=True)
+    held = folder / f"watch-{name}"
+    if held.exists() and held.read_text():
+        os.kill(int(held.read_text()), 15)
+    watcher = folder / f"watcher-{name}"
+    while watcher.exists():
+        try:
+            os.kill(int(watcher.read_text()), 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.05)
+    held.unlink(missing_ok=True)
+
+
+def running(folder: Path, name: str) -> str:
+    held = folder / f"watch-{name}"
+    return held.read_text() if held.exists() else ""
+
+
+def launchctl(folder: Path, words: list[str]) -> int:
+    verb, *more = words
+    if verb == "boot":
+        for loaded in folder.glob("loaded-*"):
+            load(folder, loaded.read_text())
+        return 0
+    if verb == "print":
+        name = more[0].partition("/")[2]
+        loaded = folder / f"loaded-{name}"
+        if not loaded.exists():
+            sys.stderr.write(f'Bad request.\nCould not find service "{name}" in domain for system\n')
+            return 113
+        pid = running(folder, name)
+        sys.stdout.write(f"system/{name} = {{\n\tactive count = 1\n\tpath = {loaded.read_text()}\n")
+        sys.stdout.write("\tstate = running\n" if pid else "\tstate = not running\n")
+        sys.stdout.write(f"\tpid = {pid}\n" if pid else "")
+        sys.stdout.write("\n\tresource coalition = {\n\t\tpid = 1\n\t}\n}\n")
+        return 0
+    note(folder, "launchctl", words)
+    if verb == "bootstrap":
+        return load(folder, str(place(folder, more[1])))
+    name = more[0].partition("/")[2]
+    if not (folder / f"loaded-{name}").exists():
+        return 113
+    if verb == "bootout":
+        end(folder, name)
+    return 0
+
+
+def load(folder: Path, path: str) -> int:
+    job = plistlib.loads(Path(path).read_bytes())
+    loaded = folder / f"loaded-{job['Label']}"
+    loaded.write_text(path)
+    ((condition, wanted),) = job["KeepAlive"]["PathState"].items()
+    assert wanted is True
+    watch(folder, job["Label"], job["ProgramArguments"], condition)
+    return 0
+
+
+def systemctl(folder: Path, words: list[str]) -> int:
+    given, words = words, [word for word in words if word not in ("--user", "--now")]
+    verb, *more = words
+    if verb == "boot":
+        for enabled in folder.glob("enabled-*"):
+            begin(folder, enabled.read_text())
+        return 0
+    if verb == "is-system-running":
+        print("running")
+        return 0
+    name = more[-1] if more else ""
+    path = next((p for p in units(folder) if p.name == name), None)
+    if verb == "show":
+        print(f"FragmentPath={path or ''}\nMainPID={running(folder, name) or 0}")
+        print(f"UnitFileState={'enabled' if (folder / f'enabled-{name}').exists() else ''}")
+        return 0
+    note(folder, "systemctl", given)
+    if verb == "daemon-reload":
+        return 0
+    if path is None:
+        return 5
+    if verb == "enable":
+        (folder / f"enabled-{name}").write_text(str(path))
+    if verb == "restart":
+        end(folder, name)
+    if not (folder / f"loaded-{name}").exists():
+        begin(folder, str(path))
+    return 0
+
+
+def units(folder: Path) -> list[Path]:
+    home = Path(os.environ.get("HOME", "/"))
+    return [*folder.glob("root/etc/systemd/system/*"), *home.glob(".config/systemd/user/*")]
+
+
+def begin(folder: Path, path: str) -> None:
+    unit = dict(line.split("=", 1) for line in Path(path).read_text().splitlines() if "=" in line)
+    name = Path(path).name
+    (folder / f"loaded-{name}").write_text(path)
+    watch(folder, name, shlex.split(unit["ExecStart"]), unit["ConditionPathExists"])
+
+
+def main() -> int:
+    tool, folder, words = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    if tool == "sudo":
+        if (folder / "sudo").read_text() != "yes":
+            sys.stderr.write("sudo: a password is required\n")
+            return 1
+        assert words[0] == "-n"
+        os.execvp(words[1], words[1:])
+    if tool == "install":
+        note(folder, "install", words)
+        goal = place(folder, words[-1])
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        goal.write_bytes(Path(words[-2]).read_bytes())
+        return 0
+    if tool == "id":
+        print("501" if words == ["-u"] else "ada")
+        return 0
+    if tool in ("launchctl", "systemctl"):
+        return {"launchctl": launchctl, "systemctl": systemctl}[tool](folder, words)
+    said = {
+        "uname": {"-s": "Darwin", "-m": "arm64", "-n": "studio-1.local"}.get(" ".join(words), ""),
+        "sw_vers": "26.3",
+        "loginctl": "no",
+        "fdesetup": "FileVault is On.",
+        "rdma_ctl": "disabled",
+        "xcode-select": "/Library/Developer/CommandLineTools",
+        "pmset": "AC Power:\n Sleep On Power Button 1\n autorestart          0\n sleep                1 (sleep prevented by powerd)\n",
+    }
+    print(said[tool])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
