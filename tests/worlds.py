@@ -20,6 +20,7 @@ from reconciler.state import (
     ContinueRank,
     DeploymentName,
     Desired,
+    EmptyNode,
     Ends,
     ForgetAgent,
     ForgetRank,
@@ -345,7 +346,7 @@ class World:
                 self._obey_the_store(step)
             case StartAgent():
                 self._start_agent(step)
-            case RebootNode():
+            case EmptyNode() | RebootNode():
                 self._restart(step)
             case StopAgent() | ForgetAgent():
                 self.agents.discard(step.node)
@@ -359,9 +360,11 @@ class World:
         else:
             self.on_disk = tuple(each for each in self.on_disk if each.path != step.path)
 
-    def _restart(self, step: RebootNode) -> None:
+    def _restart(self, step: EmptyNode | RebootNode) -> None:
         """The machine goes down with all that ran on it; it is back when its agent is started again."""
         self.reboots[step.node] = step.reboot
+        if isinstance(step, EmptyNode):
+            return
         self.boots[step.node] = f"boot-{self.now}"
         self.down.add(step.node)
         for rank in self.alive():

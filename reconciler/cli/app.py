@@ -34,6 +34,7 @@ COMMANDS = {
     "cordon": "nodes",
     "uncordon": "nodes",
     "drain": "nodes",
+    "reboot": "reboot",
     "stop": "whole",
     "start": "whole",
     "node": "machines",

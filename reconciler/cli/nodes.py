@@ -29,7 +29,7 @@ from .changing import (
 from .client import Client
 from .screen import Screen
 from .selectors import Selector, selector_option
-from .targets import Targets, labels_of, missing_all
+from .targets import Key, Targets, labels_of, missing_all
 from .waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 
 NODE = "Node"
@@ -59,18 +59,23 @@ def _set(targets: Targets, values: Values) -> Callable[[Files], Any]:
     def decide(files: Files) -> Any:
         from reconciler.source.editing import set_fields
 
-        there = labels_of(files)
-        chosen, missing = targets.choose(there)
-        if missing:
-            raise missing_all(missing, there)
-        if not chosen:
-            raise Refused("NotFound", "no nodes are selected; what there is shows: reconciler get nodes")
-        return set_fields(files, dict.fromkeys(chosen, values))
+        return set_fields(files, dict.fromkeys(named(targets, files), values))
 
     return decide
 
 
-def _report(how: How, landed: Landed, word: str) -> None:
+def named(targets: Targets, files: Files) -> list[Key]:
+    """The nodes that are meant. Raises ``Refused`` where one is not there."""
+    there = labels_of(files)
+    chosen, missing = targets.choose(there)
+    if missing:
+        raise missing_all(missing, there)
+    if not chosen:
+        raise Refused("NotFound", "no nodes are selected; what there is shows: reconciler get nodes")
+    return list(chosen)
+
+
+def report_nodes(how: How, landed: Landed, word: str) -> None:
     """As kubectl, which names nodes without their group."""
     if how.output is not None:
         report(how, landed)
@@ -93,7 +98,7 @@ def cordon(settings: Settings, targets: Targets, how: How) -> None:
       reconciler cordon -l pool=studios --dry-run
     """
     landed = carry_out(settings, how, _set(targets, {UNSCHEDULABLE: True}), subject("Cordon"))
-    _report(how, landed, "cordoned")
+    report_nodes(how, landed, "cordoned")
     until_read(settings, how, landed)
 
 
@@ -113,7 +118,7 @@ def uncordon(settings: Settings, targets: Targets, how: How) -> None:
 
     values: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
     landed = carry_out(settings, how, _set(targets, values), subject("Uncordon"))
-    _report(how, landed, "uncordoned")
+    report_nodes(how, landed, "uncordoned")
     until_read(settings, how, landed)
 
 
@@ -145,7 +150,7 @@ def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: 
         return edit
 
     landed = carry_out(settings, how, decide, subject("Drain"))
-    _report(how, landed, "cordoned")
+    report_nodes(how, landed, "cordoned")
     names = [result.name for result in landed.results]
     if not how.dry:
         assert landed.revision is not None
@@ -156,11 +161,25 @@ def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: 
 
 def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
     """Say what becomes of every group on these nodes. Raises ``Refused`` where one has to end, without force."""
+    ending = agreed(settings, files, names, say)
+    if ending and not force:
+        raise Refused(
+            "WouldStop",
+            "not drained, for then these would no longer be served:\n  "
+            + "\n  ".join(ending)
+            + f"\nto stop them all the same: reconciler drain {' '.join(names)} --force",
+        )
+    for line in ending:
+        say(f"{line}; it finishes what it has and ends")
+
+
+def agreed(settings: Settings, files: Files, names: list[str], say: Screen) -> list[str]:
+    """Say of every group on these nodes where it goes; a line for each that has to end."""
     try:
         replicas = foresee(settings, files)["replicas"]
     except Unreachable:
         say("no controller runs that could say what moves")
-        return
+        return []
     ending = []
     for entry in replicas:
         if not set(entry["nodes"]) & set(names):
@@ -172,15 +191,7 @@ def _agree(settings: Settings, files: Files, names: list[str], force: bool, say:
             ending.append(f"{who}: {entry['text']}")
         else:
             say(f"{who}: {entry['text'] or 'is ending'}")
-    if ending and not force:
-        raise Refused(
-            "WouldStop",
-            "not drained, for then these would no longer be served:\n  "
-            + "\n  ".join(ending)
-            + f"\nto stop them all the same: reconciler drain {' '.join(names)} --force",
-        )
-    for line in ending:
-        say(f"{line}; it finishes what it has and ends")
+    return ending
 
 
 def until_empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:

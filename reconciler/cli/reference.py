@@ -23,6 +23,7 @@ EXITS = {
     "incidents": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "logs": f"{USUAL_EXITS}; 130 where Ctrl-C ends what follows",
     "wait": "0 once everything is as it should be; 1 for an error or when the time is over; 2 for wrong usage",
+    "reboot": f"{USUAL_EXITS}; 130 where Ctrl-C ends the waiting: the restarts go on",
     "up": f"{USUAL_EXITS}; 130 where Ctrl-C comes before anything was started",
 }
 

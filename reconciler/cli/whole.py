@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from reconciler.errors import Refused
-from reconciler.resources import Node
+from reconciler.resources import STOPPED, Node
 
 from .app import Settings
 from .changing import Files, How, WritingCommand, carry_out, report, write_options
@@ -17,8 +17,6 @@ from .nodes import DRAIN, NODE, UNSCHEDULABLE, Values, until_empty
 from .screen import Screen
 from .waiting import QUIET_SECONDS, timeout_option, until_read
 
-STOPPED = "reconciler/stopped"
-"""The label of a node that `stop` has drained; its value says how `start` leaves it."""
 _MARK = ("metadata", "labels", STOPPED)
 _CORDONED, _IN_USE = "cordoned", "in-use"
 

@@ -15,6 +15,7 @@ from reconciler.state import (
     Attempt,
     ContinueRank,
     DeploymentName,
+    EmptyNode,
     ForgetAgent,
     ForgetRank,
     FreeTransport,
@@ -144,7 +145,7 @@ async def carry_out(step: Step, tools: Tools) -> str:
             if step.moved:
                 text += f"; weights moved {step.moved}, not served for {tools.clock() - step.since:.1f} s"
             return text
-        case StartAgent() | StopAgent() | ForgetAgent() | RebootNode():
+        case StartAgent() | StopAgent() | ForgetAgent() | EmptyNode() | RebootNode():
             await _change_node(step, tools)
         case FetchWeights():
             await _fetch(tools, step)
@@ -167,6 +168,8 @@ async def _change_node(step: NodeStep, tools: Tools) -> None:
             with suppress(Unreachable):  # it may never answer again
                 await tools.withdraw(step.node)
             tools.groups.drop_agent(step.node)
+        case EmptyNode():
+            tools.groups.note_reboot(step.node, step.reboot)
         case RebootNode():
             await _reboot(tools, step)
 
@@ -226,7 +229,10 @@ async def _reboot(tools: Tools, step: RebootNode) -> None:
     try:
         await tools.reboot(step.node)
     except Refused:
-        tools.groups.drop_reboot(step.node)
+        if step.asked:
+            tools.groups.note_reboot(step.node, replace(step.reboot, told=False))
+        else:
+            tools.groups.drop_reboot(step.node)
         raise
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reconciler.resources import Model, ModelDeployment, Node
+from reconciler.resources import STOPPED, Model, ModelDeployment, Node
 from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
 from reconciler.state.weights import unfetched
 from reconciler.wire.node import ModelReport
 
-from . import quarantine
+from . import asked, quarantine
 from .ledger import Placed
 from .world import World
 
@@ -61,6 +61,18 @@ class Sorted:
             else:
                 found.matching.append(name)
         return found
+
+    def as_wished(self, world: World, request: Request) -> Refusal | None:
+        """Why there are too few, where somebody has asked for just that; None where it has another cause."""
+        nodes = world.desired.nodes
+        if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
+            text = "everything is stopped by request; to set it to work again: reconciler start"
+            return request.refuse(RefusedBecause.STOPPED, text)
+        away: list[str] = [name for name in self.withheld if asked.begun(world, name)]
+        if away:
+            text = f"it is formed again when {some(away)}, which is being restarted, is back"
+            return request.refuse(RefusedBecause.RESTARTING, text)
+        return None
 
     def states(self, world: World, deployment: ModelDeployment) -> str:
         """What keeps nodes out, for people; empty where nothing does."""

@@ -36,6 +36,8 @@ class Placement:
     split: Split
 
 
+FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
+"""What more nodes would help against."""
 Joined = tuple[Placement, Rung]
 Join = Callable[[Placed], Rung | str]
 """How these nodes, in this order, would be joined; else why they cannot be."""
@@ -46,7 +48,8 @@ def place(world: World, ledger: Ledger, request: Request, join: Join) -> Joined 
     nodes = Sorted.of(world, request.deployment, request.without)
     placed = _place(world, ledger, request, join, nodes.matching)
     if isinstance(placed, Refusal):
-        return replace(placed, text=placed.text + nodes.states(world, request.deployment))
+        as_wished = nodes.as_wished(world, request) if placed.reason in FOR_WANT_OF_NODES else None
+        return as_wished or replace(placed, text=placed.text + nodes.states(world, request.deployment))
     return placed
 
 

@@ -21,7 +21,20 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 
-from . import links, machines, nodes, quarantine, removal, replica, retention, safety, setbacks, weights
+from . import (
+    asked,
+    links,
+    machines,
+    nodes,
+    quarantine,
+    removal,
+    replica,
+    restarts,
+    retention,
+    safety,
+    setbacks,
+    weights,
+)
 from .decision import NOTHING, Decision, whole
 from .ledger import Ledger
 from .view import View
@@ -38,7 +51,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
         # What is wanted is not known: to take that for nothing would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
         return whole((kept_out, Decision(waiting=(unread,))))
-    world = World(desired, observed, memory, now, entropy)
+    world = asked.emptied(World(desired, observed, memory, now, entropy))
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
     decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
     decisions.append(weights.decide(world))
@@ -52,6 +65,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     own += quarantine.troubles(world, names) + links.troubles(world)
     decisions = [_told_once(decision, own) for decision in decisions]
     decisions.append(Decision(troubles=own) + machines.restart(world, own))
+    decisions.insert(0, restarts.decide(world, decisions))
     ours = sorted(desired.nodes.keys() | memory.agents)
     kept_away = tuple(found for name in ours if (found := quarantine.of(world, name)) is not None)
     return replace(_held_back(one_restart(whole(decisions)), memory, now), quarantined=kept_away)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from reconciler.state import Contact, FaultClass, NodeName, NodeObservation, ObjectKey, Quarantine, Trouble
 
-from . import remains
+from . import asked, remains
 from .lost import cut_off, is_lost
 from .world import World
 
@@ -46,6 +46,8 @@ def _lost(world: World, name: NodeName) -> Quarantine | None:
 
 def _silence(world: World, name: NodeName) -> Trouble | None:
     node = world.node(name)
+    if asked.away(world, name):
+        return None  # it is meant to
     if not cut_off(world, node) or (name not in world.desired.nodes and name not in world.memory.agents):
         return None
     gone = is_lost(world, name)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode
 from reconciler.wire.launch import Phase
 
+from . import asked
+from .asked import AWAY_SECONDS
 from .faults import Fault
 from .healing.table import TABLE, Remedy
 from .view import View
@@ -16,8 +18,6 @@ from .world import World
 
 EVERY_SECONDS = 6 * 3600.0
 """For each machine: one that needs it more often needs a person."""
-AWAY_SECONDS = 900.0
-"""A machine that answers so long after, and has not booted since, was never restarted."""
 
 
 def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> RebootNode | str:
@@ -50,7 +50,7 @@ def _against(world: World, name: NodeName, fault: FaultClass) -> str:
         return f"spec.repair.reboot of node/{name} does not allow to restart it"
     if node.report is None or not world.reached(name) or not world.fresh(name):
         return f"{name} does not answer now"
-    if _locked(world, name) and not wanted.spec.repair.file_vault:
+    if locked(world, name) and not wanted.spec.repair.file_vault:
         return f"after a restart a person would have to unlock {name} (FileVault)"
     serving = [
         str(replica)
@@ -60,18 +60,19 @@ def _against(world: World, name: NodeName, fault: FaultClass) -> str:
     if serving:
         return f"{', '.join(serving)} serves on {name}"
     away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
+    away += [other for other in asked.pending(world) if asked.begun(world, other)]
     if away:
         return f"{away[0]} is being restarted, and one at a time is"
     failed = world.memory.failures.get(f"reboot/{name}")
     if failed is not None:
         return f"{name} could not be restarted: {failed.text}"
     last = world.memory.reboots.get(name)
-    if last is not None and abs(world.now - last.at) < EVERY_SECONDS:
+    if last is not None and last.told and abs(world.now - last.at) < EVERY_SECONDS:
         return f"{name} was restarted less than {EVERY_SECONDS / 3600:.0f} hours ago"
     return ""
 
 
-def _locked(world: World, name: NodeName) -> bool:
+def locked(world: World, name: NodeName) -> bool:
     """Whether somebody must unlock its disk afterwards: on a Mac, unless it is known that nobody has to."""
     node = world.node(name)
     system = node.report.system if node.report else node.facts.system
@@ -87,9 +88,9 @@ def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
 
 def _away(world: World, name: NodeName) -> bool:
     """Whether a machine of this cluster was told to restart and has not come back."""
-    if name not in world.desired.nodes:
-        return False
     last, node = world.memory.reboots[name], world.node(name)
+    if name not in world.desired.nodes or not last.told:
+        return False
     if not world.reached(name) or node.report is None:
         return True
     return node.report.boot_id == last.boot_id and abs(world.now - last.at) < AWAY_SECONDS

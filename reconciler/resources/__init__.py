@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .words import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES
+from .words import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES, STOPPED
 
 if TYPE_CHECKING:
     from .base import NAME_PATTERN, NAME_RULE, Metadata, Strict
@@ -31,6 +31,7 @@ __all__ = [
     "NAME_RULE",
     "PLURALS",
     "SHORT_NAMES",
+    "STOPPED",
     "Access",
     "Gateway",
     "Growth",

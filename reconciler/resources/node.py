@@ -145,6 +145,9 @@ class NodeSpec(Access):
     lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
     """How long the node may give no answer before its groups are formed elsewhere. They get no requests meanwhile."""
     repair: Repair = Repair()
+    reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
+    """While the machine runs in this boot it is emptied and restarted, one machine at a time; from then on this asks
+    for nothing any more. `reconciler reboot` puts the boot here that is to end."""
 
     @property
     def access(self) -> Access:

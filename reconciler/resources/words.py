@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 API_VERSION = "reconciler/v1alpha1"
+STOPPED = "reconciler/stopped"
+"""The label of a node that `reconciler stop` has drained; its value says how `start` leaves it."""
 
 PLURALS: dict[str, str] = {
     "Node": "nodes",

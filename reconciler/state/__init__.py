@@ -5,7 +5,7 @@ from .facts import MachineFacts, PortFacts
 from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
-from .node_steps import ForgetAgent, NodeStep, RebootNode, StartAgent, StopAgent
+from .node_steps import EmptyNode, ForgetAgent, NodeStep, RebootNode, StartAgent, StopAgent
 from .observed import Contact, Ends, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
 from .outcome import Outcome
 from .plan import (
@@ -37,6 +37,7 @@ __all__ = [
     "ContinueRank",
     "DeploymentName",
     "Desired",
+    "EmptyNode",
     "Ends",
     "FaultClass",
     "ForgetAgent",

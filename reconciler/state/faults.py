@@ -106,13 +106,15 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """The last time that a machine was told to restart; written down before it is."""
+    """The last time that a machine was told to restart, or is about to be; written down before it is."""
 
     at: float
     """In seconds of the controller's clock."""
     boot_id: str
     """Of the boot that it was to end: with another the machine is back."""
     reason: str
+    told: bool = True
+    """Not yet while the machine is being emptied for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,11 +78,28 @@ class ForgetAgent(_OfNode):
 
 
 @dataclass(frozen=True, slots=True)
+class EmptyNode(_OfNode):
+    """Note that a machine is restarted as soon as nothing runs on it; from then on it is drained."""
+
+    node: NodeName
+    reboot: Reboot
+
+    @property
+    def key(self) -> str:
+        return f"empty/{self.node}"
+
+    def __str__(self) -> str:
+        return f"empty {self.node} for a restart"
+
+
+@dataclass(frozen=True, slots=True)
 class RebootNode(_OfNode):
     """Restart a machine: the dearest remedy. One at a time in the whole cluster."""
 
     node: NodeName
     reboot: Reboot
+    asked: bool = False
+    """Somebody wants it: where it does not work it is tried again."""
 
     @property
     def key(self) -> str:
@@ -92,4 +109,4 @@ class RebootNode(_OfNode):
         return f"restart {self.node} ({self.reboot.reason})"
 
 
-NodeStep = StartAgent | StopAgent | ForgetAgent | RebootNode
+NodeStep = StartAgent | StopAgent | ForgetAgent | EmptyNode | RebootNode

@@ -317,6 +317,8 @@ class WaitingFor(Enum):
     REMAINS = "RemainsOfRank"
     BACK_OFF = "BackOff"
     QUIET = "QuietMoment"
+    TURN = "RestartsLater"
+    RESTART = "Restarting"
     REMOVAL = "Terminating"
 
 
@@ -359,6 +361,9 @@ class RefusedBecause(Enum):
     NO_TRANSPORT = "NoTransport"
     RANK_REFUSES = "RankRefuses"
     RESTARTS_SPENT = "RestartBudgetExceeded"
+    STOPPED = "StoppedByRequest"
+    RESTARTING = "NodeRestarting"
+    NO_RESTART = "CannotRestart"
     CANNOT_LISTEN = "CannotListen"
     SET_BACK = "RevisionSetBack"
     HELD = "RevisionHeld"

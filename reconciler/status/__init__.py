@@ -16,6 +16,7 @@ from reconciler.state import (
     ContinueRank,
     DeploymentName,
     Desired,
+    EmptyNode,
     ForgetAgent,
     ForgetRank,
     FreeTransport,
@@ -41,7 +42,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.notice import Delivery
-from reconciler.state.plan import SetBack
+from reconciler.state.plan import RefusedBecause, SetBack
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.wire.launch import Phase
@@ -64,6 +65,10 @@ class Snapshots:
     memory: Memory
     plan: Plan
     now: float
+
+
+AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
+"""What somebody has asked for: nothing stands in the way of the object."""
 
 
 # --- conditions ------------------------------------------------------------------------------------
@@ -109,13 +114,14 @@ def _status(
     step = planned.steps.get(key)
     active = str(step) if step else waiting.text if waiting else ""
     trouble = planned.troubles.get(key)
-    stalled, why_stalled = _stalled(refusal, trouble)
+    as_wished = refusal is not None and refusal.reason in AS_WISHED
+    stalled, why_stalled = _stalled(None if as_wished else refusal, trouble)
     conditions = (
         (
             "Ready",
             ready,
-            reason if not refusal or ready else why_stalled,
-            stalled if refusal and not ready else message,
+            reason if not refusal or ready else refusal.reason.value if as_wished else why_stalled,
+            (refusal.text if as_wished else stalled) if refusal and not ready else message,
         ),
         (
             "Reconciling",
@@ -175,6 +181,7 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
         "cpus": report.cpus,
         "system": f"{report.system} {report.release} {report.machine}",
         "runtime": dict(report.runtime or {}),
+        "bootId": report.boot_id,
     }
     if seen.contact is Contact.UNREACHABLE:
         return False, "NodeUnreachable", seen.problem or "it does not answer", extra
@@ -330,6 +337,7 @@ DONE: Mapping[type[Step], str] = {
     StartAgent: "AgentStarted",
     StopAgent: "AgentStopped",
     ForgetAgent: "AgentForgotten",
+    EmptyNode: "NodeEmptying",
     RebootNode: "NodeRestarted",
     FetchWeights: "FetchBegun",
     RemoveWeights: "WeightsRemoved",

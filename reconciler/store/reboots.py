@@ -16,8 +16,8 @@ class Reboots:
     def note(self, node: NodeName, reboot: Reboot) -> None:
         """In place of the one before."""
         self._db.execute(
-            "INSERT OR REPLACE INTO reboots (node, at, boot_id, reason) VALUES (?, ?, ?, ?)",
-            (node, reboot.at, reboot.boot_id, reboot.reason),
+            "INSERT OR REPLACE INTO reboots (node, at, boot_id, reason, told) VALUES (?, ?, ?, ?, ?)",
+            (node, reboot.at, reboot.boot_id, reboot.reason, reboot.told),
         )
 
     def drop(self, node: NodeName) -> None:
@@ -26,5 +26,5 @@ class Reboots:
 
     def all(self) -> dict[NodeName, Reboot]:
         """The last one of each machine."""
-        rows = self._db.execute("SELECT node, at, boot_id, reason FROM reboots ORDER BY node")
-        return {NodeName(row[0]): Reboot(*row[1:]) for row in rows}
+        rows = self._db.execute("SELECT node, at, boot_id, reason, told FROM reboots ORDER BY node")
+        return {NodeName(row[0]): Reboot(row[1], row[2], row[3], bool(row[4])) for row in rows}

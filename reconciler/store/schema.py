@@ -68,7 +68,8 @@ MIGRATIONS: tuple[str, ...] = (
         node TEXT NOT NULL, boot_id TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (node)
     ) STRICT;
     CREATE TABLE reboots (
-        node TEXT PRIMARY KEY, at REAL NOT NULL, boot_id TEXT NOT NULL, reason TEXT NOT NULL
+        node TEXT PRIMARY KEY, at REAL NOT NULL, boot_id TEXT NOT NULL, reason TEXT NOT NULL,
+        told INTEGER NOT NULL DEFAULT 1
     ) STRICT;
     CREATE TABLE incidents (
         id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, opened_at REAL NOT NULL, closed_at REAL,

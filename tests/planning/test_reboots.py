@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.planning import reboots
+from reconciler.planning.asked import AWAY_SECONDS
 from reconciler.planning.plan import one_restart
 from reconciler.planning.world import World as Snapshots
 from reconciler.state import (
@@ -138,7 +139,7 @@ def test_a_restart_that_never_took_place_does_not_hold_others_back_for_ever() ->
     assert isinstance(step, RebootNode)
     world.reboots[OTHER] = step.reboot
     assert asked(world) == "node-b is being restarted, and one at a time is"
-    world.now += reboots.AWAY_SECONDS
+    world.now += AWAY_SECONDS
     assert isinstance(asked(world), RebootNode)
 
 

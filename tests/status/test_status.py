@@ -63,6 +63,28 @@ def test_a_draining_group_is_unrouted() -> None:
     assert routes(world) == [("tiny", [])]
 
 
+def test_a_cluster_that_was_stopped_says_so_and_is_not_stalled() -> None:
+    world = two_nodes()
+    world.settle()
+    stopped = {"labels": {"reconciler/stopped": "in-use"}, "unschedulable": True, "drain": True}
+    world.manifests = [node("node-a", **stopped), node("node-b", **stopped), model(), deployment()]
+    world.settle()
+    assert world.alive() == []
+    found = {each.type: each for each in status.statuses(snapshots(world), {})[TINY].conditions}
+    assert (found["Ready"].status, found["Ready"].reason) == (False, "StoppedByRequest")
+    assert (
+        found["Ready"].message
+        == "everything is stopped by request; to set it to work again: reconciler start"
+    )
+    assert (found["Reconciling"].status, found["Stalled"].status) == (False, False)
+    world.restart_controller()
+    assert world.settle().steps == ()
+    world.manifests[0] = node("node-a", unschedulable=True, drain=True)
+    assert conditions(world)["Ready"] == (False, "StoppedByRequest")
+    world.manifests[1] = node("node-b")
+    assert conditions(world)["Stalled"] == (True, "NotEnoughNodes")
+
+
 def test_a_rank_of_the_same_name_on_another_node_gets_no_route() -> None:
     world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=1)])
     world.settle()

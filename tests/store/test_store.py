@@ -366,12 +366,16 @@ def test_another_deployment_of_the_same_name_begins_with_a_fresh_budget(store: S
 def test_the_last_restart_of_each_machine_is_there_again_after_one_of_the_controller(
     store: Store, tmp_path: Path
 ) -> None:
-    a, b = NodeName("node-a"), NodeName("node-b")
+    a, b, c = NodeName("node-a"), NodeName("node-b"), NodeName("node-c")
     store.note_reboot(a, Reboot(1.0, "boot-1", "C7: held"))
     store.note_reboot(b, Reboot(2.0, "boot-2", "C13: wedged"))
+    store.note_reboot(c, Reboot(2.5, "boot-2", "somebody asked for it", told=False))
     store.note_reboot(a, Reboot(3.0, "boot-3", "C7: held again"))
     store.drop_reboot(b)
-    assert reopened(store, tmp_path).reboots.all() == {a: Reboot(3.0, "boot-3", "C7: held again")}
+    assert reopened(store, tmp_path).reboots.all() == {
+        a: Reboot(3.0, "boot-3", "C7: held again"),
+        c: Reboot(2.5, "boot-2", "somebody asked for it", told=False),
+    }
 
 
 def test_an_agent_is_kept_with_the_way_to_it(tmp_path: Path) -> None:
