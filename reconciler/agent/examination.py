@@ -20,6 +20,7 @@ from .weights import mark
 
 EXAMINATION_SECONDS = 120.0
 """A large model's headers from a cold disk; who takes longer is not waited for, its ranks will tell."""
+VERIFIED = "verified"
 _KEPT_MAX = 256
 _log = logging.getLogger("agent")
 
@@ -43,7 +44,9 @@ class Examiner:
         if not report.present or report.problem:
             return report
         try:
-            subject = (report.directory, mark(Path(report.directory)))
+            # What is verified is as its commit has it, whichever of its files are here in full by now.
+            state = VERIFIED if report.verified else mark(Path(report.directory))
+            subject = (report.directory, state)
         except OSError as error:
             return dataclasses.replace(report, problem=str(error))
         answer = self._answers.get(subject)

@@ -207,7 +207,8 @@ class Fetches:
         listen = (
             taking_socket(str(place.run_directory), place.node, request.path) if request.from_peer else ""
         )
-        job = FetchJob(str(place.models / request.path), request.source, request.thorough, listen)
+        folder = str(place.models / request.path)
+        job = FetchJob(folder, request.source, request.thorough, listen, request.only)
         fetcher.start(place.python, job, place.directory)
 
     def give(self, path: str) -> None:

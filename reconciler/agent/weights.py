@@ -6,7 +6,6 @@ their size or time of change differs.
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 import os
@@ -17,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.node import ModelReport
-from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, is_hub_path
+from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, SHARDS, Record, is_hub_path, is_shard
 
 from .files import read_json
 
@@ -29,8 +28,6 @@ _READ_SUFFIXES = (".json", ".safetensors", ".py", ".jinja", ".model", ".txt", ".
 """Of configurations, weights, code, chat templates and the vocabularies of tokenizers."""
 _CACHED_MAX = 4096
 _INDEX = "model.safetensors.index.json"
-_SHARDS = "model*.safetensors"
-"""The only names under which mlx-lm looks for tensors (``mlx_lm.utils.load_model``)."""
 
 
 class Weights:
@@ -52,9 +49,10 @@ class Weights:
         config: Mapping[str, Any] = {}
         size = 0
         verified = False
+        lacking: Tuple[str, ...] = ()
         try:
             if is_hub_path(path):
-                self._check_verified(directory)
+                lacking = self._outlined(directory)
                 verified = True
             config = self._cached(directory / "config.json", _config)
             names = self._names(directory)
@@ -64,7 +62,9 @@ class Weights:
             problem = ""
         except (OSError, ValueError) as error:
             problem = _words(error)
-        return ModelReport(path, str(directory), True, size, config, problem, verified=verified)
+        return ModelReport(
+            path, str(directory), True, size, config, problem, verified=verified, lacking=lacking
+        )
 
     def _place(self, path: str) -> Path:
         try:
@@ -76,9 +76,9 @@ class Weights:
         index = directory / _INDEX
         if index.exists():
             return self._cached(index, _shards)  # type: ignore[no-any-return]
-        names = sorted(path.name for path in directory.iterdir() if fnmatch.fnmatchcase(path.name, _SHARDS))
+        names = sorted(path.name for path in directory.iterdir() if is_shard(path.name))
         if not names:
-            raise ValueError("it has no {} files".format(_SHARDS))
+            raise ValueError("it has no {} files".format(SHARDS))
         return names
 
     def _check_whole(self, path: Path) -> None:
@@ -87,13 +87,25 @@ class Weights:
         if size < expected:
             raise ValueError("{} is cut short: {} of {} bytes".format(path.name, size, expected))
 
-    def _check_verified(self, directory: Path) -> None:
-        """Fetched weights are as they were when they were verified, or none."""
+    def _outlined(self, directory: Path) -> Tuple[str, ...]:
+        """The files of fetched weights of which only an outline is there. Raises ``ValueError`` where any file is not
+        as it was when it was verified."""
+        try:
+            return self._outlined_now(directory)
+        except ValueError:  # a file came while this looked: it is recorded first, and then there
+            return self._outlined_now(directory)
+
+    def _outlined_now(self, directory: Path) -> Tuple[str, ...]:
         record: Record = self._cached(directory / RECORD_NAME, _record)
+        found = []
         for wanted in record.files:
             status = (directory / wanted.name).stat()
-            if not record.holds(wanted.name, status.st_size, status.st_mtime_ns):
+            known = (wanted.name, status.st_size, status.st_mtime_ns)
+            if record.outlined(*known):
+                found.append(wanted.name)
+            elif not record.holds(*known):
                 raise ValueError("{} has changed since it was verified".format(wanted.name))
+        return tuple(sorted(found))
 
     def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
         status = path.stat()
@@ -154,9 +166,9 @@ def _shards(path: Path) -> List[str]:
         raise ValueError("{}: expected weight_map to name a file for each tensor".format(_INDEX))
     names = sorted(set(files.values()))
     for name in names:
-        if not fnmatch.fnmatchcase(name, _SHARDS) or "/" in name or "\0" in name:
+        if not is_shard(name) or "/" in name or "\0" in name:
             text = "{}: it names {!r}, expected {} in the same folder"
-            raise ValueError(text.format(_INDEX, name[:80], _SHARDS))
+            raise ValueError(text.format(_INDEX, name[:80], SHARDS))
     return names
 
 

@@ -8,6 +8,7 @@ module           purpose
 ===============  ====================================================================
 ``fetch``        from whatever is there to weights that are whole and verified
 ``folder``       the folder of the weights: what is recorded, what is verified
+``outline``      the header of a weight file that this node does not need
 ``hub``          the repository: which files are wanted, and their bytes
 ``peer``         the same from another node, and the other side of that
 ``giving``       a program of its own: gives verified weights to other nodes

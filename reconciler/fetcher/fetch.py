@@ -21,6 +21,7 @@ from reconciler.wire.weights import (
     FileState,
     Record,
     WantedFile,
+    is_shard,
     partial_folder,
 )
 
@@ -83,31 +84,51 @@ class _Fetch:
         self._repository = Peer(job.source, job.listen) if job.listen else Repository(job.source)
         self._found: dict[str, str] = {}
         """By name of file: what a thorough verification found."""
+        self._held: set[str] = set()
+        """Files that are there in full, or were."""
 
     def close(self) -> None:
         """Let go of where they come from."""
         self._repository.close()
 
     def run(self) -> tuple[FileReport, ...]:
-        if self._final.exists():
-            folder = Folder(self._final)
-            if folder.record is not None and self._keeps(folder):
-                return self._reports(folder.record)
-            self._take_back(folder)
-        folder = Folder(self._partial)
+        folder = self._there()
         record = folder.record if folder.record is not None and not self._lacks_code(folder) else None
         if record is None:
             record = self._listed(folder)
-        self._check_room(folder, record)
-        missing = self._missing(folder, record)
+        self._held |= record.verified.keys()
         try:
-            for wanted in missing:
-                self._bring(folder, record, wanted)
+            self._complete(folder, record)
         except Unfetched as error:
             error.files = self._reports(record)
             raise
-        self._appear(folder)
+        if folder.path == self._partial:
+            self._appear(folder)
         return self._reports(record)
+
+    def _there(self) -> Folder:
+        """The folder to go on in: the final one where all that is in it is right, which may be in use then."""
+        if self._final.exists():
+            folder = Folder(self._final)
+            if folder.record is not None:
+                self._held |= folder.record.verified.keys()
+                if self._keeps(folder):
+                    return folder
+            self._take_back(folder)
+        return Folder(self._partial)
+
+    def _complete(self, folder: Folder, record: Record) -> None:
+        for wanted in record.files:
+            if not (self._in_full(wanted) or folder.is_outline(wanted) or folder.is_verified(wanted)):
+                folder.outline(wanted, self._repository.outline(wanted))
+        self._check_room(folder, record)
+        for wanted in self._missing(folder, record):
+            self._bring(folder, record, wanted)
+
+    def _in_full(self, wanted: WantedFile) -> bool:
+        """Whether a file is to be there with all of its content."""
+        only, name = self._job.only, wanted.name
+        return only is None or not is_shard(name) or name in only or name in self._held
 
     def _lacks_code(self, folder: Folder) -> bool:
         """Whether it was listed when no code was wanted of it."""
@@ -127,7 +148,8 @@ class _Fetch:
         """Whether all of a folder that was whole once is right still; what is not is noted."""
         record = folder.record
         assert record is not None
-        doubted = [f for f in record.files if self._job.thorough or not folder.is_verified(f)]
+        parts = [f for f in record.files if not folder.is_outline(f)]
+        doubted = [f for f in parts if self._job.thorough or not folder.is_verified(f)]
         total = sum(file.size for file in doubted)
         self._telling.begin(FetchPhase.VERIFYING, total)
         for wanted in doubted:
@@ -151,8 +173,8 @@ class _Fetch:
                 taken.discard(wanted)
 
     def _check_room(self, folder: Folder, record: Record) -> None:
-        there = sum(_size(path) for path in folder.path.iterdir())
-        needed = sum(file.size for file in record.files) - there
+        coming = [f for f in record.files if self._in_full(f) and not folder.is_verified(f)]
+        needed = sum(file.size - max(_size(folder.part(file)), self._came(folder, file)) for file in coming)
         free = shutil.disk_usage(folder.path).free
         if needed > 0 and needed + SPARE_BYTES > free:
             raise Unfetched(
@@ -165,10 +187,12 @@ class _Fetch:
         """What has to come; a file that is there and that nobody has noted as right is looked at."""
         missing = []
         for wanted in record.files:
-            if folder.is_verified(wanted):
+            if folder.is_verified(wanted) or not self._in_full(wanted):
                 continue
             path = folder.path / wanted.name
-            if path.exists() and is_right(path, wanted, lambda size: None):
+            if folder.is_outline(wanted):  # stays until the file is there: a rank may have it open
+                missing.append(wanted)
+            elif path.exists() and is_right(path, wanted, lambda size: None):
                 folder.note_verified(wanted)
             else:
                 path.unlink(missing_ok=True)
@@ -177,12 +201,13 @@ class _Fetch:
 
     def _bring(self, folder: Folder, record: Record, wanted: WantedFile) -> None:
         part = folder.part(wanted)
-        total = sum(file.size for file in record.files)
+        coming = [file for file in record.files if self._in_full(file)]
+        total = sum(file.size for file in coming)
         problem: Unfetched | None = None
         for attempt in range(TRIES_MAX):
             if attempt:
                 time.sleep(TRY_SECONDS)
-            done = sum(file.size for file in record.files if folder.is_verified(file))
+            done = sum(file.size for file in coming if folder.is_verified(file))
             self._telling.begin(FetchPhase.FETCHING, total, done + _size(part), wanted.name)
             try:
                 self._repository.get(wanted, part, self._telling.more)
@@ -205,7 +230,7 @@ class _Fetch:
     def _appear(self, folder: Folder) -> None:
         """All is there and verified: now it is weights."""
         assert folder.record is not None
-        assert all(folder.is_verified(wanted) for wanted in folder.record.files)
+        assert all(folder.is_verified(file) or folder.is_outline(file) for file in folder.record.files)
         for path in folder.path.iterdir():
             if path.name.endswith(".part"):
                 path.unlink()
@@ -217,9 +242,17 @@ class _Fetch:
         if not self._job.thorough:
             return ()
         return tuple(
-            FileReport(file.name, file.size, self._found.get(file.name, FileState.VERIFIED))
+            FileReport(file.name, file.size, self._found.get(file.name, self._state(file)))
             for file in sorted(record.files, key=lambda file: file.name)
         )
+
+    def _state(self, wanted: WantedFile) -> str:
+        return FileState.VERIFIED if self._in_full(wanted) else FileState.OUTLINED
+
+    @staticmethod
+    def _came(folder: Folder, wanted: WantedFile) -> int:
+        """What is there of a file under its own name, unverified."""
+        return 0 if folder.is_outline(wanted) else _size(folder.path / wanted.name)
 
 
 def _size(path: Path) -> int:

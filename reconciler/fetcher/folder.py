@@ -15,6 +15,7 @@ from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, Wante
 PIECE_BYTES = 4 * 1024 * 1024
 PART_SUFFIX = ".part"
 """Of a file that is not whole yet: no reader of weights looks at such a name."""
+OUTLINE_SUFFIX = ".outline.part"
 
 
 class Folder:
@@ -54,10 +55,36 @@ class Folder:
             return False
         return self.record is not None and self.record.holds(wanted.name, status.st_size, status.st_mtime_ns)
 
+    def is_outline(self, wanted: WantedFile) -> bool:
+        """Whether the outline of a weight file is there."""
+        try:
+            status = (self.path / wanted.name).stat()
+        except OSError:
+            return False
+        return self.record is not None and self.record.outlined(
+            wanted.name, status.st_size, status.st_mtime_ns
+        )
+
+    def outline(self, wanted: WantedFile, header: bytes) -> None:
+        """Write the outline of a weight file: its header, and a hole of its size. Raises ``OSError``."""
+        assert self.record is not None
+        draft = self.path / f"{wanted.name}{OUTLINE_SUFFIX}"
+        with draft.open("wb") as file:
+            file.write(header)
+            file.truncate(wanted.size)
+            file.flush()
+            os.fsync(file.fileno())
+        changed = draft.stat().st_mtime_ns
+        self.keep(replace(self.record, outlines={**self.record.outlines, wanted.name: changed}))
+        draft.replace(self.path / wanted.name)
+
     def note_verified(self, wanted: WantedFile) -> None:
         """A file's content was found to be right just now. Raises ``OSError``."""
+        self._note(wanted, self.path / wanted.name)
+
+    def _note(self, wanted: WantedFile, path: Path) -> None:
         assert self.record is not None
-        changed = (self.path / wanted.name).stat().st_mtime_ns
+        changed = path.stat().st_mtime_ns
         self.keep(replace(self.record, verified={**self.record.verified, wanted.name: changed}))
 
     def accept(self, wanted: WantedFile) -> None:
@@ -65,8 +92,10 @@ class Folder:
         part = self.part(wanted)
         with part.open("rb") as file:
             os.fsync(file.fileno())
+        self._note(
+            wanted, part
+        )  # first: whoever looks at a folder that is in use finds no file that is not recorded
         part.replace(self.path / wanted.name)
-        self.note_verified(wanted)
 
     def discard(self, wanted: WantedFile) -> None:
         """Take a file away, and what there is of its part."""

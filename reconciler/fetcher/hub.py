@@ -18,9 +18,11 @@ from huggingface_hub import HfApi, constants, errors, hf_hub_url
 from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import get_session, hf_raise_for_status
 
 from reconciler.wire.weights import TOKEN_VARIABLE, FetchProblem, FetchSource, WantedFile
 
+from .outline import header
 from .problems import Unfetched, of_disk
 
 SERVED = ("*.json", "model*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
@@ -115,6 +117,29 @@ class Repository:
                 )
         except (OSError, ValueError, *_BROKEN) as error:
             raise self._problem(error, wanted) from None
+
+    def outline(self, wanted: WantedFile) -> bytes:
+        """What a weight file begins with, up to its tensors."""
+        return header(wanted, lambda offset, length: self._read(wanted, offset, length))
+
+    def _read(self, wanted: WantedFile, offset: int, length: int) -> bytes:
+        """So many bytes of a file; no more of them, whether the server knows ranges or not."""
+        source = self._source
+        url = hf_hub_url(source.repo, wanted.name, revision=source.revision, endpoint=self._endpoint)
+        headers = {**build_hf_headers(token=self._token), "Accept-Encoding": "identity"}
+        headers["Range"] = f"bytes={offset}-{offset + length - 1}"
+        found = bytearray()
+        try:
+            with get_session().stream("GET", url, headers=headers, timeout=ANSWER_SECONDS) as response:
+                hf_raise_for_status(response)
+                skipped = offset if response.status_code == 200 else 0
+                for piece in response.iter_bytes():
+                    found += piece
+                    if len(found) >= skipped + length:
+                        break
+        except (OSError, ValueError, *_BROKEN) as error:
+            raise self._problem(error, wanted) from None
+        return bytes(found[skipped : skipped + length])
 
     def _problem(self, error: Exception, wanted: WantedFile | None = None) -> Unfetched:
         """The error of the client in a word of ours. Its own text may hold URLs that are signed, and so secret."""

@@ -1,7 +1,8 @@
 """Weights from another node that has them: the same files as from the hub, over a connection that the controller makes.
 
 This side listens on a Unix socket, the giving side on one of its own node, and the controller carries the bytes between
-them. A question is a line of JSON, ``{"get": name, "offset": n}``; the answer a line ``{"size": n}`` and n bytes.
+them. A question is a line of JSON, ``{"get": name, "offset": n}``, with ``"length": n`` where that is enough; the answer a line
+``{"size": n}`` and n bytes. Of a weight file of which it has only an outline, a node gives no more than that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.weights import (
@@ -22,6 +24,8 @@ from reconciler.wire.weights import (
     WantedFile,
 )
 
+from .folder import Folder
+from .outline import header, header_end
 from .problems import Unfetched, of_disk
 
 ACCEPT_SECONDS = 60.0
@@ -81,10 +85,30 @@ class Peer:
         except OSError as error:
             raise of_disk(error) from None
 
-    def _ask(self, name: str, offset: int, size_max: int, take: Callable[[bytes], object]) -> None:
+    def outline(self, wanted: WantedFile) -> bytes:
+        """What a weight file begins with, up to its tensors."""
+
+        def read(offset: int, length: int) -> bytes:
+            content = bytearray()
+            self._ask(wanted.name, offset, length, content.extend, length)
+            return bytes(content)
+
+        return header(wanted, read)
+
+    def _ask(
+        self,
+        name: str,
+        offset: int,
+        size_max: int,
+        take: Callable[[bytes], object],
+        length: int | None = None,
+    ) -> None:
+        question: dict[str, Any] = {"get": name, "offset": offset}
+        if length is not None:
+            question["length"] = length
         try:
             connection = self._connected()
-            connection.sendall(json.dumps({"get": name, "offset": offset}).encode() + b"\n")
+            connection.sendall(json.dumps(question).encode() + b"\n")
             left = int(json.loads(_line(connection))["size"])
             if left > size_max:
                 raise Unfetched(FetchProblem.FAILED, f"the other node offers too much of {name}")
@@ -107,18 +131,31 @@ class Peer:
 
 def serve(folder: Path, connection: socket.socket) -> None:
     """The other side: answer until the connection ends. Raises ``OSError`` and ``ValueError``."""
-    record = from_wire(Record, json.loads((folder / RECORD_NAME).read_bytes()))
-    names = {RECORD_NAME, *(file.name for file in record.files)}
     while question := _line(connection):
         asked = json.loads(question)
         name, offset = asked["get"], int(asked["offset"])
-        if name not in names:
-            raise ValueError(f"{name!r} is no file of these weights")
         with (folder / name).open("rb") as file:
-            size = max(0, os.fstat(file.fileno()).st_size - offset)
+            end = _there(Folder(folder), name, file)
+            size = max(0, min(end - offset, int(asked.get("length", end))))
             connection.sendall(json.dumps({"size": size}).encode() + b"\n")
             if size:
                 connection.sendfile(file, offset, size)
+
+
+def _there(folder: Folder, name: str, file: BinaryIO) -> int:
+    """How many bytes of a file this node has. Raises ``ValueError`` for what is none of these weights."""
+    if name == RECORD_NAME:
+        return os.fstat(file.fileno()).st_size
+    wanted = (
+        next((each for each in folder.record.files if each.name == name), None) if folder.record else None
+    )
+    if wanted is None:
+        raise ValueError(f"{name!r} is no file of these weights")
+    if not folder.is_outline(wanted):
+        return os.fstat(file.fileno()).st_size
+    end = header_end(file.read(8))
+    file.seek(0)
+    return end
 
 
 def _line(connection: socket.socket) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 from mlx_lm.utils import load_config, load_model, load_tokenizer
 
 from .adapter import FOREIGN_ERRORS
-from .loading import check_batching, first_line, unsplittable
+from .loading import check_batching, first_line, stage, unsplittable
 from .shares import Size, share
 
 SIZES = range(2, 9)
@@ -58,12 +58,13 @@ def _split(folder: Path, strategy: str, ranks: int) -> list[dict[str, Any]]:
     """What each rank has of the model; one answer where all have alike. Raises what MLX does where it cannot."""
     found = []
     for rank in range(ranks):
-        model, _ = load_model(folder, lazy=True, strict=True)
         if strategy == "tensor":
+            model, _ = load_model(folder, lazy=True, strict=True)
             model.shard(Size(ranks, rank))
+            found.append(share(model))
         else:
-            model.model.pipeline(Size(ranks, rank))
-        found.append(share(model))
+            model, files = stage(folder, Size(ranks, rank))
+            found.append({**share(model), "files": files})
     return found[:1] if all(each == found[0] for each in found) else found
 
 

@@ -5,15 +5,20 @@ Written against mlx-lm 0.32.2.
 
 from __future__ import annotations
 
+import json
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mlx_lm import utils
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load, load_model, sharded_load
 
+from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.launch import ExitCode
+from reconciler.wire.weights import RECORD_NAME, Record
 
 from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, ending_of
 from .ending import RankEnd
@@ -31,6 +36,7 @@ def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: 
     tokenizer_config = {"trust_remote_code": trust_remote_code}
     path = str(files.directory)
     try:
+        _check_there(files.directory, group if strategy == "pipeline" else None, trust_remote_code)
         if group is None:
             model, tokenizer, config = load(
                 path,
@@ -89,6 +95,75 @@ def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> N
     why = unsplittable(model, config, files.directory).get(strategy)
     if why:
         raise bad_weights(why)
+
+
+class _Asked(BaseException):
+    """``sharded_load`` has said which files it needs, and is not to go on."""
+
+    def __init__(self, files: set[str]) -> None:
+        super().__init__()
+        self.files = files
+
+
+def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """A rank's stage of a pipeline, with no tensor read, and the weight files that mlx-lm would download for it.
+
+    ``group`` needs no more than a size and a rank. Raises what mlx-lm raises.
+    """
+    models: list[Any] = []
+
+    def load_one(*args: Any, **kwargs: Any) -> Any:
+        model, config = load_model(*args, **kwargs)
+        models.append(model)
+        return model, config
+
+    def ask(path: str, revision: str | None = None, allow_patterns: Any = None) -> Path:
+        if isinstance(allow_patterns, set):
+            raise _Asked(allow_patterns)
+        return Path(path)
+
+    with _instead(load_model=load_one, _download=ask):
+        try:
+            sharded_load(str(directory), pipeline_group=group, trust_remote_code=trust_remote_code)
+        except _Asked as asked:
+            return models[-1], tuple(sorted(asked.files))
+    raise AssertionError("mlx-lm loads a stage without asking for its files")
+
+
+@contextmanager
+def _instead(**functions: Any) -> Iterator[None]:
+    """Other functions in mlx-lm's own module for a while."""
+    before = {name: getattr(utils, name) for name in functions}
+    try:
+        for name, function in functions.items():
+            setattr(utils, name, function)
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(utils, name, function)
+
+
+def _check_there(directory: Path, pipeline: Any, trust_remote_code: bool) -> None:
+    """An outline has a header and no tensors: whoever read those would talk nonsense."""
+    outlines = _outlines(directory)
+    if not outlines:
+        return
+    needed = outlines
+    if pipeline is not None:
+        needed = outlines & set(stage(directory, pipeline, trust_remote_code)[1])
+    if needed:
+        raise bad_weights(f"{directory} has only an outline of {min(needed)}, which this rank needs")
+
+
+def _outlines(directory: Path) -> set[str]:
+    try:
+        record = from_wire(Record, json.loads((directory / RECORD_NAME).read_bytes()))
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, WireError) as error:
+        raise bad_weights(f"{directory / RECORD_NAME} cannot be read: {error}") from None
+    marks = {name: (directory / name).stat() for name in record.outlines}
+    return {name for name, mark in marks.items() if record.outlined(name, mark.st_size, mark.st_mtime_ns)}
 
 
 def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict[str, str]:

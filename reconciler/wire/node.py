@@ -97,6 +97,8 @@ class FetchWeights:
     """They come from another node, over ``paths.taking_socket``."""
     secret: str = dataclasses.field(default="", repr=False)
     """The hub's token; empty for none. It is kept nowhere but in the fetcher's environment."""
+    only: Optional[Tuple[str, ...]] = None
+    """As ``FetchJob.only``."""
 
 
 @message("give_weights")
@@ -252,6 +254,8 @@ class RankShare:
     cache: Optional[Tuple[Tuple[int, int], ...]] = None
     """What it keeps of one sequence: pairs of tokens and bytes. So many bytes for each token, at most for so many
     (as with a sliding window; 0: for all of them). None where the runtime cannot tell."""
+    files: Tuple[str, ...] = ()
+    """The weight files that it reads; empty where it may be any of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,7 +285,10 @@ class ModelReport:
     """By strategy and number of ranks, as in ``tensor/3``, what each rank holds; one entry where all hold alike.
     What is not in here is not known."""
     verified: bool = False
-    """Of ``weights.hub_path``: that every file was found to be what the hub has, and has not changed since."""
+    """Of ``weights.hub_path``: that every file was found to be what the hub has, and has not changed since; but for
+    those that are ``lacking``."""
+    lacking: Tuple[str, ...] = ()
+    """Weight files of which only an outline is there."""
     fetch: Optional[FetchReport] = None
     """How the last fetch of them stands; None where this agent was asked for none."""
 

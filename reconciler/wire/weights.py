@@ -5,17 +5,24 @@ reads a ``Progress`` from each line of its standard output. The fetcher ends whe
 
 Below the node's models, ``hub/<repository with -- for />/<revision>`` is there exactly when every file in it has
 been verified; beside it ``.<revision>.partial`` holds what is still being fetched.
+
+Where a node needs only some of the weight files, it has *outlines* of the others: sparse files of the same name and
+size with their header alone. So every tensor is described on every node, and whoever may run a rank there asks for
+``Record.outlined`` before it reads any.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from pathlib import Path
-from typing import Mapping, Tuple
+from typing import Mapping, Optional, Tuple
 
 HUB = "hub"
 RECORD_NAME = ".reconciler.json"
 """In the folder of the weights: a ``Record``."""
+SHARDS = "model*.safetensors"
+"""The only names under which mlx-lm looks for tensors (``mlx_lm.utils.load_model``)."""
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 TOKEN_VARIABLE = "HF_TOKEN"
 """Of the fetcher's environment; the only place in which a token is, besides the request that brings it."""
@@ -34,6 +41,11 @@ def repo_folder(repo: str) -> str:
 def is_hub_path(path: str) -> bool:
     """Whether weights at this path are fetched, and so only there when they are verified."""
     return path.startswith(HUB + "/") and path.count("/") == 2
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file of this name has tensors."""
+    return fnmatch.fnmatchcase(name, SHARDS)
 
 
 def partial_folder(folder: Path) -> Path:
@@ -92,6 +104,8 @@ class FileState:
     DAMAGED = "damaged"
     MISSING = "missing"
     FETCHED = "fetched again"
+    OUTLINED = "not needed here"
+    """Only its outline is there, as was asked for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +131,8 @@ class FetchJob:
     """Hash what was verified before as well."""
     listen: str = ""
     """Absolute path of a Unix socket on which another node gives them; empty: they come from the hub."""
+    only: Optional[Tuple[str, ...]] = None
+    """Weight files that are to be there in full, beside those that are already; None: all of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,11 +155,19 @@ class Record:
     verified: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """By name of file: its time of change, in nanoseconds, when its content was found to be right."""
     version: int = 1
+    outlines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """By name of weight file: the time of change of its outline."""
+
+    def outlined(self, name: str, size: int, changed_ns: int) -> bool:
+        """Whether a file of this size and time of change is an outline."""
+        return self._wanted(name, size) and self.outlines.get(name) == changed_ns
 
     def holds(self, name: str, size: int, changed_ns: int) -> bool:
         """Whether a file of this size and time of change was verified."""
-        wanted = next((file for file in self.files if file.name == name), None)
-        return wanted is not None and wanted.size == size and self.verified.get(name) == changed_ns
+        return self._wanted(name, size) and self.verified.get(name) == changed_ns
+
+    def _wanted(self, name: str, size: int) -> bool:
+        return any(file.name == name and file.size == size for file in self.files)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -56,6 +56,8 @@ class Hub:
     gated: bool = False
     asked: Counter[str] = field(default_factory=Counter)
     """Requests by name of file; ``tree`` for listings."""
+    outlined: Counter[str] = field(default_factory=Counter)
+    """Requests for a part of a file, from here to there."""
     sent: Counter[str] = field(default_factory=Counter)
     """Bytes by name of file."""
     tokens: set[str] = field(default_factory=set)
@@ -157,6 +159,11 @@ class _Answers(BaseHTTPRequestHandler):
         if redirect and len(content) > LARGE_BYTES:
             self._say(302, location=f"/large/{repo}/at/{revision}/{name}")
             return
+        start, _, end = (self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")
+        if end:
+            self.hub.outlined[name] += 1
+            self._part(content, int(start), int(end))
+            return
         self.hub.asked[name] += 1
         fault = self.hub.take(name)
         if fault.status:
@@ -165,6 +172,15 @@ class _Answers(BaseHTTPRequestHandler):
         if fault.wrong:
             content = bytes([content[0] ^ 1]) + content[1:]
         self._send(name, content[: len(content) - fault.short_by], fault)
+
+    def _part(self, content: bytes, start: int, end: int) -> None:
+        """The few bytes that were asked for."""
+        body = content[start : end + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def _send(self, name: str, content: bytes, fault: Fault) -> None:
         start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")[0])

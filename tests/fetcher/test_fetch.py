@@ -16,12 +16,14 @@ from reconciler.fetcher import folder
 from reconciler.fetcher.problems import Unfetched
 from reconciler.fetcher.telling import Telling
 from reconciler.wire.codec import from_wire
+from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import (
     RECORD_NAME,
     FetchJob,
     FetchProblem,
     FetchSource,
     FileReport,
+    FileState,
     Progress,
     hub_path,
     partial_folder,
@@ -40,13 +42,20 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
-def fetch(hub: Hub, place: Path, thorough: bool = False, code: bool = False) -> tuple[FileReport, ...]:
+def fetch(
+    hub: Hub, place: Path, thorough: bool = False, code: bool = False, only: tuple[str, ...] | None = None
+) -> tuple[FileReport, ...]:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         source = FetchSource(REPO, COMMIT, hub.endpoint, code)
-        return fetching.fetch(FetchJob(str(place), source, thorough), Telling(nowhere))
+        return fetching.fetch(FetchJob(str(place), source, thorough, only=only), Telling(nowhere))
     finally:
         os.close(nowhere)
+
+
+def seen(place: Path) -> ModelReport:
+    """What the agent says of the folder."""
+    return Weights(place.parents[2]).report(str(place.relative_to(place.parents[2])))
 
 
 def problem(hub: Hub, place: Path) -> tuple[str, str]:
@@ -245,3 +254,64 @@ def test_progress_counts_bytes_and_a_slow_hub_shows_in_the_rate(hub: Hub, place:
     done = [progress.done_bytes for progress in heard]
     assert done == sorted(done)
     assert any(0 < progress.rate < 500_000 for progress in heard if progress.file == FIRST)
+
+
+def test_of_a_file_that_is_not_needed_only_an_outline_comes(hub: Hub, place: Path) -> None:
+    fetch(hub, place, only=(SECOND,))
+    assert hub.asked[FIRST] == 0
+    assert hub.outlined == {FIRST: 1}
+    assert names(place) == SERVED | {RECORD_NAME}
+    whole, outline = repository()[FIRST], (place / FIRST).stat()
+    assert outline.st_size == len(whole)
+    assert outline.st_blocks * 512 < 100_000
+    assert whole.startswith((place / FIRST).read_bytes().rstrip(b"\0"))
+    assert (place / SECOND).read_bytes() == repository()[SECOND]
+    told = seen(place)
+    assert (told.verified, told.problem, told.lacking) == (True, "", (FIRST,))
+    assert told.weights_bytes == len(whole) + len(repository()[SECOND])
+
+
+def test_what_is_needed_later_comes_to_what_is_there_and_in_use(hub: Hub, place: Path) -> None:
+    fetch(hub, place, only=(SECOND,))
+    inode = place.stat().st_ino
+    hub.asked.clear()
+    hub.faults[FIRST] = Fault(cut_after=200_000, times=1)
+    fetch(hub, place, only=(FIRST,))
+    assert (seen(place).verified, seen(place).lacking, place.stat().st_ino) == (True, (), inode)
+    assert set(hub.asked) == {FIRST}
+    assert (place / FIRST).read_bytes() == repository()[FIRST]
+
+
+def test_what_is_damaged_of_a_part_comes_again_and_what_is_not_needed_stays_away(
+    hub: Hub, place: Path
+) -> None:
+    fetch(hub, place, only=(SECOND,))
+    status = (place / SECOND).stat()
+    (place / SECOND).write_bytes(repository()[SECOND][:-1] + b"?")
+    os.utime(place / SECOND, ns=(status.st_atime_ns, status.st_mtime_ns))
+    hub.asked.clear()
+    states = {each.name: each.state for each in fetch(hub, place, thorough=True, only=())}
+    assert (states[FIRST], states[SECOND]) == (FileState.OUTLINED, FileState.FETCHED)
+    assert set(hub.asked) == {SECOND}
+    assert seen(place).lacking == (FIRST,)
+
+
+def test_of_a_part_the_disk_needs_room_for_that_part(
+    hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    free = fetching.SPARE_BYTES + 700_000
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free, 0, free))
+    fetch(hub, place, only=(SECOND,))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free, 0, free - 200_000))
+    with pytest.raises(Unfetched, match="are still to come"):
+        fetch(hub, place, only=(FIRST,))
+    assert seen(place).verified
+
+
+def test_a_header_that_does_not_describe_its_file_is_no_outline(hub: Hub, place: Path) -> None:
+    files = repository()
+    hub.add({**files, FIRST: files[FIRST] + b"more"})
+    with pytest.raises(Unfetched) as caught:
+        fetch(hub, place, only=())
+    assert caught.value.problem == FetchProblem.CORRUPTED

@@ -29,6 +29,8 @@ GREEDY = Sampling(temperature=0.0)
 PROMPTS = [[(number * 37 + 11 * length) % 250 + 2 for number in range(length)] for length in (5, 200, 23, 12)]
 """Shorter and longer than the windows, and than what is read at once. The last one comes when others have spoken."""
 LATER_STEP = 4
+OWN = "@rank"
+"""In the name of a folder: each rank has one of its own."""
 
 
 def answers(folder: Path, group: Any, strategy: str) -> dict[str, Any]:
@@ -64,8 +66,12 @@ def _logits(model: Any, prompt: list[int], said: list[int]) -> list[list[float]]
 
 def main() -> None:
     config_path, jobs, told = sys.argv[1:]
-    group = init_ring(read_config(config_path), [], sys.stdin.fileno())
-    found = {key: answers(Path(folder), group, strategy) for key, folder, strategy in json.loads(jobs)}
+    config = read_config(config_path)
+    group = init_ring(config, [], sys.stdin.fileno())
+    found = {
+        key: answers(Path(folder.replace(OWN, str(config.id.rank))), group, strategy)
+        for key, folder, strategy in json.loads(jobs)
+    }
     Path(told).write_text(json.dumps(found))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 import numpy
 import pytest
 
+from reconciler.fetcher.fetch import fetch
+from reconciler.fetcher.telling import Telling
 from reconciler.planning.sharding import STRATEGIES, Split, Unsplit, alternatives, obstacle, split
 from reconciler.runner.ending import RankEnd
 from reconciler.runner.examination import examine
@@ -26,15 +29,19 @@ from reconciler.runner.shares import Size
 from reconciler.runner.weights import check_division, inspect
 from reconciler.wire.codec import to_wire
 from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FetchJob, FetchSource
+from tests.fetcher.hub import COMMIT, REPO, folder, serving
 
 from .architectures import ARCHITECTURES, write_architecture
 from .conftest import greedy_tokens
-from .one_of_many import PROMPTS, TOKENS, answers
+from .one_of_many import OWN, PROMPTS, TOKENS, answers
 from .ranks import configs, connected, running, short_directory
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 TABLE = PAGE.split("## What else is refused")[0]
 SIZES = (2, 3, 4)
+PIECES, PIECES_OF = ("qwen2", "qwen3_moe", "deepseek_v3", "kimi_k25"), 3
+"""Of these, ranks of a pipeline of so many get only the weight files that they need."""
 RING_SECONDS = 240.0
 MARGIN = 0.02
 """The likeliest token stands out by so much at least, of logits between which about four lie."""
@@ -77,8 +84,25 @@ def whole(folders: dict[str, Path]) -> dict[str, Answers]:
 
 
 @pytest.fixture(scope="module")
+def pieces(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """For each rank a folder with what its node would have fetched, as the runtime says what that is."""
+    found = {}
+    quiet = Telling(os.open(os.devnull, os.O_WRONLY))
+    for kind in PIECES:
+        found[kind] = tmp_path_factory.mktemp(f"pieces-{kind}")
+        with serving(folder(folders[kind])) as hub:
+            source = FetchSource(REPO, COMMIT, hub.endpoint)
+            for rank, share in enumerate(examine(folders[kind])["shares"][f"pipeline/{PIECES_OF}"]):
+                fetch(FetchJob(str(found[kind] / str(rank)), source, only=tuple(share["files"])), quiet)
+    return found
+
+
+@pytest.fixture(scope="module")
 def sharded(
-    folders: dict[str, Path], reports: dict[str, ModelReport], whole: dict[str, Answers]
+    folders: dict[str, Path],
+    reports: dict[str, ModelReport],
+    pieces: dict[str, Path],
+    whole: dict[str, Answers],
 ) -> dict[str, list[Answers]]:
     """By architecture, strategy and number of ranks, as in ``llama/tensor/2``: what each rank of a real ring said."""
     found = {}
@@ -89,6 +113,8 @@ def sharded(
             for strategy in STRATEGIES
             if obstacle(strategy, said, size) is None
         ]
+        if size == PIECES_OF:
+            keys += [(f"{kind}/pieces/{size}", f"{at}/{OWN}", "pipeline") for kind, at in pieces.items()]
         ranks = in_a_ring(size, keys)
         found.update({key: [rank[key] for rank in ranks] for key, *_ in keys})
     return found
@@ -202,6 +228,25 @@ def test_a_rank_refuses_what_was_refused(
     if why:
         with pytest.raises(RankEnd, match=why.text):
             load_shard(files, Size(2), "pipeline", False)
+
+
+@pytest.mark.parametrize("kind", PIECES)
+def test_a_stage_has_only_what_it_needs_and_serves_as_nothing_else(
+    kind: str, folders: dict[str, Path], pieces: dict[str, Path]
+) -> None:
+    held = [len(full(pieces[kind] / str(rank))) for rank in range(PIECES_OF)]
+    assert all(count < len(full(folders[kind])) for count in held)
+    assert set().union(*(full(pieces[kind] / str(rank)) for rank in range(PIECES_OF))) == full(folders[kind])
+    mine = inspect(str(pieces[kind] / "0"))
+    assert mine.digest == inspect(str(folders[kind])).digest
+    for group, strategy in ((Size(PIECES_OF, 1), "pipeline"), (Size(2), "tensor"), (None, "tensor")):
+        with pytest.raises(RankEnd, match="has only an outline of model-0"):
+            load_shard(mine, group, strategy, False)
+
+
+def full(path: Path) -> set[str]:
+    """The weight files that are there with their content."""
+    return {each.name for each in path.glob("model*.safetensors") if each.read_bytes()[-64:] != bytes(64)}
 
 
 @pytest.mark.parametrize(("kind", "strategy"), [("deepseek_v3", "tensor"), ("ministral3", "pipeline")])
