@@ -36,8 +36,7 @@ from reconciler.execution.handlers import nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
-from reconciler.inventory import Collector, observe_gateway
-from reconciler.inventory.collector import as_reported
+from reconciler.inventory import Collector, Probes, observe_gateway
 from reconciler.notify import Webhooks
 from reconciler.resources import Access
 from reconciler.source import hooks
@@ -275,7 +274,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         source=source,
         routes=RoutesFile(home.routes),
         dial=machines.dial,
-        probe=as_reported,
+        probe=Probes(time.time),
         start_agent=machines.start_agent,
         reboot=machines.reboot,
         withdraw=machines.withdraw,

@@ -20,6 +20,7 @@ module           what it is
 ``fetches``      fetchers of weights: start, progress, end
 ``kept``         weights that were fetched, and their end
 ``runtime``      versions in the interpreter of the ranks
+``tools``        running the system's own tools, to look at the machine
 ``files``        files that are whole or absent
 ===============  ================================================================
 """

@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--models", required=True, help="where relative paths of models start")
     serve.add_argument("--run-directory", required=True, help="short directory for sockets")
     serve.add_argument("--python", required=True, help="interpreter of the ranks")
+    serve.add_argument("--tools", help="folders of the system's tools, with colons between them")
     how = serve.add_mutually_exclusive_group()
     how.add_argument("--detach", action="store_true", help="return once the agent serves, leaving it behind")
     holders = (HeldBy.LAUNCHD, HeldBy.SYSTEMD, HeldBy.SESSION, HeldBy.PROCESS)
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(asked: argparse.Namespace) -> int:
     from .local_host import Settings
+    from .tools import FOLDERS
 
     settings = Settings(
         node=asked.node,
@@ -96,6 +98,7 @@ def _serve(asked: argparse.Namespace) -> int:
         python=str(_absolute(asked.python)),
         program=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0]))),
         held_by=asked.held_by,
+        tools=tuple(asked.tools.split(":")) if asked.tools else FOLDERS,
     )
     try:
         path = Path(agent_socket(str(settings.run_directory), settings.node))

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Proto
 
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, ModelReport, NodeReport, ShimState
+from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
 from .gauge import Measured
@@ -72,6 +73,9 @@ class Host(Protocol):
 
     def room(self) -> Tuple[Optional[int], int]:
         """``NodeReport.models_free_bytes`` and ``models_total_bytes``."""
+
+    async def run_tool(self, call: RunTool) -> ToolSaid:
+        """Run a tool that looks at the machine. It never raises."""
 
     # --- what is on disk ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import getpass
 import logging
 import os
 import socket
@@ -18,6 +19,7 @@ from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import AGENT_HEARS_OF_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
 from reconciler.wire.paths import shim_socket
+from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
 from . import directory, fetches, gauge, machine, process, remains
@@ -29,6 +31,7 @@ from .peer import Peer
 from .rank_log import read_log
 from .software import Software
 from .spare import Spare
+from .tools import FOLDERS, Tools
 
 SPARE_PAUSE_SECONDS = 60.0
 """From the start of a spare to that of the next one, where no rank has come of it."""
@@ -36,6 +39,7 @@ _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
 _WORDS_BYTES = 400
+_UNAME_SECONDS = 5.0
 _log = logging.getLogger("agent")
 
 
@@ -51,6 +55,8 @@ class Settings:
     program: Sequence[str]
     held_by: str = ""
     """``NodeReport.held_by``."""
+    tools: Tuple[str, ...] = FOLDERS
+    """Folders of the system's tools, the first first."""
 
 
 class LocalHost:
@@ -67,6 +73,7 @@ class LocalHost:
         self._spare: Optional[Spare] = None
         self._no_spare_before = 0.0
         self._connecting: List[asyncio.Future[None]] = []
+        self._tools = Tools(settings.tools, _names(settings))
 
     # --- the machine and its runtime ---
 
@@ -76,7 +83,7 @@ class LocalHost:
             sequence=0,
             boot_id=machine.boot_id(),
             agent_id=uuid.uuid4().hex,
-            system=system.sysname,
+            system=self._system(),
             release=system.release,
             machine=system.machine,
             hostname=system.nodename,
@@ -91,6 +98,10 @@ class LocalHost:
             build=machine.build(),
             held_by=self._settings.held_by,
         )
+
+    def _system(self) -> str:
+        said = self._tools.run(RunTool(("uname", "-s"), _UNAME_SECONDS))
+        return said.stdout.strip() or os.uname().sysname
 
     def boot_id(self) -> str:
         return machine.boot_id()
@@ -107,6 +118,7 @@ class LocalHost:
 
     def end(self) -> None:
         self.dismiss()
+        self._tools.close()
         if self._software is not None:
             self._software.close()
         if self._fetches is not None:
@@ -141,6 +153,9 @@ class LocalHost:
 
     def room(self) -> Tuple[Optional[int], int]:
         return fetches.room(self._settings.models)
+
+    async def run_tool(self, call: RunTool) -> ToolSaid:
+        return await asyncio.get_event_loop().run_in_executor(None, self._tools.run, call)
 
     # --- what is on disk ---
 
@@ -307,6 +322,17 @@ class LocalHost:
 
     def signal_group(self, pid: int, number: int) -> None:
         process.signal_group(pid, number)
+
+
+def _names(settings: Settings) -> Dict[str, str]:
+    """What the arguments of tools may speak of."""
+    return {
+        "home": str(Path.home()),
+        "user": getpass.getuser(),
+        "node": settings.node,
+        "models": str(settings.models),
+        "python": settings.python,
+    }
 
 
 async def _take_up(peer: Peer, connection: socket.socket) -> None:

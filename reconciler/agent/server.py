@@ -35,6 +35,7 @@ from reconciler.wire.node import (
     StartRank,
     StopRank,
 )
+from reconciler.wire.tools import RunTool
 
 from . import directory
 from .host import Connection, Host
@@ -44,6 +45,8 @@ from .ranks import Ranks
 PUSH_SECONDS = 0.5
 """Steps, demand and the like are told at most this often; phases and ends at once."""
 CONTROLLERS_MAX = 32
+TOOLS_MAX = 16
+"""That run or wait for their turn: no controller asks for two at a time."""
 _FAREWELL_SECONDS = 1.0
 _log = logging.getLogger("agent")
 
@@ -80,6 +83,7 @@ class Agent:
         """Set when the agent is to end."""
         self._alone = asyncio.Event()
         self._identity = host.identity()
+        self._running: Set[asyncio.Task[None]] = set()
         self._answers: Dict[type, Callable[[Any], Any]] = {
             Observe: self._observe,
             StartRank: self._start,
@@ -164,6 +168,9 @@ class Agent:
 
     def hear(self, peer: Connection, message: Any, request: Optional[int]) -> None:
         """Answer one message."""
+        if isinstance(message, RunTool) and request is not None:
+            self._run_tool(peer, message, request)
+            return
         answer = self._answers.get(type(message))
         if answer is None or request is None:
             _log.warning("ignoring a %s that is no request", type(message).__name__)
@@ -261,6 +268,19 @@ class Agent:
             return Refused("Invalid", str(error))
         self._changed(True)
         return Done(self._sequence)
+
+    def _run_tool(self, peer: Connection, message: RunTool, request: int) -> None:
+        """The answer comes when the tool has ended; the agent goes on meanwhile."""
+        if len(self._running) >= TOOLS_MAX:
+            peer.reply(request, Refused("Busy", "{} tools wait for their turn already".format(TOOLS_MAX)))
+            return
+
+        async def run() -> None:
+            peer.reply(request, await self._host.run_tool(message))
+
+        task = self._loop.create_task(run(), name="run {}".format(message.argv[:1]))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def _shutdown(self, message: Shutdown) -> Any:
         self._loop.call_soon(self.ending.set)

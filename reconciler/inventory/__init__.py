@@ -2,5 +2,6 @@
 
 from .collector import Collector
 from .gateway_file import observe_gateway
+from .probes import Probes
 
-__all__ = ["Collector", "observe_gateway"]
+__all__ = ["Collector", "Probes", "observe_gateway"]

@@ -18,6 +18,8 @@ from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import Gone, NodeReport, Observe, RankReport
 
+from .probes.cabling import joined
+
 log = logging.getLogger(__name__)
 
 OBSERVE_SECONDS_MAX = 10.0
@@ -33,8 +35,8 @@ waits for nothing, for it may tell of the end of a rank."""
 
 PROBE_SECONDS_MAX = 60.0
 """All probes of a machine together; what takes longer is not known."""
-PROBES_SECONDS = 60.0
-"""What probes tell of a machine changes rarely, and some of them are costly."""
+PROBES_SECONDS = 10.0
+"""Between two rounds of probes: those that are costly, or tell of what changes rarely, sit most of them out."""
 
 Dial = Callable[[NodeName], Awaitable[AgentLink]]
 Probe = Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
@@ -277,16 +279,27 @@ class Collector:
             watch.probe.clear()
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
-                    facts = await self._probe(link, report)
+                    facts = await self._probe(link, watch.seen.report or report)
             except (Refused, Unreachable, TimeoutError) as error:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 facts = MachineFacts()
             if watch.probe.is_set():
                 continue  # that was asked before the lapse
-            if facts != watch.seen.facts or not watch.seen.probed:
-                watch.seen = replace(watch.seen, facts=facts, probed=True)
-                self._changed()
+            self._learn(watch, facts)
             await _wait(watch.probe, self.probes_seconds)
+
+    def _learn(self, watch: _Watch, facts: MachineFacts) -> None:
+        """New facts of a machine may also tell where the cables of others lead."""
+        machines = {name: other.seen.facts for name, other in self._watches.items()}
+        news = not watch.seen.probed
+        watch.seen = replace(watch.seen, probed=True)
+        for name, known in joined({**machines, watch.seen.name: facts}).items():
+            other = self._watches.get(name, watch)
+            news = news or known != other.seen.facts
+            if known is not other.seen.facts:
+                other.seen = replace(other.seen, facts=known)
+        if news:
+            self._changed()
 
     @staticmethod
     async def _pause(watch: _Watch, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .identity import NodeName
 
@@ -32,6 +32,12 @@ class PortFacts:
     """Its IPv4 address; empty for none."""
     mapped_gid: bool | None = None
     """Whether the device has an IPv4-mapped GID."""
+    domain: str = ""
+    """UUID of its Thunderbolt domain; empty where it has none, or it is not known."""
+    peer_domain: str = ""
+    """That of the machine at the other end."""
+    through: tuple[str, ...] = ()
+    """Docks and hubs on the way there; without a machine, what is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +66,26 @@ class MachineFacts:
     """Panic reports of the last hour."""
     filevault: bool | None = None
     """Whether a person must unlock the disk after a reboot."""
+    model: str = ""
+    """Such as ``Mac16,9``."""
+    chip: str = ""
+    """Such as ``Apple M3 Ultra``."""
+    crashes: int | None = None
+    """Crash reports of the last hour."""
+    stray_ranks: int | None = None
+    """Processes of ranks that no agent looks after."""
+    managed: bool | None = None
+    """Whether an organisation manages it, and may restart it."""
+    sleeps: bool | None = None
+    """Whether it falls asleep while nobody sits before it."""
+    throttled: bool | None = None
+    """Whether it is slowed down for its heat."""
+    wired_limit_bytes: int | None = None
+    """What its GPU may wire; 0: the system's own limit."""
+    swap_used_bytes: int | None = field(default=None, compare=False)
+    """Like all that follows it is told, and no news: it changes all the time."""
+    disk_free_bytes: int | None = field(default=None, compare=False)
+    """Of the disk with the user's folder."""
+    gpu_watts: float | None = field(default=None, compare=False)
+    unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Which probes were asked in vain, and why, for people."""

@@ -11,6 +11,7 @@ module          conversation
 ``launch``      what a rank is told, and what it reports to its shim
 ``node``        controller and agent; agent and shim
 ``generation``  gateway and rank 0
+``tools``       controller and agent: looking at the machine
 ``group``       rank 0 and the other ranks of its group
 ``admin``       command line and controller
 ``paths``       where the sockets of a node are

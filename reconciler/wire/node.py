@@ -15,6 +15,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
 from .launch import Exit, LaunchSpec, Progress, RankId
+from .tools import RunTool, ToolSaid
 from .weights import FetchReport, FetchSource, KeptWeights
 
 # --- controller to agent ---------------------------------------------------------------------------
@@ -139,6 +140,7 @@ AGENT_HEARS = vocabulary(
     FetchWeights,
     GiveWeights,
     RemoveWeights,
+    RunTool,
     Shutdown,
 )
 
@@ -357,7 +359,7 @@ class NodeReport:
     """A value of ``HeldBy``; empty from an agent that does not tell."""
 
 
-CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport)
+CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
 
 # --- agent and shim --------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from reconciler.agent import directory
 from reconciler.agent.gauge import Measured
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
 from .loop import PROCESS, Killed, Process
@@ -208,6 +209,9 @@ class SimHost:
         if process is not None and self.birth(process[0]) == process[1]:
             return Gone.NO, f"process {process[0]}"
         return Gone.YES, ""
+
+    async def run_tool(self, call: RunTool) -> ToolSaid:
+        return ToolSaid(Ending.ABSENT)
 
     async def measure(self, pids: Iterable[int]) -> Measured | None:
         return None

@@ -1,0 +1,111 @@
+"""Asking the probes of a machine, each as often as it says; the verbs tools also when something else has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.errors import Refused
+from reconciler.state import MachineFacts
+from reconciler.transport.link import AgentLink
+from reconciler.wire.node import NodeReport
+from reconciler.wire.tools import ToolSaid
+
+from . import machine, network, system, thunderbolt, verbs
+from .probe import Probe, Unknown
+from .table import PROBES, Readings
+
+MAC = "Darwin"
+ROUND_SECONDS_MAX = 40.0
+"""After which no further probe is asked: the rest is asked in the next round."""
+ANSWER_SECONDS = 10.0
+"""For the answer's way, and for a tool that another controller has running."""
+VERBS_SECONDS_MIN = 30.0
+"""Between two questions to the RDMA driver, whatever has changed."""
+HUNG_SECONDS = 60.0
+"""Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
+REFUSED_SECONDS = 1800.0
+"""Until what sudo does not allow is tried again: each try is written to the machine's log."""
+MACHINES_MAX = 256
+
+
+@dataclass(slots=True)
+class _Machine:
+    """One machine since its agent started."""
+
+    read: dict[str, Any] = field(default_factory=dict)
+    asked_at: dict[str, float] = field(default_factory=dict)
+    asked_under: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What the ports were like when a verbs tool was asked last."""
+    wired: machine.Wired = field(default_factory=machine.Wired)
+    deaf: bool = False
+    """Whether its agent does not know how to run a tool."""
+
+    @property
+    def readings(self) -> Readings:
+        return Readings(self.read)
+
+    def like(self) -> tuple[Any, ...]:
+        """What decides how the RDMA driver's ports are."""
+        known = (network.INTERFACES, thunderbolt.RECEPTACLES, verbs.RDMA_ENABLED)
+        return tuple(self.readings.of(probe) for probe in known)
+
+    def due(self, probe: Probe[Any], now: float) -> bool:
+        asked_at = self.asked_at.get(probe.name)
+        if asked_at is None or now < asked_at:
+            return True
+        age = now - asked_at
+        if self.readings.hung(probe):
+            return age >= HUNG_SECONDS
+        if probe.call.as_root and self.readings.of(probe) is None:
+            return age >= REFUSED_SECONDS
+        changed = probe.verbs and self.asked_under.get(probe.name) != self.like()
+        return age >= probe.every_seconds or (changed and age >= VERBS_SECONDS_MIN)
+
+
+class Probes:
+    """A ``collector.Probe``: what its own tools say of a Mac. Of another machine its agent's report is all there is."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._machines: dict[tuple[str, str], _Machine] = {}
+
+    async def __call__(self, link: AgentLink, report: NodeReport) -> MachineFacts:
+        """Raises ``Unreachable``."""
+        asked = self._machine(report)
+        if report.system == MAC and not asked.deaf:
+            await self._ask(link, asked)
+        if not asked.read:
+            return MachineFacts(boot_id=report.boot_id, system=report.system)
+        now, pages = self._clock(), asked.readings.of(system.PAGES)
+        wired = pages.wired_bytes if pages else None
+        asked.wired = asked.wired.next(wired, report, now)
+        return machine.facts(asked.readings, report, asked.wired.excess(wired, now))
+
+    async def _ask(self, link: AgentLink, asked: _Machine) -> None:
+        ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
+        for probe in PROBES:
+            now = self._clock()
+            if not asked.due(probe, now) or asyncio.get_running_loop().time() > ends_at:
+                continue
+            under = asked.like()
+            try:
+                said = await link.request(probe.call, timeout=probe.call.seconds + ANSWER_SECONDS)
+            except Refused as error:
+                asked.deaf = error.code == "Malformed"
+                return
+            asked.asked_at[probe.name] = now
+            if probe.verbs:
+                asked.asked_under[probe.name] = under
+            asked.read[probe.name] = (
+                probe.read(said) if isinstance(said, ToolSaid) else Unknown("it was no answer")
+            )
+
+    def _machine(self, report: NodeReport) -> _Machine:
+        """Another boot, or another agent, is begun anew; of too many the one that was begun first is forgotten."""
+        key = (report.agent_id, report.boot_id)
+        if key not in self._machines and len(self._machines) >= MACHINES_MAX:
+            del self._machines[next(iter(self._machines))]
+        return self._machines.setdefault(key, _Machine())

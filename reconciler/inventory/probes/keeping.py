@@ -1,0 +1,135 @@
+"""What the machine's keepers decide: disk encryption, enrolment, launchd; and what processes left behind."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, failed, number, unlike, whole
+
+REPORTS_MINUTES = 60
+"""How old a report of a crash or a panic may be to be new."""
+
+
+def filevault(said: ToolSaid) -> bool | Unknown:
+    """``fdesetup status``: a sentence, and more of them while something is under way."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    first = text.split("\n")[0].strip()
+    return {"FileVault is On.": True, "FileVault is Off.": False}.get(
+        first, unlike(text, "'FileVault is On.' or 'FileVault is Off.'")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """Whether an organisation manages the machine: it may install what it likes, and restart it."""
+
+    managed: bool
+    user_approved: bool = False
+
+
+def enrolment(said: ToolSaid) -> Enrolment | Unknown:
+    """``profiles status -type enrollment``."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    found = re.search(r"^MDM enrollment: (Yes|No)(?: \((User Approved)\))?$", text, re.MULTILINE)
+    if found is None:
+        return unlike(text, "'MDM enrollment: Yes' or 'No'")
+    return Enrolment(found[1] == "Yes", bool(found[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Of ``launchctl print``."""
+
+    exists: bool
+    daemon: bool = False
+    """Whether it belongs to the system, not to somebody's session."""
+    running: bool = False
+    state: str = ""
+    pid: int | None = None
+    runs: int | None = None
+    last_exit: str = ""
+    """Its last exit code, or the signal or reason that ended it, in launchd's words."""
+
+
+def job(said: ToolSaid) -> Job | Unknown:
+    """``launchctl print DOMAIN/LABEL``: of nested blocks nothing is read, they have the same keys."""
+    if said.code == 113 and "Could not find service" in said.stdout + said.stderr:
+        return Job(False)
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    if not re.search(r"^\S+ = \{$", text.split("\n")[0]) or not text.rstrip().endswith("\n}"):
+        return unlike(text, "one whole block 'LABEL = {'")
+    told = dict(re.findall(r"^\t([a-z][a-z ]*) = (?!\{)(.+)$", text, re.MULTILINE))
+    ends = ("last terminating signal", "last exit reason", "last exit code")
+    return Job(
+        True,
+        told.get("type") == "LaunchDaemon",
+        told.get("state") == "running",
+        told.get("state", ""),
+        number(told.get("pid", ""), r"^([0-9]+)$"),
+        number(told.get("runs", ""), r"^([0-9]+)$"),
+        next((told[end] for end in ends if end in told), ""),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Names of new reports, without their folder."""
+
+    panics: tuple[str, ...]
+    crashes: tuple[str, ...]
+    """Of programs that crashed, and of memory that ran out."""
+
+
+def reports(said: ToolSaid) -> Reports | Unknown:
+    """``find FOLDER … -mmin -60``: one path for each line, by the machine's own clock."""
+    if said.code != 0:
+        return failed(said)
+    if said.stdout and not said.stdout.endswith("\n"):
+        return Unknown("its output ends in the middle of a line")
+    lines = said.stdout.split("\n")[:-1]
+    if not all(line.startswith("/") for line in lines):
+        return unlike(said.stdout, "absolute paths")
+    names = sorted({PurePosixPath(line).name for line in lines})
+    panics = tuple(name for name in names if name.endswith(".panic") or name.startswith("panic-"))
+    crashes = tuple(name for name in names if name not in panics and name.endswith((".ips", ".crash")))
+    return Reports(panics, crashes)
+
+
+def processes(said: ToolSaid) -> tuple[int, ...] | Unknown:
+    """``pgrep``: 0 for some, 1 for none; anything else is no answer, least of all *none*."""
+    if said.code == 1 and not said.stdout.strip() and not said.stderr.strip():
+        return ()
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    lines = text.split("\n")[:-1]
+    if not all(re.fullmatch(r"[1-9][0-9]{0,9}", line) for line in lines):
+        return unlike(text, "one number for each process")
+    return tuple(sorted({int(line) for line in lines}))
+
+
+def _find(folder: str) -> RunTool:
+    return RunTool(("find", folder, "-maxdepth", "1", "-type", "f", "-mmin", f"-{REPORTS_MINUTES}"), 10.0)
+
+
+FILEVAULT = Probe("FileVault", RunTool(("fdesetup", "status"), 5.0), filevault, 600.0)
+ENROLMENT = Probe(
+    "enrolment", RunTool(("profiles", "status", "-type", "enrollment"), 15.0), enrolment, 3600.0
+)
+JOB = Probe("agent's job", RunTool(("launchctl", "print", "system/reconciler-{user}-{node}"), 5.0), job, 60.0)
+SYSTEM_REPORTS = Probe("panic reports", _find("/Library/Logs/DiagnosticReports"), reports, 60.0)
+USER_REPORTS = Probe("crash reports", _find("{home}/Library/Logs/DiagnosticReports"), reports, 60.0)
+RANK_PROCESSES = Probe(
+    "rank processes", RunTool(("pgrep", "-P", "1", "-f", "reconciler[.]runner"), 5.0), processes, 30.0
+)
+"""Processes of ranks that have lost their shim: launchd is their parent then, and no agent knows of them."""

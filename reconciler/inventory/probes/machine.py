@@ -1,0 +1,186 @@
+"""What the probes of one machine amount to. Pure: which fact comes from which probe is said here and nowhere else.
+
+======================  =========================================================================
+fact                    probe
+======================  =========================================================================
+``version``             ``sw_vers``
+``model``, ``chip``     ``sysctl``; so are ``wired_limit_bytes`` and ``swap_used_bytes``
+``jaccl``               the interpreter of the ranks
+``rdma_enabled``        ``rdma_ctl status``, else ``nvram rdma-enable``
+``ports``               ``system_profiler`` (receptacle, connected, domains, speed), ``networksetup``
+                        (interface), ``ifconfig`` (active, bridged, address), ``ibv_devices`` and
+                        ``ibv_devinfo`` (device, port up, mapped GID)
+``verbs_answer``        whether ``ibv_devices`` and ``ibv_devinfo`` came back
+``protection_domains``  ``ioclasscount``, while no rank of ours lives there
+``wired_excess_bytes``  ``vm_stat``, by ``Wired``
+``launch_context``      ``launchctl print``, and what holds the agent by its own report
+``panics``, ``crashes`` ``find`` in the folders of reports
+``filevault``           ``fdesetup status``
+``sleeps``              ``pmset -g``
+``throttled``           ``powermetrics``; so is ``gpu_watts``
+``managed``             ``profiles status``
+``stray_ranks``         ``pgrep``
+``disk_free_bytes``     ``df``
+======================  =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from reconciler.state import MachineFacts, PortFacts
+from reconciler.wire.launch import Phase
+from reconciler.wire.node import HeldBy, NodeReport
+
+from . import keeping, network, power, system, thunderbolt, verbs
+from .table import Readings
+
+SETTLE_SECONDS = 60.0
+"""How long what a rank had wired may take to be given back."""
+_OWN_BYTES_MAX = 4 * 2**30
+_OWN_SHARE_MAX = 8
+"""Of a machine that was never seen at rest since it booted: no more than 4 GiB and an eighth of its memory are
+taken for its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """What a machine wires by itself, by what was seen of it since it booted."""
+
+    least_bytes: int | None = None
+    """The least that was wired while no rank lived there."""
+    ranks_at: float | None = None
+    """When a rank was last seen alive; None for never."""
+
+    def next(self, wired_bytes: int | None, report: NodeReport, now: float) -> Wired:
+        """After one more look."""
+        if any(rank.phase != Phase.EXITED for rank in report.ranks):
+            return Wired(self.least_bytes, now)
+        if wired_bytes is None or not self._settled(now):
+            return self
+        plausible = min(wired_bytes, _OWN_BYTES_MAX + report.memory_bytes // _OWN_SHARE_MAX)
+        return Wired(min(plausible, self.least_bytes or plausible), self.ranks_at)
+
+    def excess(self, wired_bytes: int | None, now: float) -> int | None:
+        """Above its own; None while ranks live there, or what they held may still be on its way back."""
+        if wired_bytes is None or self.least_bytes is None or not self._settled(now):
+            return None
+        return max(0, wired_bytes - self.least_bytes)
+
+    def _settled(self, now: float) -> bool:
+        return self.ranks_at is None or now - self.ranks_at >= SETTLE_SECONDS
+
+
+def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> MachineFacts:
+    """Of one machine at one moment."""
+    version, settings = readings.of(system.SYSTEM_VERSION), readings.of(system.SETTINGS) or system.Settings()
+    power_of, power_set = readings.of(power.POWER) or power.Power(), readings.of(power.POWER_SETTINGS)
+    enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(keeping.ENROLMENT)
+    panics, crashes = readings.of(keeping.SYSTEM_REPORTS), readings.of(keeping.USER_REPORTS)
+    disk, strays = readings.of(system.DISK), readings.of(keeping.RANK_PROCESSES)
+    return MachineFacts(
+        boot_id=report.boot_id,
+        system=report.system,
+        version=version.version if version else (),
+        model=settings.model,
+        chip=settings.chip,
+        jaccl=readings.of(verbs.JACCL),
+        rdma_enabled=enabled if enabled is not None else readings.of(verbs.RDMA_SET),
+        ports=ports(readings),
+        verbs_answer=_verbs_answer(readings),
+        protection_domains=_domains_of_others(readings, report),
+        wired_excess_bytes=wired_excess,
+        launch_context=_launch_context(readings.of(keeping.JOB), report),
+        panics=len(panics.panics) if panics else None,
+        crashes=len({*panics.crashes, *crashes.crashes}) if panics and crashes else None,
+        filevault=readings.of(keeping.FILEVAULT),
+        managed=enrolment.managed if enrolment else None,
+        sleeps=power_set.sleeps if power_set else None,
+        throttled=power_of.throttled,
+        wired_limit_bytes=settings.wired_limit_bytes,
+        stray_ranks=len(strays) if strays is not None else None,
+        swap_used_bytes=settings.swap_used_bytes,
+        disk_free_bytes=disk.free_bytes if disk else None,
+        gpu_watts=None if power_of.gpu_milliwatts is None else power_of.gpu_milliwatts / 1000,
+        unknown=readings.unknown(),
+    )
+
+
+def _verbs_answer(readings: Readings) -> bool | None:
+    if readings.hung(verbs.DEVICES) or readings.hung(verbs.VERBS_PORTS):
+        return False
+    return True if readings.of(verbs.VERBS_PORTS) is not None else None
+
+
+def _domains_of_others(readings: Readings, report: NodeReport) -> int | None:
+    """Whose they are is not told: beside a rank of ours, none is known to be somebody else's."""
+    held = readings.of(verbs.KERNEL_OBJECTS)
+    if held is None or (held.protection_domains and any(r.phase != Phase.EXITED for r in report.ranks)):
+        return None
+    return held.protection_domains
+
+
+def _launch_context(job: keeping.Job | None, report: NodeReport) -> bool | None:
+    """Daemons and SSH sessions, and what they start, may use the local network (Apple TN3179). Of what a session has
+    left behind, reports contradict each other."""
+    is_daemon = report.held_by == HeldBy.LAUNCHD or (job is not None and job.daemon and job.running)
+    return True if is_daemon or report.held_by == HeldBy.SESSION else None
+
+
+def ports(readings: Readings) -> tuple[PortFacts, ...]:
+    """The machine's Thunderbolt ports, by their receptacles. Where their cables lead is for who knows all machines."""
+    receptacles = {port.number: port for port in readings.of(thunderbolt.RECEPTACLES) or ()}
+    named = {port.name: port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}
+    interfaces = {int(words[1]): named[name] for name in named if len(words := _words(name)) == 2}
+    return tuple(
+        _port(readings, receptacles.get(number, thunderbolt.Receptacle(number)), interfaces.get(number, ""))
+        for number in sorted(receptacles.keys() | interfaces.keys())
+    )
+
+
+def _words(name: str) -> list[str]:
+    """``Thunderbolt`` and its number; nothing for another port."""
+    words = name.split(" ")
+    return words if words[0] == "Thunderbolt" and words[-1].isascii() and words[-1].isdigit() else []
+
+
+def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str) -> PortFacts:
+    seen = next((each for each in readings.of(network.INTERFACES) or () if each.name == interface), None)
+    device = f"rdma_{interface}" if interface and _has_device(readings, f"rdma_{interface}") else ""
+    verbs_port = next((each for each in readings.of(verbs.VERBS_PORTS) or () if each.device == device), None)
+    return PortFacts(
+        receptacle.number,
+        interface,
+        device,
+        connected=receptacle.connected,
+        gbps=receptacle.gbps,
+        active=seen.active if seen else None,
+        verbs_up=verbs_port.up if verbs_port else None,
+        bridged=_bridged(readings, interface) if seen else None,
+        address=seen.address if seen else None,
+        mapped_gid=verbs_port.mapped_gid if verbs_port else None,
+        domain=receptacle.domain,
+        peer_domain=receptacle.peer.domain if receptacle.peer else "",
+        through=receptacle.through,
+    )
+
+
+def _has_device(readings: Readings, device: str) -> bool:
+    """Where the tools do not tell, a port may have the device that its interface's name makes: only they can say
+    that it has none."""
+    listed, told = readings.of(verbs.DEVICES), readings.of(verbs.VERBS_PORTS)
+    if listed is None and told is None:
+        return True
+    return device in {each.name for each in listed or ()} | {each.device for each in told or ()}
+
+
+def _bridged(readings: Readings, interface: str) -> bool | None:
+    """A member is one; none is only who is in no bridge, of all that there are."""
+    told = readings.of(network.INTERFACES) or ()
+    bridges = [each for each in told if each.name.startswith("bridge")]
+    if any(interface in (bridge.members or ()) for bridge in bridges):
+        return True
+    named: Collection[str] = {port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}
+    missed = {name for name in named if name.startswith("bridge")} - {bridge.name for bridge in bridges}
+    return None if missed or any(bridge.members is None for bridge in bridges) else False

@@ -1,0 +1,130 @@
+"""Network: which interface belongs to which receptacle, and how interfaces are set."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, keyed, unlike, whole
+
+_NAME = re.compile(r"[a-z]{1,12}[0-9]{1,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class HardwarePort:
+    """Such as ``Thunderbolt 2`` with its interface ``en6``."""
+
+    name: str
+    interface: str
+
+
+def hardware_ports(said: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
+    """``networksetup -listallhardwareports``: blocks of three lines, with blank lines between them."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    found = []
+    for block in text.split("\n\n"):
+        told = keyed(block)
+        name, interface = told.get("Hardware Port", ""), told.get("Device", "")
+        if name and _NAME.fullmatch(interface):
+            found.append(HardwarePort(name, interface))
+    if not found:
+        return unlike(text, "blocks with 'Hardware Port:' and 'Device:'")
+    if len({port.interface for port in found}) < len(found) or len({port.name for port in found}) < len(
+        found
+    ):
+        return Unknown("it tells of a port twice")
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Of ``ifconfig``. None is what was not told."""
+
+    name: str
+    up: bool
+    active: bool | None = None
+    """``status:``: whether something is at the other end. ``RUNNING`` says nothing: it is set without a cable."""
+    address: str | None = None
+    """Its first IPv4 address; empty for none."""
+    members: tuple[str, ...] | None = None
+    """Of a bridge: its interfaces."""
+
+
+def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
+    """``ifconfig -a``: a block for each interface. What the last one does not say may have been cut off."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    blocks = [block for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if block]
+    found = []
+    for at, block in enumerate(blocks):
+        head = re.match(r"([a-z]{1,12}[0-9]{1,4}): flags=[0-9a-fA-F]{1,16}<([A-Z0-9_,]*)>", block)
+        if head is None:
+            return unlike(block, "a line such as 'en1: flags=8863<UP,...>'")
+        found.append(_interface(head[1], "UP" in head[2].split(","), block, at + 1 < len(blocks)))
+    if len({interface.name for interface in found}) < len(found):
+        return Unknown("it tells of an interface twice")
+    return tuple(found)
+
+
+def _interface(name: str, up: bool, block: str, followed: bool) -> Interface:
+    status = re.search(r"^\s+status: (active|inactive)$", block, re.MULTILINE)
+    is_whole = followed or bool(status)
+    members = tuple(re.findall(r"^\s+member: ([a-z]{1,12}[0-9]{1,4}) ", block, re.MULTILINE))
+    is_bridge = name.startswith("bridge")
+    return Interface(
+        name,
+        up,
+        status[1] == "active" if status else None,
+        _address(block, is_whole),
+        members if is_bridge and (is_whole or members) else None,
+    )
+
+
+def _address(block: str, is_whole: bool) -> str | None:
+    """Three values: one it has, none, or not known, as where what stands there is no address."""
+    found = re.search(r"^\s+inet (\S+)", block, re.MULTILINE)
+    if found is None:
+        return "" if is_whole else None
+    try:
+        return str(ipaddress.IPv4Address(found[1]))
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A network service, as the order of services has it."""
+
+    name: str
+    enabled: bool
+    port: str
+    interface: str
+    """Empty for a service without one, such as a VPN's."""
+
+
+def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
+    """``networksetup -listnetworkserviceorder``: two lines for each service."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    pattern = r"^\(([0-9]{1,4}|\*)\) (.+)\n\(Hardware Port: (.+), Device: ?([a-z0-9]*)\)$"
+    found = tuple(
+        Service(name, mark != "*", port, interface)
+        for mark, name, port, interface in re.findall(pattern, text, re.MULTILINE)
+    )
+    return found or unlike(text, "lines such as '(1) Wi-Fi' and '(Hardware Port: Wi-Fi, Device: en0)'")
+
+
+HARDWARE_PORTS = Probe(
+    "hardware ports", RunTool(("networksetup", "-listallhardwareports"), 10.0), hardware_ports, 300.0
+)
+SERVICES = Probe(
+    "network services", RunTool(("networksetup", "-listnetworkserviceorder"), 10.0), services, 300.0
+)
+INTERFACES = Probe("interfaces", RunTool(("ifconfig", "-a"), 5.0), interfaces, 10.0)

@@ -1,0 +1,91 @@
+"""Power: whether the machine may fall asleep, what its GPU takes, whether it is slowed down for heat."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, failed, number, unlike, whole
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSettings:
+    """Of ``pmset``; None is what was not told. Minutes, 0 for never."""
+
+    sleep_minutes: int | None = None
+    disk_sleep_minutes: int | None = None
+    sleep_disabled: bool | None = None
+    """For all of the machine, whatever the minutes say."""
+    low_power: bool | None = None
+    restarts: bool | None = None
+    """Whether it starts by itself after a power failure."""
+
+    @property
+    def sleeps(self) -> bool | None:
+        """Whether it may fall asleep while nobody uses its keyboard: RDMA does not wake it."""
+        if self.sleep_disabled:
+            return False
+        return None if self.sleep_minutes is None else self.sleep_minutes > 0
+
+
+def power_settings(said: ToolSaid) -> PowerSettings | Unknown:
+    """``pmset -g``: names, which may have spaces, numbers, and remarks in parentheses."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    names = ("sleep", "disksleep", "SleepDisabled", "lowpowermode", "autorestart")
+    sleep, disk, disabled, low, restarts = (
+        number(text, rf"^ ?{name}[ \t]+([0-9]+)(?=[ \t]*(?:\(|$))") for name in names
+    )
+    found = PowerSettings(
+        sleep, disk, *(None if value is None else value == 1 for value in (disabled, low, restarts))
+    )
+    return unlike(text, "lines such as ' sleep  1'") if found == PowerSettings() else found
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Of ``powermetrics``; None is what was not told."""
+
+    gpu_milliwatts: int | None = None
+    gpu_busy_percent: float | None = None
+    all_milliwatts: int | None = None
+    """Of CPU, GPU and neural engine together."""
+    throttled: bool | None = None
+    """Whether the machine is slowed down for its heat."""
+
+
+_PRESSURES = {"Nominal": False, "Moderate": True, "Heavy": True, "Trapping": True, "Sleeping": True}
+"""Of OSThermalPressureLevel in <libkern/OSThermalNotification.h>."""
+
+
+def power(said: ToolSaid) -> Power | Unknown:
+    """``powermetrics``, as root: of percentages the first, of several samples the first."""
+    if said.code == 1 and re.search(r"^sudo: ", said.stderr, re.MULTILINE):
+        return Unknown("sudo does not allow it without a password")
+    if said.code != 0:
+        return failed(said)
+    busy = re.search(r"^GPU HW active residency: +([0-9]{1,3}\.[0-9]{1,4})%", said.stdout, re.MULTILINE)
+    pressure = re.search(r"^Current pressure level: (\w+)$", said.stdout, re.MULTILINE)
+    found = Power(
+        number(said.stdout, r"^GPU Power: ([0-9]+) mW$"),
+        float(busy[1]) if busy and float(busy[1]) <= 100 else None,
+        number(said.stdout, r"^Combined Power \([^)\n]*\): ([0-9]+) mW$"),
+        _PRESSURES.get(pressure[1]) if pressure else None,
+    )
+    return unlike(said.stdout, "'GPU Power:' or 'Current pressure level:'") if found == Power() else found
+
+
+POWER_SETTINGS = Probe("power settings", RunTool(("pmset", "-g"), 5.0), power_settings, 60.0)
+POWER = Probe(
+    "power",
+    RunTool(
+        ("powermetrics", "--samplers", "gpu_power,cpu_power,thermal", "-n", "1", "-i", "1000"),
+        10.0,
+        as_root=True,
+    ),
+    power,
+    60.0,
+)

@@ -1,0 +1,147 @@
+"""The machine itself: its system, its memory, its disk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, failed, keyed, number, unlike, whole
+
+
+@dataclass(frozen=True, slots=True)
+class SystemVersion:
+    """Of macOS, such as ``(26, 3)`` and ``25D125``; no build where none is told."""
+
+    version: tuple[int, ...]
+    build: str = ""
+
+
+def system_version(said: ToolSaid) -> SystemVersion | Unknown:
+    """``sw_vers``."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    told = keyed(text)
+    version = told.get("ProductVersion", "")
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}", version):
+        return unlike(text, "a line 'ProductVersion:' with a number")
+    build = told.get("BuildVersion", "")
+    known = re.fullmatch(r"[0-9A-Za-z]{2,16}", build)
+    return SystemVersion(tuple(int(part) for part in version.split(".")), build if known else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of ``sysctl``; None, or empty, is what was not told. Bytes and seconds."""
+
+    model: str = ""
+    chip: str = ""
+    memory_bytes: int | None = None
+    page_bytes: int | None = None
+    booted_at: int | None = None
+    """Seconds since the Unix epoch, by the machine's clock."""
+    wired_limit_bytes: int | None = None
+    """0: the system's own."""
+    swap_used_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    rdma_driver: str = ""
+    """When it was built; empty where there is none, or it does not say."""
+
+
+_MIB = 2**20
+_SWAP_UNITS = {"K": 2**10, "M": _MIB, "G": 2**30}
+
+
+def settings(said: ToolSaid) -> Settings | Unknown:
+    """``sysctl NAME…``, which tells what it knows and fails where it does not know one of the names."""
+    if said.stdout and not said.stdout.endswith("\n"):
+        return Unknown("its output ends in the middle of a line")
+    told = keyed(said.stdout)
+    limit = number(told.get("iogpu.wired_limit_mb", ""), r"^(?:[0-9]+ -> )?([0-9]+)$")
+    found = Settings(
+        model=_word(told.get("hw.model", "")),
+        chip=_word(told.get("machdep.cpu.brand_string", "")),
+        memory_bytes=number(told.get("hw.memsize", ""), r"^([0-9]+)$"),
+        page_bytes=number(told.get("hw.pagesize", ""), r"^([0-9]+)$"),
+        booted_at=number(said.stdout, r"^(?:kern\.boottime: )?\{ sec = ([0-9]+), usec = [0-9]+ \}"),
+        wired_limit_bytes=None if limit is None else limit * _MIB,
+        swap_used_bytes=_swap(told.get("vm.swapusage", ""), "used"),
+        swap_total_bytes=_swap(told.get("vm.swapusage", ""), "total"),
+        rdma_driver=_word(told.get("debug.rdma.version", "")),
+    )
+    if found == Settings():
+        return failed(said) if said.code else unlike(said.stdout, "lines as 'hw.memsize: 34359738368'")
+    return found
+
+
+def _word(text: str) -> str:
+    """A name as machines have them; nothing where it is none."""
+    return text if re.fullmatch(r"[0-9A-Za-z ,.:_()@-]{1,64}", text) else ""
+
+
+def _swap(text: str, kind: str) -> int | None:
+    found = re.search(rf"\b{kind} = ([0-9]{{1,12}})\.([0-9]{{2}})([KMG])\b", text)
+    return None if found is None else int(found[1] + found[2]) * _SWAP_UNITS[found[3]] // 100
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Of ``vm_stat``, in bytes."""
+
+    free_bytes: int
+    wired_bytes: int
+    compressed_bytes: int | None = None
+
+
+def pages(said: ToolSaid) -> Pages | Unknown:
+    """``vm_stat``: the size of a page is in the first line, and differs between Macs."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    size = number(text, r"\(page size of ([0-9]+) bytes\)")
+    free, wired, compressed = (
+        number(text, rf"^Pages {kind}:\s+([0-9]+)\.$")
+        for kind in ("free", "wired down", "occupied by compressor")
+    )
+    if not size or free is None or wired is None:
+        return unlike(text, "the size of a page, and free and wired pages")
+    return Pages(size * free, size * wired, None if compressed is None else size * compressed)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Of ``df``."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+def disk(said: ToolSaid) -> Disk | Unknown:
+    """``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    header, _, rows = text.partition("\n")
+    row = re.fullmatch(r".*?[ ]([0-9]{1,15}) +([0-9]{1,15}) +([0-9]{1,15}) +[0-9]{1,3}% .*\n", rows)
+    if not re.search(r"\b1024-blocks\s+Used\s+Avail", header) or row is None or int(row[3]) > int(row[1]):
+        return unlike(text, "a header with '1024-blocks', and one row")
+    return Disk(int(row[1]) * 1024, int(row[3]) * 1024)
+
+
+SYSTEM_VERSION = Probe("system version", RunTool(("sw_vers",), 5.0), system_version, 600.0)
+SETTINGS = Probe(
+    "settings",
+    RunTool(
+        (
+            "sysctl", "hw.model", "hw.memsize", "hw.pagesize", "machdep.cpu.brand_string", "kern.boottime",
+            "iogpu.wired_limit_mb", "vm.swapusage", "debug.rdma.version",
+        ),
+        5.0,
+    ),
+    settings,
+    30.0,
+)  # fmt: skip
+PAGES = Probe("pages", RunTool(("vm_stat",), 5.0), pages, 30.0)
+DISK = Probe("disk", RunTool(("df", "-k", "{home}"), 10.0), disk, 300.0)

@@ -1,0 +1,156 @@
+"""Thunderbolt: the receptacles of a machine, and what is at the other end of their cables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, failed, unlike
+
+_TYPE = "SPThunderboltDataType"
+_RDMA_PROTOCOL = 64087
+"""Of the service that a machine offers which has RDMA enabled."""
+_DEPTH_MAX = 8
+"""Six devices may follow each other on one Thunderbolt chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another machine at the other end, with or without docks between."""
+
+    domain: str
+    """Its own UUID of that port: two ports are joined exactly where each names the other's. Empty where it is not
+    told, as behind a dock."""
+    model: str
+    rdma: bool | None
+    """Whether it offers RDMA there; None where a service does not say what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receptacle:
+    """One port of the machine. None, or empty, is what was not told."""
+
+    number: int
+    domain: str = ""
+    """UUID; an idle port may have none."""
+    connected: bool | None = None
+    """Whether anything is at the other end."""
+    gbps: int | None = None
+    """The speed of what is connected, the least on the way to a machine; what a port could do is none."""
+    peer: Peer | None = None
+    through: tuple[str, ...] = ()
+    """Docks and hubs on the way to the peer; without a peer, what is connected."""
+
+
+def receptacles(said: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
+    """``system_profiler SPThunderboltDataType -json``: one object for each bus, and so for each receptacle."""
+    if said.code:
+        return failed(said)
+    try:
+        told = json.loads(said.stdout)
+    except (ValueError, RecursionError):
+        return unlike(said.stdout, "JSON")
+    buses = told.get(_TYPE) if isinstance(told, dict) else None
+    if not isinstance(buses, list):
+        return unlike(said.stdout, f"an object with a list {_TYPE!r}")
+    found = tuple(port for bus in buses if isinstance(bus, dict) for port in _ports(bus))
+    if len({port.number for port in found}) < len(found):
+        return Unknown("it tells of a receptacle twice")
+    if buses and not found:
+        return unlike(said.stdout, "buses with 'receptacle_id_key'")
+    return tuple(sorted(found, key=lambda port: port.number))
+
+
+def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
+    """The receptacle of a bus; none where it does not say which it is."""
+    own = _tag(bus)
+    number = _text(own, "receptacle_id_key")
+    if not re.fullmatch(r"[0-9]{1,2}", number):
+        return
+    domain = _text(bus, "domain_uuid_key").upper()
+    connected = _connected(own)
+    ways = [way for way in _ways(bus, (own,)) if not domain or way.peer.domain != domain] if connected else []
+    if len(ways) == 1:
+        speeds = [_gbps(tag) for tag in ways[0].tags]
+        known = [speed for speed in speeds if speed is not None]
+        yield Receptacle(
+            int(number), domain, connected, min(known, default=None), ways[0].peer, ways[0].through
+        )
+        return
+    devices = tuple(_name(item) for item in _items(bus)) if connected else ()
+    yield Receptacle(int(number), domain, connected, _gbps(own) if connected else None, None, devices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """From a receptacle to a machine."""
+
+    peer: Peer
+    through: tuple[str, ...]
+    tags: tuple[Mapping[str, Any], ...]
+
+
+def _ways(
+    above: Mapping[str, Any], tags: tuple[Mapping[str, Any], ...], through: tuple[str, ...] = ()
+) -> Iterator[_Way]:
+    """Every machine below a bus: docks and drives have no domain of their own."""
+    for item in _items(above) if len(through) < _DEPTH_MAX else ():
+        domain = _text(item, "domain_uuid_key").upper()
+        if domain or isinstance(item.get("services_title"), list):
+            yield _Way(Peer(domain, _text(item, "device_name_key"), _offers_rdma(item)), through, tags)
+        else:
+            passed = tuple(tag for tag in _tags(item) if _connected(tag))
+            yield from _ways(item, (*tags, *passed), (*through, _name(item)))
+
+
+def _items(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    below = item.get("_items")
+    return [each for each in below if isinstance(each, dict)] if isinstance(below, list) else []
+
+
+def _tags(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        tag for key, tag in item.items() if re.fullmatch(r"receptacle_\w+_tag", key) and isinstance(tag, dict)
+    ]
+
+
+def _tag(bus: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of the host's own receptacle: one for each bus."""
+    tags = _tags(bus)
+    return tags[0] if len(tags) == 1 else {}
+
+
+def _connected(tag: Mapping[str, Any]) -> bool | None:
+    status = _text(tag, "receptacle_status_key")
+    return {"receptacle_connected": True, "receptacle_no_devices_connected": False}.get(status)
+
+
+def _gbps(tag: Mapping[str, Any]) -> int | None:
+    """``80 Gb/s``; ``Up to 120 Gb/s`` is what a port could do."""
+    found = re.fullmatch(r"([0-9]{1,4}) Gb/s", _text(tag, "current_speed_key"))
+    return int(found[1]) if found else None
+
+
+def _offers_rdma(item: Mapping[str, Any]) -> bool | None:
+    offered = item.get("services_title")
+    if not isinstance(offered, list):
+        return None
+    protocols = [one.get("protocol_id_key") if isinstance(one, dict) else None for one in offered]
+    return True if _RDMA_PROTOCOL in protocols else None if None in protocols else False
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return _text(item, "_name") or "a device without a name"
+
+
+def _text(item: Mapping[str, Any], key: str) -> str:
+    value = item.get(key)
+    return value.strip() if isinstance(value, str) and len(value) < 256 else ""
+
+
+RECEPTACLES = Probe("Thunderbolt", RunTool(("system_profiler", _TYPE, "-json"), 30.0), receptacles, 10.0)

@@ -1,0 +1,142 @@
+"""RDMA: whether it is on, its devices, their ports, and what processes hold of it in the kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, failed, number, unlike, whole
+
+_NO_DEVICES = "No IB devices found"
+
+
+def rdma_enabled(said: ToolSaid) -> bool | Unknown:
+    """``rdma_ctl status``: one word."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    word = text.strip().lower()
+    return {"enabled": True, "disabled": False}.get(word, unlike(text, "'enabled' or 'disabled'"))
+
+
+def rdma_set(said: ToolSaid) -> bool | Unknown:
+    """``nvram rdma-enable``: what Recovery has written down. It fails where nothing was."""
+    if said.code and "data was not found" in said.stderr:
+        return False
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    found = re.fullmatch(r"rdma-enable\t([01])", text.rstrip("\n"))
+    return found[1] == "1" if found else unlike(text, "'rdma-enable' with 0 or 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An RDMA device, such as ``rdma_en2``."""
+
+    name: str
+    guid: str
+
+
+def devices(said: ToolSaid) -> tuple[Device, ...] | Unknown:
+    """``ibv_devices``: a header, a rule and rows in no order; rows alone are missing where RDMA is off."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    lines = [line.split() for line in text.split("\n") if line.strip()]
+    if lines[0] != ["device", "node", "GUID"]:
+        return unlike(text, "a header 'device node GUID'")
+    rows = [line for line in lines[1:] if not line[0].startswith("--")]
+    if not all(len(row) == 2 and re.fullmatch(r"[0-9A-Fa-f]{1,16}", row[1]) for row in rows):
+        return unlike(text, "a name and a GUID in each row")
+    return tuple(Device(*row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsPort:
+    """The port of an RDMA device. None is what was not told."""
+
+    device: str
+    up: bool | None = None
+    """Whether it is ``PORT_ACTIVE``."""
+    gids: tuple[str, ...] | None = None
+    """Its GIDs, of ``-v`` alone."""
+    queue_pairs_max: int | None = None
+
+    @property
+    def mapped_gid(self) -> bool | None:
+        """Whether one of them stands for an IPv4 address."""
+        return None if self.gids is None else any(gid.startswith("::ffff:") for gid in self.gids)
+
+
+_STATES = {"PORT_ACTIVE": True, "PORT_DOWN": False, "PORT_INIT": False, "PORT_ARMED": False}
+
+
+def verbs_ports(said: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
+    """``ibv_devinfo [-v]``: a block for each device, with tabs or spaces before the colons' values."""
+    if _NO_DEVICES in said.stdout or _NO_DEVICES in said.stderr:
+        return ()
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    blocks = re.split(r"^hca_id:[ \t]*", text, flags=re.MULTILINE)[1:]
+    found = tuple(_verbs_port(block) for block in blocks)
+    if not found or len({port.device for port in found}) < len(found):
+        return unlike(text, "one block 'hca_id:' for each device")
+    return found
+
+
+def _verbs_port(block: str) -> VerbsPort:
+    name, _, rest = block.partition("\n")
+    state = re.search(r"^\s*state:\s*(PORT_[A-Z]+)\b", rest, re.MULTILINE)
+    gids = re.findall(r"^\s*GID\[ *[0-9]{1,4}\]:[ \t]*([0-9A-Fa-f:.]{2,45})", rest, re.MULTILINE)
+    return VerbsPort(
+        name.strip(),
+        _STATES.get(state[1]) if state else None,
+        tuple(gid.lower() for gid in gids) or None,
+        number(rest, r"^\s*max_qp:\s*([0-9]+)$"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KernelObjects:
+    """What processes of the whole machine hold of the RDMA driver."""
+
+    protection_domains: int
+    queue_pairs: int | None = None
+
+
+_DOMAINS, _PAIRS = "AppleThunderboltRDMAProtectionDomain", "AppleThunderboltRDMAQueuePair"
+
+
+def kernel_objects(said: ToolSaid) -> KernelObjects | Unknown:
+    """``ioclasscount CLASS…``: ``CLASS = n``, with commas between them. A class without a number is not loaded."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    domains, pairs = (number(text, rf"\b{kind}\s*=\s*([0-9]+)(?=\s|,|$)") for kind in (_DOMAINS, _PAIRS))
+    return unlike(text, f"'{_DOMAINS} =' and a number") if domains is None else KernelObjects(domains, pairs)
+
+
+def has_jaccl(said: ToolSaid) -> bool | Unknown:
+    """``_JACCL`` in the interpreter of the ranks."""
+    if said.code:
+        return failed(ToolSaid(said.ending, said.code, stderr=said.stderr.strip().split("\n")[-1]))
+    last = said.stdout.strip().split("\n")[-1]
+    return {"jaccl True": True, "jaccl False": False}.get(
+        last, unlike(said.stdout, "'jaccl True' or 'jaccl False'")
+    )
+
+
+_JACCL = "import mlx.core as mx; print('jaccl', mx.distributed.is_available('jaccl'))"
+
+RDMA_ENABLED = Probe("RDMA", RunTool(("rdma_ctl", "status"), 5.0), rdma_enabled, 60.0)
+RDMA_SET = Probe("RDMA setting", RunTool(("nvram", "rdma-enable"), 5.0), rdma_set, 600.0)
+JACCL = Probe("JACCL", RunTool(("{python}", "-I", "-c", _JACCL), 40.0), has_jaccl, 3600.0)
+KERNEL_OBJECTS = Probe(
+    "kernel objects", RunTool(("ioclasscount", _DOMAINS, _PAIRS), 5.0), kernel_objects, 30.0
+)
+DEVICES = Probe("RDMA devices", RunTool(("ibv_devices",), 5.0), devices, 300.0, verbs=True)
+VERBS_PORTS = Probe("RDMA ports", RunTool(("ibv_devinfo", "-v"), 5.0), verbs_ports, 300.0, verbs=True)

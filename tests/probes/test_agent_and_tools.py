@@ -1,0 +1,137 @@
+"""From the tools of a Mac-shaped machine, run by a real agent, to the facts that planning decides by."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler.inventory import Probes
+from reconciler.inventory.probes import asking
+from reconciler.inventory.probes.table import PROBES
+from reconciler.state import MachineFacts, PortFacts
+from reconciler.transport.link import AgentLink
+from reconciler.wire.node import NodeReport, Observe
+from tests.agent.bench import WAIT_SECONDS, Bench
+
+from .mac import Mac, agent_on, jaccl
+
+
+@pytest.fixture
+def mac(tmp_path: Path) -> Mac:
+    return Mac(tmp_path)
+
+
+class Clock:
+    """Of the controller, set by hand."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def reported(link: AgentLink) -> NodeReport:
+    report = await link.request(Observe(), timeout=WAIT_SECONDS)
+    assert isinstance(report, NodeReport)
+    return report
+
+
+async def told(probes: Probes, link: AgentLink) -> MachineFacts:
+    return await probes(link, await reported(link))
+
+
+async def test_the_tools_of_a_mac_are_run_by_its_agent_and_become_facts(mac: Mac) -> None:
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        facts = await told(Probes(time.time), link)
+    two = next(port for port in facts.ports if port.receptacle == 2)
+    assert facts.system == "Darwin"
+    assert (facts.version, facts.model, facts.chip) == (
+        (26, 3),
+        "Mac16,9",
+        "Apple M4 Max",
+    )
+    assert (facts.rdma_enabled, facts.verbs_answer, facts.jaccl, facts.filevault) == (True, True, True, False)
+    assert (facts.protection_domains, facts.wired_excess_bytes, facts.panics, facts.crashes) == (0, 0, 0, 0)
+    assert (facts.launch_context, facts.sleeps, facts.throttled, facts.managed) == (True, False, False, False)
+    assert (facts.wired_limit_bytes, facts.swap_used_bytes, facts.stray_ranks) == (60 * 2**30, 2574778368, 0)
+    assert facts.disk_free_bytes == 67586215936
+    assert [name for name, _ in facts.unknown] == ["network services"]
+    assert two == PortFacts(
+        2, "en6", "rdma_en6", connected=True, gbps=80, verbs_up=False,
+        domain="00000004-0000-4000-8000-000000000004", peer_domain="00000003-0000-4000-8000-000000000003",
+    )  # fmt: skip
+    one = next(port for port in facts.ports if port.receptacle == 1)
+    assert (one.interface, one.connected, one.active, one.bridged, one.address) == (
+        "en1",
+        False,
+        False,
+        True,
+        "",
+    )
+    three = next(port for port in facts.ports if port.receptacle == 3)
+    assert (three.interface, three.through, three.gbps, three.active) == ("en2", ("SB-XTM5",), 80, True)
+    assert (three.bridged, three.address, three.verbs_up) == (True, "169.254.205.255", False)
+
+
+async def test_a_verbs_tool_that_hangs_is_ended_told_of_and_left_alone_for_a_while(
+    mac: Mac, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasty = tuple(
+        replace(probe, call=replace(probe.call, seconds=0.5)) if probe.verbs else probe for probe in PROBES
+    )
+    monkeypatch.setattr(asking, "PROBES", hasty)
+    mac.runs("ibv_devinfo", f"#!/bin/sh\necho x >> {mac.folder}/ibv_devinfo.asked\nexec /bin/sleep 600\n")
+    clock = Clock()
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        facts = await told(probes, link)
+        assert facts.verbs_answer is False
+        assert dict(facts.unknown)["RDMA ports"] == "ibv_devinfo did not come back within 0.5 s"
+        assert [port.device for port in facts.ports] == ["rdma_en1", "rdma_en6", "rdma_en2"]
+        assert {port.verbs_up for port in facts.ports} == {None}
+        clock.now += 30
+        await told(probes, link)
+        assert mac.asked("ibv_devinfo") == 1
+        mac.says("ibv_devinfo", "ibv_devinfo/active")
+        clock.now += 40
+        assert (await told(probes, link)).verbs_answer is True
+
+
+async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_has_changed(mac: Mac) -> None:
+    clock = Clock()
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        await told(probes, link)
+        clock.now += 31
+        await told(probes, link)
+        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (2, 1, 1)
+        mac.says("ifconfig", "ifconfig/bridge_with_members")
+        clock.now += 10
+        await told(probes, link)
+        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (3, 2, 1)
+        clock.now += 700
+        await told(probes, link)
+        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (4, 3, 2)
+
+
+async def test_without_its_tools_nothing_is_known_of_a_mac_and_every_reason_is(mac: Mac) -> None:
+    for tool in [path.name for path in mac.folder.iterdir() if not path.suffix and path.name != "uname"]:
+        mac.loses(tool)
+    async with agent_on(mac, Bench.make(), "/nowhere/python") as link:
+        facts = await told(Probes(time.time), link)
+        report = await reported(link)
+    assert facts == MachineFacts(boot_id=report.boot_id, system="Darwin")
+    assert len(facts.unknown) == len(PROBES)
+    assert {reason for _, reason in facts.unknown} >= {"there is no ibv_devinfo on this machine"}
+
+
+async def test_of_a_machine_that_is_no_mac_no_tool_is_asked(mac: Mac) -> None:
+    mac.says("uname", "Linux\n")
+    async with agent_on(mac, Bench.make()) as link:
+        facts = await told(Probes(time.time), link)
+    assert facts == MachineFacts(boot_id=facts.boot_id, system="Linux")
+    assert mac.asked("sw_vers") == 0
