@@ -32,7 +32,7 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Conflict, Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.execution import Executor, Tools
 from reconciler.execution.carrying import Open, nowhere
-from reconciler.execution.handlers import nothing_to_withdraw
+from reconciler.execution.handlers import nothing_to_stage, nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.gateway import server as gateway
@@ -229,7 +229,7 @@ class Surroundings:
     """Sends a message to a webhook; by default in an environment that holds no URL."""
     reboot: Callable[[NodeName], Awaitable[None]] = restart
     withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
-    stage: Callable[[NodeName], Awaitable[object]] | None = None
+    stage: Callable[[NodeName, int], Awaitable[object]] = nothing_to_stage
     """Has the agent's file put on a node, where another agent runs."""
     agent_file: str = ""
     """Its name; empty where any agent will do."""
@@ -312,9 +312,8 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         around.hub,
         around.stream,
         around.withdraw,
+        lambda name: around.stage(name, token(name)),
     )
-    if around.stage is not None:
-        tools.stage = around.stage
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)

@@ -91,7 +91,7 @@ async def nothing_to_withdraw(name: NodeName) -> None:
     """Of the controller's own machine, where nothing was let in."""
 
 
-async def _nothing(name: NodeName) -> None:
+async def nothing_to_stage(name: NodeName, token: int = 0) -> None:
     """On this machine the agent's file is there already."""
 
 
@@ -111,7 +111,7 @@ class Tools:
     stream: Open = nowhere
     withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
     """Takes back what a machine does for a node by itself: start its agent, let the gateway in."""
-    stage: Callable[[NodeName], Awaitable[object]] = _nothing
+    stage: Callable[[NodeName], Awaitable[object]] = nothing_to_stage
     """Has the agent's file put on a node, and tried, while another agent still runs there."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
@@ -237,10 +237,10 @@ async def _reboot(tools: Tools, step: RebootNode) -> None:
 
 
 async def _start_agent(tools: Tools, step: StartAgent) -> None:
-    if step.replaces:
-        await tools.stage(step.node)
-        await _end_agent(tools, step.node)
     try:
+        if step.replaces:
+            await tools.stage(step.node)
+            await _end_agent(tools, step.node)
         await tools.start_agent(step.node)
     except Refused as error:
         if error.code == "Fenced":

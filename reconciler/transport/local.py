@@ -55,7 +55,7 @@ class LocalNode:
         """Where the agent answers."""
         return agent_socket(str(self.run_directory), self.name)
 
-    async def stage(self) -> None:
+    async def stage(self, token: int = 0) -> None:
         """The agent's file is where the controller has put it."""
 
     async def start_agent(self, token: int = 0) -> None:

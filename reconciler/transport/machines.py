@@ -19,7 +19,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Machine(Protocol):
     """What every kind of node can do."""
 
-    async def stage(self) -> object:
+    async def stage(self, token: int = 0) -> object:
         """Have the agent's file there, and see that it runs. Raises as ``start_agent``."""
         ...
 
@@ -85,9 +85,9 @@ class Machines:
         self._links.setdefault(name, WeakSet()).add(link)
         return link
 
-    async def stage(self, name: NodeName) -> None:
+    async def stage(self, name: NodeName, token: int) -> None:
         """Have the agent's file on a node. Raises as ``Machine.stage``."""
-        await self._machine(name).stage()
+        await self._machine(name).stage(token)
 
     async def start_agent(self, name: NodeName, token: int) -> None:
         """Have a node's agent run. Raises as ``Machine.start_agent``."""

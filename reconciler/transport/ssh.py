@@ -138,11 +138,11 @@ class SshNode:
         ``NoPython`` where there is none to run it with.
         """
         found = await self._fit()
-        bundle, seen = await self._staged(found)
+        bundle, seen = await self._staged(found, token)
         await self._admit_gateway(found, bundle)
-        serve = self._serve(found, bundle)
-        if seen.loaded and await self._started_by_service(found, seen, (*serve, "--token", str(token))):
+        if seen.loaded and await self._started_by_service(found, seen):
             return
+        serve = self._serve(found, bundle)
         if found.system == "Darwin":
             done = await self._hold((*serve, "--token", str(token), "--held-by", HeldBy.SESSION))
         else:
@@ -152,11 +152,8 @@ class SshNode:
         if done.status not in (0, ANOTHER_SERVES):
             raise Unreachable(f"the agent of {self.name} did not start: {_words(done)}")
 
-    async def _started_by_service(self, found: Profile, seen: Survey, serve: Sequence[str]) -> bool:
-        """Whether the machine's own service has an agent serve. Raises ``Refused`` (``Fenced``)."""
-        asked = await self.run((*serve, "--ask"), timeout=START_SECONDS)
-        if asked.status == FENCED:
-            raise Refused("Fenced", _words(asked))
+    async def _started_by_service(self, found: Profile, seen: Survey) -> bool:
+        """Whether the machine's own service has an agent serve."""
         begin = start(found, seen, self.name)
         if isinstance(begin.act, Run) and not begin.by_person:
             await self.run(begin.act.argv, timeout=START_SECONDS)
@@ -205,19 +202,23 @@ class SshNode:
         done = await self.run(survey.question(await self.profile(), self.name), timeout=START_SECONDS)
         return survey.answer(done.out)
 
-    async def stage(self) -> PurePosixPath:
+    async def stage(self, token: int = 0) -> PurePosixPath:
         """Have the agent's file there, see that it runs, and have the machine's service take it from now on; its path.
 
         Raises as ``start_agent``.
         """
-        path, _ = await self._staged(await self._fit())
+        path, _ = await self._staged(await self._fit(), token)
         return path
 
-    async def _staged(self, found: Profile) -> tuple[PurePosixPath, Survey]:
+    async def _staged(self, found: Profile, token: int) -> tuple[PurePosixPath, Survey]:
         path = await self._have_agent(found)
         seen = await self.survey()
-        wanted = script(seen.keeper, found, self.name, self._serve(found, path))
+        serve = self._serve(found, path)
+        wanted = script(seen.keeper, found, self.name, serve)
         if seen.loaded and seen.script != wanted:
+            asked = await self.run((*serve, "--ask", "--token", str(token)), timeout=START_SECONDS)
+            if asked.status == FENCED:  # as soon as the script is there the service may start its agent
+                raise Refused("Fenced", _words(asked))
             await self.put(script_path(found, self.name), wanted.encode(), 0o600)
         return path, seen
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.resources import LOCAL
 from reconciler.state import NodeName, StartAgent, StopAgent, Write
+from reconciler.wire.node import HeldBy
 from tests.worlds import World, deployment, model, node
 
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
@@ -52,3 +53,12 @@ def test_where_any_agent_will_do_none_is_replaced() -> None:
     found.agent_file = ""
     assert found.plan().steps == ()
     assert NodeName("node-a") in found.agents
+
+
+def test_an_agent_that_its_session_has_left_is_replaced_by_one_that_a_session_holds() -> None:
+    found = world()
+    found.reports[NODE_B] = {"held_by": HeldBy.LEFT}
+    (step,) = found.plan().steps
+    assert str(step) == "replace the agent of node-b (its SSH session is over)"
+    found.reports[NODE_B] = {"held_by": HeldBy.SESSION}
+    assert found.plan().steps == ()

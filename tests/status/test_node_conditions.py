@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.resources import NodeSpec, SshAccess
 from reconciler.state import Contact, NodeName, Observed
 from reconciler.status import node
-from reconciler.wire.node import Load
+from reconciler.wire.node import HeldBy, Load
 from tests.worlds import World, two_nodes
 
 A, B = NodeName("node-a"), NodeName("node-b")
@@ -92,3 +93,35 @@ def test_a_mac_of_another_release_is_told_from_the_others() -> None:
     status, reason, text = said(world, release="1.0")["ParityOk"]
     assert (status, reason) == (False, "SystemDiffers")
     assert "on node-b" in text
+
+
+@pytest.mark.parametrize(
+    ("system", "held_by", "words"),
+    [
+        (
+            "Darwin",
+            HeldBy.SESSION,
+            ["local network", "background", "after a restart", "node bootstrap node-a"],
+        ),
+        ("Darwin", HeldBy.LEFT, ["local network"]),
+        ("Darwin", HeldBy.PROCESS, ["local network"]),
+        ("Linux", HeldBy.PROCESS, ["after a restart of the machine", "node bootstrap node-a"]),
+        ("Darwin", HeldBy.LAUNCHD, []),
+        ("Linux", HeldBy.SYSTEMD, []),
+        ("Linux", "", []),
+    ],
+)
+def test_what_it_costs_is_said_where_nothing_keeps_an_agent_running(
+    system: str, held_by: str, words: list[str]
+) -> None:
+    world = two_nodes()
+    assert said(world, system=system, held_by=held_by)["AgentReady"] == (True, "Serving", ""), (
+        "on the controller's own machine it is the controller that keeps it running"
+    )
+    key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{'a' * 42}"
+    far = SshAccess.model_validate({"host": "a", "user": "ada", "hostKey": key})
+    world.manifests[0] = world.manifests[0].model_copy(update={"spec": NodeSpec(ssh=far)})
+    status, reason, text = said(world, system=system, held_by=held_by)["AgentReady"]
+    assert (status, reason) == (True, "NotKeptRunning" if words else "Serving")
+    assert all(word in text for word in words)
+    assert ("local network" in text) == ("local network" in words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import plistlib
 import shlex
@@ -24,8 +25,11 @@ def note(folder: Path, tool: str, words: list[str]) -> None:
         log.write(shlex.join([tool, *words]) + "\n")
 
 
-def watch(folder: Path, name: str, command: list[str], condition: str) -> None:
-    """Be the service manager's part for one service: starts it again for as long as ``condition`` is there."""
+def watch(folder: Path, name: str, command: list[str], condition: str, takes_along: str) -> None:
+    """Be the service manager's part for one service: starts it again for as long as ``condition`` is there.
+
+    What ends with it: its process ``group``, as launchd has it, or all that it has ``begun``, as systemd; or nothing.
+    """
     if os.fork():
         return
     os.setsid()
@@ -37,12 +41,29 @@ def watch(folder: Path, name: str, command: list[str], condition: str) -> None:
     loaded = folder / f"loaded-{name}"
     while loaded.exists():
         if Path(condition).exists():
-            process = subprocess.Popen(command, start_new_session=True, env={"PATH": "/usr/bin:/bin"})
+            mark = f"INVOCATION_ID={os.getpid()}-{time.monotonic_ns()}"
+            environment = {"PATH": "/usr/bin:/bin", **dict([mark.split("=", 1)])}
+            process = subprocess.Popen(command, start_new_session=True, env=environment)
             pid.write_text(str(process.pid))
             process.wait()
             pid.write_text("")
+            with contextlib.suppress(ProcessLookupError):
+                if takes_along == "group":
+                    os.killpg(process.pid, 9)
+            for each in begun_with(mark) if takes_along == "begun" else ():
+                os.kill(each, 9)
         time.sleep(THROTTLE_SECONDS)
     os._exit(0)
+
+
+def begun_with(mark: str) -> list[int]:
+    """Processes with these words in their environment: systemd knows them by their control group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 def end(folder: Path, name: str) -> None:
@@ -100,7 +121,8 @@ def load(folder: Path, path: str) -> int:
     loaded.write_text(path)
     ((condition, wanted),) = job["KeepAlive"]["PathState"].items()
     assert wanted is True
-    watch(folder, job["Label"], job["ProgramArguments"], condition)
+    takes_along = "" if job.get("AbandonProcessGroup") else "group"
+    watch(folder, job["Label"], job["ProgramArguments"], condition, takes_along)
     return 0
 
 
@@ -143,7 +165,8 @@ def begin(folder: Path, path: str) -> None:
     unit = dict(line.split("=", 1) for line in Path(path).read_text().splitlines() if "=" in line)
     name = Path(path).name
     (folder / f"loaded-{name}").write_text(path)
-    watch(folder, name, shlex.split(unit["ExecStart"]), unit["ConditionPathExists"])
+    takes_along = "" if unit.get("KillMode") == "process" else "begun"
+    watch(folder, name, shlex.split(unit["ExecStart"]), unit["ConditionPathExists"], takes_along)
 
 
 def main() -> int:

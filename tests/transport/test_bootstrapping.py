@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reconciler.errors import Unreachable
-from reconciler.transport import bootstrapping
+from reconciler.errors import Refused, Unreachable
+from reconciler.transport import bootstrapping, ssh
 from reconciler.transport.bootstrapping import Undertaking
-from reconciler.transport.ssh import SshNode
-from reconciler.wire.node import HeldBy, NodeReport, Observe
+from reconciler.transport.ssh import Bundle, SshNode
+from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
+from tests.agent.bench import Bench, alive, program, until
 
 from .shaped import LINUX, MAC, Shape
+from .shaped_tools import THROTTLE_SECONDS
 from .test_ssh import Host
 
+SHAPES = pytest.mark.parametrize(
+    ("tools", "held_by"), [(MAC, HeldBy.LAUNCHD), (LINUX, HeldBy.SYSTEMD)], ids=["mac", "linux"]
+)
 Shaped = Callable[..., Awaitable[tuple[Host, Shape]]]
 
 
@@ -39,22 +49,60 @@ async def shaped(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shaped]:
     yield make
     for host, shape in made:
         shape.stop()
+        for state in host.root.glob("nodes/*/ranks/*/state.json"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(json.loads(state.read_text())["pid"], signal.SIGKILL)
         await host.close()
+
+
+async def observed_as(node: SshNode, wanted: Callable[[NodeReport], bool]) -> NodeReport:
+    """What the agent says of itself, once there is one and that is as wanted."""
+    for _ in range(300):
+        with contextlib.suppress(Unreachable):
+            link = await node.dial()
+            report = await link.request(Observe(), timeout=20)
+            await link.close()
+            assert isinstance(report, NodeReport)
+            if wanted(report):
+                return report
+        await asyncio.sleep(0.05)
+    raise TimeoutError("no such agent")
 
 
 async def observed(node: SshNode) -> NodeReport:
     """What the agent says of itself, once there is one."""
-    for _ in range(200):
-        try:
-            link = await node.dial()
-            report = await link.request(Observe(), timeout=20)
-            await link.close()
-        except Unreachable:
-            await asyncio.sleep(0.1)
-        else:
-            assert isinstance(report, NodeReport)
-            return report
-    raise TimeoutError("no agent")
+    return await observed_as(node, lambda report: True)
+
+
+async def ask(node: SshNode, request: Any) -> None:
+    """Have the agent do something."""
+    link = await node.dial()
+    assert isinstance(await link.request(request, timeout=20), Done)
+    await link.close()
+
+
+async def with_rank(host: Host, node: SshNode) -> int:
+    """The pid of a rank that was started there."""
+    spec = Bench(host.root).spec(program("say('ready')\nsleep()"))
+    await ask(node, StartRank(1, spec))
+    pid = (await observed_as(node, lambda report: bool(report.ranks[0].pid))).ranks[0].pid
+    assert pid
+    return pid
+
+
+def newer(host: Host) -> SshNode:
+    """The same machine for a controller of another version."""
+    content = host.bundle.content + b"\0" * 7  # what follows the archive counts for its name alone
+    host.bundle = Bundle("agent-000000000002.pyz", content)
+    return host.node()
+
+
+async def replaced(node: SshNode) -> NodeReport:
+    """What the executor does to replace an agent."""
+    await node.stage(1)
+    await ask(node, Shutdown(1))
+    await node.start_agent(1)
+    return await observed(node)
 
 
 async def carried_out(node: SshNode) -> Undertaking:
@@ -65,21 +113,83 @@ async def carried_out(node: SshNode) -> Undertaking:
     return await bootstrapping.look(node)
 
 
-@pytest.mark.parametrize(
-    ("tools", "held_by"), [(MAC, HeldBy.LAUNCHD), (LINUX, HeldBy.SYSTEMD)], ids=["mac", "linux"]
-)
-async def test_a_service_takes_over_an_agent_that_runs_and_then_all_is_in_place(
+@SHAPES
+async def test_a_service_takes_over_an_agent_and_no_rank_is_stopped_by_it_nor_by_a_newer_one(
     shaped: Shaped, tools: tuple[str, ...], held_by: str
 ) -> None:
     host, shape = await shaped(tools)
     node = host.node()
     await node.start_agent()
-    before = await observed(node)
-    assert before.held_by == (HeldBy.SESSION if tools is MAC else HeldBy.PROCESS)
-    last = await carried_out(node)
-    assert last.measures == ()
-    after = await observed(node)
-    assert (after.held_by, after.agent_id == before.agent_id) == (held_by, False)
-    asked = shape.asked()
+    assert (await observed(node)).held_by == (HeldBy.SESSION if tools is MAC else HeldBy.PROCESS)
+    pid = await with_rank(host, node)
     assert (await carried_out(node)).measures == ()
-    assert ((await observed(node)).agent_id, shape.asked()) == (after.agent_id, asked), "again does nothing"
+    assert (await observed(node)).held_by == held_by
+    asked = shape.asked()
+    (shape.folder / "sudo").write_text("no")
+    node = newer(host)
+    after = await replaced(node)
+    assert (after.agent_file, after.held_by) == ("agent-000000000002.pyz", held_by)
+    assert shape.asked() == asked, "a newer agent takes no administrator"
+    (shape.folder / "sudo").write_text("yes")
+    for path in shape.root.rglob("reconciler-*"):
+        path.write_text(f"{path.read_text()}\n")  # as another version had it
+    assert (await carried_out(node)).measures == ()
+    assert len(shape.asked()) > len(asked), "the service was made anew"
+    assert (await observed(node)).ranks[0].pid == pid
+    assert alive(pid)
+
+
+async def test_an_agent_is_back_after_a_restart_of_the_machine_unless_it_is_not_wanted(
+    shaped: Shaped,
+) -> None:
+    host, shape = await shaped(MAC)
+    node = host.node()
+    await carried_out(node)
+    before = await observed(node)
+    shape.boot()
+    await until(lambda: any(alive(pid) for pid in shape.pids()))
+    after = await observed(node)
+    assert (after.held_by, after.agent_id == before.agent_id) == (HeldBy.LAUNCHD, False)
+    await node.dismiss()
+    await ask(node, Shutdown(5))
+    await until(lambda: not shape.pids())
+    await asyncio.sleep(3 * THROTTLE_SECONDS)
+    assert shape.pids() == [], "the service has had the chance to start it"
+    with pytest.raises(Refused, match="token 4 is older than 5") as fenced:
+        await node.start_agent(4)
+    assert (fenced.value.code, shape.pids()) == ("Fenced", [])
+    await node.start_agent(5)
+    assert (await observed(node)).held_by == HeldBy.LAUNCHD
+
+
+async def test_where_a_service_starts_nothing_the_agent_is_started_without_it(
+    shaped: Shaped, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ssh, "SERVICE_SECONDS", 1.0)
+    host, shape = await shaped(LINUX)
+    node = host.node()
+    await carried_out(node)
+    for watcher in shape.folder.glob("watcher-*"):
+        os.kill(int(watcher.read_text()), signal.SIGKILL)
+    await ask(node, Shutdown(1))
+    for held in shape.folder.glob("watch-*"):
+        held.write_text("")
+    await node.start_agent(1)
+    assert (await observed(node)).held_by == HeldBy.PROCESS
+    assert "its service reconciler-ada-far has started no agent within 1 s" in caplog.text
+
+
+async def test_an_agent_of_a_mac_without_a_service_lives_in_the_session_and_outlives_it(
+    shaped: Shaped,
+) -> None:
+    host, _ = await shaped(MAC, sudo=False)
+    node = host.node()
+    await node.start_agent()
+    assert (await observed(node)).held_by == HeldBy.SESSION
+    pid = await with_rank(host, node)
+    await node.close()
+    other = host.node()
+    left = await observed_as(other, lambda report: report.held_by == HeldBy.LEFT)
+    assert left.ranks[0].pid == pid
+    after = await replaced(other)
+    assert (after.held_by, after.ranks[0].pid) == (HeldBy.SESSION, pid)

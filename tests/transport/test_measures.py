@@ -1,0 +1,212 @@
+"""What is to be done on a machine, by what was found there: read it as a person would."""
+
+from __future__ import annotations
+
+import plistlib
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from reconciler.errors import Unreachable
+from reconciler.transport import measures, survey
+from reconciler.transport.measures import Measure, Place, Write
+from reconciler.transport.profile import Profile
+from reconciler.transport.service import Keeper, definition, script, service_name
+from reconciler.transport.survey import Survey
+
+MAC = Profile(PurePosixPath("/u/ada"), "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3")
+LINUX = replace(MAC, home=PurePosixPath("/u/ada"), system="Linux", machine="x86_64")
+TOOLS = {
+    "sudo": "/usr/bin/sudo",
+    "install": "/usr/bin/install",
+    "launchctl": "/bin/launchctl",
+    "systemctl": "/usr/bin/systemctl",
+}
+SERVE = ("/usr/bin/python3", "-I", "agent.pyz", "serve", "--node", "far")
+
+
+def place(found: Profile, there: bool = True) -> Place:
+    agent = Write(found.root / "agents" / "agent.pyz", b"....")
+    authorized = Write(found.home / ".ssh" / "authorized_keys", b"keys", shown="restrict…")
+    return Place("far", SERVE, agent, there, authorized, admitted=there)
+
+
+def seen(keeper: Keeper, **more: object) -> Survey:
+    return replace(Survey(keeper, TOOLS, "sudo"), **more)  # type: ignore[arg-type]
+
+
+def settled(found: Profile, keeper: Keeper, **more: object) -> Survey:
+    """Where all is in place."""
+    made = definition(keeper, found, "far")
+    held = {"definition": made, "draft": made, "loaded": True, "script": script(keeper, found, "far", SERVE)}
+    return seen(keeper, **{**held, "pid": 7, "agent": 7, **more})
+
+
+def lines(told: tuple[Measure, ...]) -> list[str]:
+    return [("by a person: " if each.by_person else "") + str(each.act) for each in told]
+
+
+def test_a_mac_gets_a_launch_daemon() -> None:
+    told = measures.measures(MAC, seen(Keeper.LAUNCHD), place(MAC, there=False))
+    assert lines(told)[:4] == [
+        "write /u/ada/.reconciler/agents/agent.pyz (mode 0600, 4 bytes)",
+        "$ /usr/bin/python3 -I /u/ada/.reconciler/agents/agent.pyz --help",
+        "write /u/ada/.ssh/authorized_keys (mode 0600, 4 bytes)",
+        f"write /u/ada/.reconciler/nodes/far/serve (mode 0600, {len(told[3].act.content)} bytes)",  # type: ignore[union-attr]
+    ]
+    draft, final = (
+        "/u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
+        "/Library/LaunchDaemons/reconciler-ada-far.plist",
+    )
+    assert lines(told)[5:] == [
+        f"$ /usr/bin/sudo -n /usr/bin/install -o root -g wheel -m 644 {draft} {final}",
+        f"$ /usr/bin/sudo -n /bin/launchctl bootstrap system {final}",
+    ]
+    assert all(each.why for each in told)
+
+
+def test_a_launch_daemon_is_what_keeps_ranks_alive_and_at_full_speed() -> None:
+    assert plistlib.loads(definition(Keeper.LAUNCHD, MAC, "far").encode()) == {
+        "Label": "reconciler-ada-far",
+        "UserName": "ada",
+        "ProgramArguments": ["/bin/sh", "/u/ada/.reconciler/nodes/far/serve"],
+        "RunAtLoad": True,
+        "KeepAlive": {"PathState": {"/u/ada/.reconciler/nodes/far/serve": True}},
+        "ProcessType": "Interactive",
+        "AbandonProcessGroup": True,
+    }
+
+
+UNIT = """\
+[Unit]
+Description=Agent of reconciler for node far
+ConditionPathExists=/u/ada/.reconciler/nodes/far/serve
+RequiresMountsFor="/u/ada/.reconciler/nodes/far/serve"
+StartLimitIntervalSec=0
+
+[Service]
+User=ada
+ExecStart=/bin/sh "/u/ada/.reconciler/nodes/far/serve"
+Restart=always
+RestartSec=1
+KillMode=process
+OOMPolicy=continue
+TimeoutStopSec=10
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def test_a_linux_gets_a_unit() -> None:
+    assert definition(Keeper.SYSTEMD, LINUX, "far") == UNIT
+    theirs = definition(Keeper.SYSTEMD_OF_USER, LINUX, "far")
+    assert theirs == UNIT.replace("User=ada\n", "").replace("multi-user", "default")
+    odd = replace(LINUX, home=PurePosixPath('/u/50% "$x"'))
+    assert 'ExecStart=/bin/sh "/u/50%% \\"$$x\\"/.reconciler' in definition(Keeper.SYSTEMD, odd, "far")
+    told = measures.measures(LINUX, seen(Keeper.SYSTEMD), place(LINUX))
+    draft = "/u/ada/.reconciler/nodes/far/reconciler-ada-far.service"
+    assert lines(told)[2:] == [
+        f"$ /usr/bin/sudo -n /usr/bin/install -o root -g root -m 644 {draft} /etc/systemd/system/reconciler-ada-far.service",
+        "$ /usr/bin/sudo -n /usr/bin/systemctl daemon-reload",
+        "$ /usr/bin/sudo -n /usr/bin/systemctl enable --now reconciler-ada-far.service",
+    ]
+
+
+def test_who_lingers_needs_no_administrator() -> None:
+    told = measures.measures(LINUX, seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
+    assert [line.partition(" (")[0] for line in lines(told)][1:] == [
+        "write /u/ada/.config/systemd/user/reconciler-ada-far.service",
+        "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user daemon-reload",
+        "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user enable --now reconciler-ada-far.service",
+    ]
+    assert measures.notes(LINUX, seen(Keeper.SYSTEMD_OF_USER, administrator=""), "far") == ()
+
+
+def test_root_needs_no_sudo() -> None:
+    root = replace(LINUX, user="root", uid=0)
+    told = measures.measures(root, seen(Keeper.SYSTEMD, administrator="root"), place(root))
+    assert "$ /usr/bin/systemctl daemon-reload" in lines(told)
+
+
+@pytest.mark.parametrize(
+    "keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD, Keeper.SYSTEMD_OF_USER], ids=lambda k: k.value
+)
+def test_where_all_is_in_place_nothing_is_done(keeper: Keeper) -> None:
+    assert measures.measures(MAC, settled(MAC, keeper), place(MAC)) == ()
+
+
+def test_where_there_is_no_service_manager_only_files_are_put() -> None:
+    assert measures.measures(LINUX, seen(Keeper.NOTHING), place(LINUX)) == ()
+    (note,) = measures.notes(LINUX, seen(Keeper.NOTHING), "far")
+    assert "a plain process" in note.text
+
+
+@pytest.mark.parametrize(
+    ("keeper", "found", "expected"),
+    [
+        (Keeper.LAUNCHD, {"agent": 9}, ["$ /bin/kill -TERM 9"]),
+        (Keeper.SYSTEMD, {"agent": 9}, ["$ /bin/kill -TERM 9"]),
+        (Keeper.LAUNCHD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /bin/launchctl kickstart system/reconciler-ada-far"]),
+        (Keeper.SYSTEMD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /usr/bin/systemctl start reconciler-ada-far.service"]),
+        (Keeper.LAUNCHD, {"agent": 0}, []),
+        (Keeper.SYSTEMD, {"loaded": False}, ["$ /usr/bin/sudo -n /usr/bin/systemctl enable --now reconciler-ada-far.service"]),
+    ],
+    ids=["a plain agent", "a plain agent", "none", "none", "one that begins", "not at boot"],
+)  # fmt: skip
+def test_what_has_gone_another_way_is_put_right(
+    keeper: Keeper, found: dict[str, object], expected: list[str]
+) -> None:
+    assert lines(measures.measures(MAC, settled(MAC, keeper, **found), place(MAC))) == expected
+
+
+@pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
+def test_another_definition_is_replaced(keeper: Keeper) -> None:
+    told = lines(measures.measures(MAC, settled(MAC, keeper, definition="old"), place(MAC)))
+    assert [line.removeprefix("$ /usr/bin/sudo -n ").partition(" ")[2].split()[0] for line in told] == (
+        ["-o", "bootout", "bootstrap"] if keeper is Keeper.LAUNCHD else ["-o", "daemon-reload", "restart"]
+    )
+
+
+def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
+    told = measures.measures(MAC, seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
+    assert [line.partition(" (")[0] for line in lines(told)] == [
+        "write /u/ada/.reconciler/nodes/far/serve",
+        "write /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
+        "by a person: $ sudo /usr/bin/install -o root -g wheel -m 644"
+        " /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist /Library/LaunchDaemons/reconciler-ada-far.plist",
+        "by a person: $ sudo /bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
+        "by a person: $ /bin/kill -TERM 9",
+    ]
+    (note,) = measures.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
+    assert "may not reach the local network" in note.text
+    (note,) = measures.notes(LINUX, seen(Keeper.SYSTEMD, administrator=""), "far")
+    assert note.command == "sudo loginctl enable-linger ada"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"macos": "26.3", "rdma": "enabled", "filevault": "FileVault is Off.", "sleep": "0", "autorestart": "1"}, []),
+        ({"macos": "26.1", "rdma": "disabled"}, ["update to 26.2"]),
+        ({"macos": "26.2", "rdma": "disabled"}, ["rdma_ctl enable"]),
+        ({"filevault": "FileVault is On.", "sleep": "1", "autorestart": "0"},
+         ["FileVault is on", "pmset -c sleep 0", "pmset -c autorestart 1"]),
+    ],
+    ids=["a server", "an old macOS", "no RDMA", "a desk"],
+)  # fmt: skip
+def test_of_a_mac_it_is_told_what_only_a_person_can_change(said: dict[str, str], words: list[str]) -> None:
+    told = measures.notes(MAC, seen(Keeper.LAUNCHD, said=said), "far")
+    assert len(told) == len(words)
+    for note, word in zip(told, words, strict=True):
+        assert word in f"{note.text}\n{note.command}"
+
+
+def test_a_service_has_a_name_that_service_managers_take() -> None:
+    assert service_name("CORP\\ada.l", "far") == "reconciler-CORP-ada.l-far"
+
+
+def test_an_answer_that_is_none_is_quoted() -> None:
+    with pytest.raises(Unreachable, match="This account is not available"):
+        survey.answer("This account is not available")
