@@ -16,6 +16,7 @@ from operator import attrgetter
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
+from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Gone, NodeReport, Observe, RankReport
 
 from .probes.cabling import joined
@@ -98,6 +99,19 @@ def _timeless(report: NodeReport) -> tuple[object, ...]:
         *map(_standing, report.ranks),
         *(rank.ended_seconds for rank in report.ranks if rank.gone in (Gone.NO, Gone.PENDING)),
     )
+
+
+def _failed(report: NodeReport) -> set[RankId]:
+    """The ranks that have ended, and not as they were asked to."""
+    return {
+        rank.id
+        for rank in report.ranks
+        if rank.phase == Phase.EXITED and (rank.exit is None or rank.exit.code != ExitCode.OK)
+    }
+
+
+def _group(rank: RankId) -> tuple[str, int, int]:
+    return rank.deployment, rank.replica, rank.epoch
 
 
 @dataclass(slots=True)
@@ -202,7 +216,8 @@ class Collector:
         self._lapses += 1
         for watch in self._watches.values():
             watch.tried = False
-            watch.seen = replace(watch.seen, since=watch.seen.since + seconds, probed=False)
+            since = watch.seen.since + seconds
+            watch.seen = replace(watch.seen, since=since, probed=False, examined=False)
             watch.probe.set()
 
     async def close(self) -> None:
@@ -284,15 +299,15 @@ class Collector:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 facts = MachineFacts()
             if watch.probe.is_set():
-                continue  # that was asked before the lapse
+                continue  # that was asked before the lapse, or before a rank failed
             self._learn(watch, facts)
             await _wait(watch.probe, self.probes_seconds)
 
     def _learn(self, watch: _Watch, facts: MachineFacts) -> None:
         """New facts of a machine may also tell where the cables of others lead."""
         machines = {name: other.seen.facts for name, other in self._watches.items()}
-        news = not watch.seen.probed
-        watch.seen = replace(watch.seen, probed=True)
+        news = not watch.seen.examined
+        watch.seen = replace(watch.seen, probed=True, examined=True)
         for name, known in joined({**machines, watch.seen.name: facts}).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts
@@ -320,11 +335,21 @@ class Collector:
             report,
             facts=facts,
             probed=probed,
+            examined=probed and before.examined,
             ends=ends,
             skew_seconds=skewed,
         )
+        if before.report is not None:
+            self._reexamine({_group(id) for id in _failed(report) - _failed(before.report)})
         if _news(before, watch.seen):
             self._changed()
+
+    def _reexamine(self, groups: set[tuple[str, int, int]]) -> None:
+        """Ask the probes of every machine again on which a group has ranks of which one has failed."""
+        for watch in self._watches.values() if groups else ():
+            if not groups.isdisjoint(_group(rank.report.id) for rank in watch.seen.ranks):
+                watch.seen = replace(watch.seen, examined=False)
+                watch.probe.set()
 
     def _lost(self, watch: _Watch, error: ReconcilerError) -> None:
         """Nothing is known of the machine where it does not answer; where it does, its agent is down."""

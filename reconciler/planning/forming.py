@@ -9,6 +9,7 @@ from reconciler.state import (
     Cause,
     FaultClass,
     GroupRecord,
+    NodeName,
     Refusal,
     RefusedBecause,
     RungFailure,
@@ -47,6 +48,11 @@ def form(
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     failed = _given_up(view, fault) if fault else None
     if failed is not None:
+        unexamined = _unexamined(view)
+        if unexamined:
+            who = ", ".join(unexamined)
+            text = f"the probes of {who} are being asked, which may explain why {failed.transport} failed"
+            return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED
     found = _spot(view, fault)
@@ -132,6 +138,13 @@ def _given_up(view: View, fault: Fault) -> RungFailure | None:
         return None  # no other transport would help until the machine has restarted
     facts = circumstances.written(view.circumstances(record.members))
     return RungFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
+
+
+def _unexamined(view: View) -> list[NodeName]:
+    """Machines of the group of which only is known what they were like before it failed: noted as what a transport
+    failed under, that would keep it away until something else changes."""
+    assert view.record is not None
+    return [name for name in view.record.members if not view.world.node(name).examined]
 
 
 def _ports(view: View) -> Iterator[range]:

@@ -64,6 +64,8 @@ class NodeObservation:
     """Whether it gave no answer at all at some time since that report: what ran there then may be gone."""
     probed: bool = True
     """Whether they have been asked since it booted: what they do not say from then on is not known."""
+    examined: bool = True
+    """Whether they have also been asked since a rank of a group there has failed: then what they say may explain it."""
 
     def model(self, path: str) -> ModelReport | None:
         """What the node says of the weights at ``path``; None when it was not asked yet."""

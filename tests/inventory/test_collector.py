@@ -319,3 +319,29 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     assert not watched.seen().probed
     answered.set()
     assert (await watched.until(lambda node: node.probed)).facts.rdma_enabled is False
+
+
+async def test_when_a_rank_has_failed_probes_are_asked_again_for_they_may_explain_it(
+    watched: Watched,
+) -> None:
+    answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
+    answered = asyncio.Event()
+    answered.set()
+
+    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+        await answered.wait()
+        return answers.pop(0)
+
+    watched.collector._probe = probe
+    watched.collector.probes_seconds = 3600.0
+    link = await watched.bench.agent()
+    assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
+    answered.clear()
+    await watched.bench.start(link, "sys.exit(3)")
+    seen = await watched.until(lambda node: any(not rank.alive for rank in node.ranks))
+    assert (seen.probed, seen.examined) == (True, False)
+    answered.set()
+    assert (await watched.until(lambda node: node.examined)).facts.rdma_enabled is False
+    await watched.bench.start(link, "sys.exit(0)", RankId("llama", 0, 2, 0))
+    seen = await watched.until(lambda node: sum(not rank.alive for rank in node.ranks) == 2)
+    assert seen.examined, "one that ended in order has not failed"

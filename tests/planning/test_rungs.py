@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler import status
+from reconciler.planning import plan
 from reconciler.planning.growth import PER_HOUR_MAX
 from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
@@ -17,6 +18,7 @@ from reconciler.state import (
     FaultClass,
     FreeTransport,
     NodeName,
+    Observed,
     Plan,
     RefusedBecause,
     StartRank,
@@ -259,6 +261,20 @@ def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_
     world.boots[B] = "another"
     assert world.settle() == Plan()
     assert transport(world) == "jaccl"
+
+
+def test_no_transport_is_left_before_probes_were_asked_since_it_failed() -> None:
+    world = two_macs()
+    learn_of_port(world, A, verbs_up=False)
+    kill(world)
+    observed = world.observed()
+    nodes = {**observed.nodes, A: replace(observed.nodes[A], examined=False)}
+    decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
+    assert not any(isinstance(step, AllocateEpoch) for step in decided.steps)
+    text = "tiny/0: the probes of node-a are being asked, which may explain why jaccl failed"
+    assert text in [waiting.text for waiting in decided.waiting]
+    (form,) = [step for step in world.plan().steps if isinstance(step, AllocateEpoch)]
+    assert form.group.transport == "ring"
 
 
 def test_another_wish_forgives_a_transport() -> None:
