@@ -16,7 +16,7 @@ from reconciler.state import (
     most_telling,
 )
 
-from . import quarantine, rungs, stalls
+from . import circumstances, quarantine, rungs, stalls
 from .healing.scene import Scene, Symptom
 from .healing.sights import Sighting
 from .healing.table import Remedy, Row, diagnose
@@ -101,11 +101,20 @@ def _now(view: View, row: Row, sighting: Sighting) -> Remedy:
         now = row.then
     if now is Remedy.LOWER_RUNG and now is not row.remedy and not _can_go_lower(view):
         return row.remedy
+    if now in (Remedy.LOWER_RUNG, Remedy.REBOOT) and now is not row.remedy and _otherwise_by_now(view):
+        return row.remedy
     if row.fault is FaultClass.HOST_UNREACHABLE and any(
         quarantine.reason(view.world, n) for n in sighting.nodes
     ):
         return Remedy.FORM_WITHOUT
     return now
+
+
+def _otherwise_by_now(view: View) -> bool:
+    """Whether a fact that the group was formed under is no longer the same, such as a boot: that may have helped, and
+    what did not is not to be left for it."""
+    assert view.record is not None
+    return bool(circumstances.changes(view.record.facts, view.circumstances(view.record.members)))
 
 
 def _can_go_lower(view: View) -> bool:

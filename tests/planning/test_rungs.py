@@ -263,6 +263,23 @@ def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_
     assert transport(world) == "jaccl"
 
 
+def test_a_transport_that_failed_again_and_again_is_not_left_where_a_fact_has_changed_meanwhile() -> None:
+    world = two_macs()
+    for _ in range(3):
+        kill(world, ExitCode.UNEXPECTED)
+        world.settle()
+        world.pass_time(world.now + 340)
+    kill(world, ExitCode.UNEXPECTED)
+    for name in (A, B):
+        learn(world, name, version=(26, 4))
+    world.settle()
+    assert transport(world) == "jaccl", "it never failed on this system"
+    world.pass_time(world.now + 340)
+    kill(world, ExitCode.UNEXPECTED)
+    world.settle()
+    assert transport(world) == "jaccl-ring"
+
+
 def test_no_transport_is_left_before_probes_were_asked_since_it_failed() -> None:
     world = two_macs()
     learn_of_port(world, A, verbs_up=False)

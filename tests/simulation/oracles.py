@@ -46,6 +46,8 @@ class Oracles:
         """How many epochs of each replica had a rank."""
         self._written: dict[tuple[ReplicaId, int], float] = {}
         """When each epoch was written."""
+        self._newest: dict[ReplicaId, int] = {}
+        """The epoch of each replica that the store gave last."""
         self._epochs: set[tuple[ReplicaId, int]] = set()
         self._heard: dict[str, int] = {}
         self._hearing: dict[str, int] = {}
@@ -109,7 +111,7 @@ class Oracles:
 
     def drawn(self, epoch: tuple[ReplicaId, int], by: Process) -> None:
         """Since the store was lost, a controller has written an epoch."""
-        self._drawn.setdefault(epoch, (by, self._world.loop.now))
+        self._drawn[epoch] = (by, self._world.loop.now)
 
     def formed_as_things_are(self, rank: Rank) -> bool:
         """Whether the facts and wishes that the group of a rank was formed under are those of now: where one is
@@ -188,12 +190,18 @@ class Oracles:
             self._holder = by
         elif by is not self._holder:
             self.violated(f"{by} has written to the store ({label}), and {self._holder} had taken over")
-        elif label == "allocate" and by is not None:
-            for epoch in self._world.stored.epochs().items():
-                self._written.setdefault(epoch, self._world.loop.now)
-                if self._world.store_lost:
-                    self.drawn(epoch, by)
+        if label in ("_take_over", "allocate", "adopt"):
+            before, self._newest = self._newest, self._world.stored.epochs()
+            for epoch in self._newest.items() - before.items() if label == "allocate" else ():
+                self._given(epoch, by)
         self.pruning.stored(label)
+
+    def _given(self, epoch: tuple[ReplicaId, int], by: Process | None) -> None:
+        """An epoch is written: what was known of a group that had the same before the store was lost is not of it."""
+        self._written[epoch] = self._world.loop.now
+        self._gone.pop(epoch, None)
+        if self._world.store_lost and by is not None:
+            self.drawn(epoch, by)
 
     # --- stops ---------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import ForgetRank
 
-from .acts import commit, crash, kill_agent, lose_store
+from .acts import commit, crash, kill_agent, lose_store, nothing
 from .ends import missing
 from .loop import Process
 from .net import SimLink
@@ -106,6 +106,14 @@ def test_a_route_to_a_group_that_is_long_gone(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(routing, "serving", _serving_as_last_seen)
     found = play(SCENARIOS["reboot"], Points())
     assert any("is routed to epoch 1, of which a rank is long gone" in text for text in found.violations)
+
+
+def test_a_route_to_a_group_whose_epoch_another_had_before_the_store_was_lost() -> None:
+    none, one = cluster(), cluster(small(1))
+    story = ((10.0, commit(*none)), (15.0, lose_store), (40.0, commit(*one)), (60.0, nothing))
+    found = play(Scenario("again", one, story), Points())
+    assert found.formed[ReplicaId(DeploymentName("small"), 0)] == 1, "nobody remembers the first"
+    assert found.violations == []
 
 
 def _serving_as_last_seen(record: GroupRecord, observed: Observed) -> ObservedRank | None:
