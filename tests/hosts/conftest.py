@@ -6,13 +6,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster import MODEL, ROOT, Cluster
 
 from .model import write_model
-from .network import Network, network, why_not
+from .network import Host, Network, network, why_not
 
 NAMES = ("host-a", "host-b", "host-c")
 REASON = why_not()
@@ -75,6 +76,7 @@ def over(hosts: Network, texts: tuple[str, ...], **environment: str) -> Iterator
         text = made.run("node", "add", *words).stdout
         assert host.host_key.split()[1] in text
         (manifests / f"{host.name}.yaml").write_text(text + BESIDE)
+    _bootstrap(made, manifests, hosts.hosts[0])
     try:
         made.start("-f", str(manifests), "--any-port")
         made.wait_settled()
@@ -83,6 +85,20 @@ def over(hosts: Network, texts: tuple[str, ...], **environment: str) -> Iterator
         assert [host.agents() + host.ranks() for host in hosts.hosts] == [[], [], []]
     finally:
         made.kill_everything()
+
+
+def _bootstrap(cluster: Cluster, manifests: Path, host: Host) -> None:
+    """Where there is no systemd all that can be done is to put the files there, and a second time nothing is done."""
+    cluster.run("apply", "-f", str(manifests))
+    words = ("node", "bootstrap", host.name, "--yes")
+    assert cluster.run(*words).stdout.endswith(f"node/{host.name} bootstrapped\n")
+    (bundle,) = host.root.glob("agents/agent-*.pyz")
+    assert "$ " in cluster.run("node", "bootstrap", "host-b", "--dry-run").stdout
+    last = cluster.run(*words).stdout.splitlines()
+    assert "a plain process" in last[-2]
+    assert last[-1] == f"node/{host.name} unchanged: all is in place"
+    assert host.agents() == [], "the controller starts them"
+    assert bundle.exists()
 
 
 @pytest.fixture(scope="module")

@@ -124,6 +124,7 @@ def test_one_group_spans_three_hosts_and_answers_through_the_gateway(
             if "relay" in line
         ]
         assert line.startswith('restrict,command="')
+        assert condition(cluster, host, "AgentReady")["reason"] == "NotKeptRunning", "there is no systemd"
 
 
 def test_an_agent_is_replaced_under_load_and_no_rank_notices(cluster: Cluster, hosts: Network) -> None:
