@@ -33,6 +33,8 @@ LEFT_CHECK_SECONDS = 1.0
 """How often what a rank has left is looked at until it is gone."""
 ENDED_SECONDS_MAX = 120.0
 """Longer than anybody asks for: a rank that ended long ago is no news every time that it is told of."""
+SPARE_SECONDS = 10.0
+"""A group that is formed anew has its next rank here sooner, but for one that is ill: its node keeps no spare."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
 
@@ -84,6 +86,11 @@ class Rank:
     def watched(self) -> bool:
         """Whether its shim is there, and with it the pids: nobody else is given them until it has ended."""
         return self.peer is not None and self.state.exit is None and self.state.shim_pid > 0
+
+    def over(self, seconds: float) -> bool:
+        """Whether it has ended so long ago, or before this agent began."""
+        ended = self.state.exit is not None
+        return ended and (self.ended_at is None or asyncio.get_event_loop().time() - self.ended_at >= seconds)
 
     def report(self) -> RankReport:
         """The rank as controllers are told of it."""
@@ -242,7 +249,7 @@ class Ranks:
         id = next(ready, None)
         if id is not None:
             self._host.prepare(id)
-        elif not self._ranks:
+        elif all(r.over(SPARE_SECONDS) for r in self._ranks.values()):
             self._host.dismiss()
 
     def _tick(self, seconds: float, stopped: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.transport.link import AgentLink
 from reconciler.wire.launch import Phase, RankId
-from reconciler.wire.node import Done, ForgetRank, Shutdown, StartRank
+from reconciler.wire.node import Done, ForgetRank, Shutdown, StartRank, StopRank
 
 from .bench import RANK, Bench, ask, ended, gone, in_phase, observe, program, ps, rank, until
 
@@ -131,6 +131,17 @@ async def test_without_the_spare_that_was_there_the_next_rank_is_started_as_ever
         await gone(pid)
     await start(bench, link, NEXT)
     assert (await rank(link, NEXT)).pid not in both
+
+
+async def test_a_node_whose_ranks_were_stopped_a_while_ago_keeps_no_spare(bench: Bench) -> None:
+    link = await bench.agent()
+    await start(bench, link)
+    both = await spare(bench)
+    await ask(link, StopRank(1, RANK, 1.0))
+    await ended(link)
+    assert await spare(bench) == both, "the next rank may be about to come"
+    for pid in both:
+        await gone(pid)
 
 
 async def test_a_node_without_ranks_keeps_no_spare(bench: Bench) -> None:

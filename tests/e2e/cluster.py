@@ -95,6 +95,19 @@ class Cluster:
             raise AssertionError(f"{arguments} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
 
+    def background(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command that takes its time; its output is at its end."""
+        command = [sys.executable, "-m", "reconciler", "--home", str(self.home), *arguments]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.source,
+            env=self.environ,
+        )
+
     def json(self, *arguments: str) -> Any:
         """What a command prints with `-o json`."""
         return json.loads(self.run(*arguments, "-o", "json").stdout)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 
 import openai
 import pytest
@@ -99,6 +101,19 @@ def test_the_whole_cluster_is_stopped_while_streams_run_and_started_again(tiny: 
     ]
     assert printed.splitlines()[-1].startswith("all is quiet: no rank runs")
     assert tiny.ranks() == []
+    stopped = tiny.deployments()["tiny"]["conditions"]
+    assert {c["type"]: (c["status"], c["reason"]) for c in stopped if c["type"] != "Reconciling"} == {
+        "Ready": ("False", "StoppedByRequest"),
+        "Stalled": ("False", "NotStalled"),
+    }
+    before, (controller,) = tiny.last_event(), tiny.controller()
+    os.kill(controller, signal.SIGKILL)
+    tiny.wait("another controller", lambda: tiny.controller() not in ([], [controller]))
+    tiny.wait("it to have looked around", lambda: tiny.plan()["waiting"] == [])
+    tiny.wait("all spares to be gone", lambda: tiny.pids("reconciler.runner") == [])
+    assert tiny.plan()["steps"] == []
+    assert tiny.ranks() == []
+    assert [event for event in tiny.events() if event["id"] > before and "Rank" in event["reason"]] == []
     tiny.run("start")
     tiny.run("rollout", "status", "deployment/tiny")
     assert nodes_of_ranks(tiny) == {"node-a", "node-b"}

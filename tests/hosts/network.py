@@ -26,8 +26,26 @@ TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")
 _BOOT = """
 read -r go; ip link set lo up; mount --bind "$1/passwd" /etc/passwd
 [ ! -e /etc/machine-id ] || mount --bind "$1/machine-id" /etc/machine-id
+mount --bind "$1/boot-id" /proc/sys/kernel/random/boot_id; echo $$ > "$1/pid"
 exec "$2" -D -E "$1/log" -f "$1/config"
 """
+_SHUTDOWN = """#!/bin/sh
+[ "$*" = "-r now" ] || exit 64
+setsid sh {folder}/cycle </dev/null >/dev/null 2>&1 &
+"""
+"""What is found first by this name: never that of the machine that the tests run on."""
+_CYCLE = """
+ip link set eth0 down
+here=$(readlink /proc/self/ns/net)
+for process in /proc/[0-9]*; do
+    pid=${{process#/proc/}}
+    [ "$pid" = $$ ] || [ "$pid" = "$(cat {folder}/pid)" ] || [ "$(readlink $process/ns/net)" != "$here" ] || kill -9 $pid
+done
+cat /proc/sys/kernel/random/uuid > {folder}/boot-id
+sleep 2
+ip link set eth0 up
+"""
+"""All that runs ends, and another boot begins; the server that holds the namespaces is there again."""
 _WAIT_SECONDS = 20.0
 
 
@@ -75,6 +93,10 @@ class Host:
     def host_key(self) -> str:
         return (self.folder / "host_key.pub").read_text().strip()
 
+    @property
+    def boot_id(self) -> str:
+        return (self.folder / "boot-id").read_text().strip()
+
     def prepare(self) -> None:
         """Everything that its server needs."""
         (self.home / ".ssh").mkdir(mode=0o700, parents=True)
@@ -84,7 +106,13 @@ class Host:
         known = Path("/etc/passwd").read_text()
         (self.folder / "passwd").write_text(f"{known}{self.user}:x:0:0::{self.home}:/bin/sh\n")
         (self.folder / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
+        (self.folder / "boot-id").write_text(f"{uuid.uuid4()}\n")
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin" / "shutdown").write_text(_SHUTDOWN.format(folder=self.folder))
+        (self.folder / "bin" / "shutdown").chmod(0o755)
+        (self.folder / "cycle").write_text(_CYCLE.format(folder=self.folder))
         (self.folder / "config").write_text(
+            f"SetEnv PATH={self.folder}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n"
             f"ListenAddress {self.address}\nHostKey {self.folder}/host_key\nPidFile none\nStrictModes no\n"
             f"UsePAM no\nPermitRootLogin yes\nAllowUsers {self.user}\nPasswordAuthentication no\n"
         )

@@ -221,6 +221,39 @@ def test_a_cut_of_a_minute_costs_one_node_until_it_is_back(cluster: Cluster, hos
     assert sorted(rank["node"] for rank in cluster.ranks()) == names
 
 
+def test_machines_are_restarted_one_after_the_other_by_whichever_controller_there_is(
+    cluster: Cluster, hosts: Network
+) -> None:
+    """The last: afterwards the group is smaller than it could be."""
+    asked = {host.name: host for host in hosts.hosts[1:]}
+    boots = {name: host.boot_id for name, host in asked.items()}
+    pids, away = agents(hosts), list[set[str]]()
+
+    def gone() -> set[str]:
+        """Which machines have no agent; noted as it changes."""
+        now = {host.name for host in hosts.hosts if not host.agents()}
+        if not away or away[-1] != now:
+            away.append(now)
+        return now
+
+    with routed(cluster) as epochs:
+        command = cluster.background("reboot", *asked)
+        cluster.wait("the first to go down", gone)
+        (controller,) = cluster.controller()
+        os.kill(controller, signal.SIGKILL)
+        cluster.wait("the command to end", lambda: gone() is not None and command.poll() is not None)
+        said, error = command.communicate()
+        assert command.returncode == 0, error
+    told = ["node/host-b restarted", "node/host-c restarted", "restarted: host-b, host-c"]
+    assert [line for line in said.splitlines() if line in told] == told
+    assert [each for each in away if each] == [{"host-b"}, {"host-c"}], "one after the other, each once"
+    assert not any(host.boot_id == boots[name] for name, host in asked.items())
+    assert agents(hosts)[0] == pids[0]
+    assert group(cluster)["ready"]
+    assert ask(cluster) == 8
+    assert all(len(now) < 2 for now in epochs)
+
+
 def condition(cluster: Cluster, host: Host, kind: str) -> dict[str, Any]:
     item = cluster.json("get", "node", host.name)
     return dict(next(each for each in item["status"]["conditions"] if each["type"] == kind))
