@@ -15,15 +15,16 @@ LOOPBACK = "127.0.0.1"
 def of(world: World, members: Sequence[NodeName]) -> tuple[str, ...] | str:
     """An IPv4 address for each; else why there is none for one of them, and what to do.
 
-    ``spec.address`` counts most, then the one at which the controller reaches the node. For nodes on the controller's
+    ``spec.address`` counts most, then the one at which the controller reaches the node, or the last machine on the way
+    there does. For nodes on the controller's
     own machine it is the address from which the others are reached.
     """
-    if all(_own(world, name) for name in members):
+    if len(members) == 1 or all(_own(world, name) for name in members):
         return (LOOPBACK,) * len(members)
     found = []
     for name in members:
         address = _given(world, name) or (
-            _seen_from(world, members) if _own(world, name) else world.node(name).ends.there
+            _seen_from(world, members) if _own(world, name) else _seen_at(world, name)
         )
         if not _is_ipv4(address):
             at = (
@@ -45,6 +46,11 @@ def _own(world: World, name: NodeName) -> bool:
 def _given(world: World, name: NodeName) -> str:
     node = world.desired.nodes.get(name)
     return (node.spec.address or "") if node else ""
+
+
+def _seen_at(world: World, name: NodeName) -> str:
+    ends = world.node(name).ends
+    return ends.there or ends.inner[0]
 
 
 def _seen_from(world: World, members: Sequence[NodeName]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from reconciler.wire.generation import Jump
 from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 
@@ -35,6 +36,10 @@ class Ends:
     there: str = ""
     port: int = 0
     """Of the SSH server there."""
+    jumps: tuple[Jump, ...] = ()
+    """The machines that the connection goes over, the first of them first."""
+    inner: tuple[str, int] = ("", 0)
+    """Where the last of those finds the SSH server."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from reconciler.state import (
     ReplicaId,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.wire.generation import Backend, Machine, Route
+from reconciler.wire.generation import Backend, Machine, Route, jump_key_name
 from reconciler.wire.launch import Phase
 
 
@@ -75,4 +75,6 @@ def _machine(name: NodeName, desired: Desired, observed: Observed, memory: Memor
     ssh, seen = access.ssh, observed.nodes.get(name)
     ends = seen.ends if seen else Ends()
     key = " ".join(ssh.host_key.split()[:2])
+    if ends.jumps:
+        return Machine(*ends.inner, ssh.user, key, ends.jumps, jump_key_name(name))
     return Machine(ends.there or ssh.host, ends.port or ssh.port, ssh.user, key)

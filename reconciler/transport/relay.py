@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import asyncssh
 
-from reconciler.wire.generation import Machine
+from reconciler.wire.generation import Jump, Machine
 
 from .gateway_key import public_key
 
@@ -26,6 +27,7 @@ KEEPALIVES_MAX = 3
 IDLE_SECONDS = 60.0
 """How long a connection without channels is kept: a group that is formed anew soon wants one again."""
 _TAIL_BYTES = 1000
+_SPLICE_BYTES = 64 * 1024
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr")
 """Cheapest first."""
 
@@ -41,7 +43,7 @@ class Relays:
         self._keepalive = keepalive
         self._trunks: dict[Machine, _Trunk] = {}
 
-    async def open(self, machine: Machine, socket: str, protocol: asyncio.Protocol) -> None:
+    async def open(self, machine: Machine, name: str, protocol: asyncio.Protocol) -> None:
         """Have ``protocol`` talk to a rank, by the name of its socket: it is called as with a socket of its own.
 
         Raises ``OSError`` when there is no way to the machine; where there is none to the rank from there, the
@@ -50,7 +52,7 @@ class Relays:
         trunk = self._trunks.get(machine)
         if trunk is None:
             trunk = self._trunks[machine] = _Trunk(machine, self._key, self._keepalive)
-        await trunk.open(socket, protocol)
+        await trunk.open(name, protocol)
 
     def close(self) -> None:
         """End every connection, with the channels on it."""
@@ -70,13 +72,13 @@ class _Trunk:
         self._sessions: set[_Session] = set()
         self._idle: asyncio.TimerHandle | None = None
 
-    async def open(self, socket: str, protocol: asyncio.Protocol) -> None:
+    async def open(self, name: str, protocol: asyncio.Protocol) -> None:
         session = _Session(protocol, self._ended)
         self._sessions.add(session)
         try:
             connection = await self._connection()
             # Not to be interrupted half way: the channel would stay open, and a server allows ten of them.
-            opening = asyncio.create_task(connection.create_session(lambda: session, socket, encoding=None))
+            opening = asyncio.create_task(connection.create_session(lambda: session, name, encoding=None))
             opening.add_done_callback(_see)
             await asyncio.shield(opening)
         except (asyncssh.Error, TimeoutError, OSError) as error:
@@ -107,16 +109,37 @@ class _Trunk:
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
-        public_key(self._key)
-        machine = self._machine
-        task = asyncio.current_task()
+        machine, task, way = self._machine, asyncio.current_task(), _Way(self)
+
+        def lost(error: Exception | None) -> None:
+            way.close()
+            self._lost(task, error)
+
+        try:
+            for jump in machine.jumps:
+                await way.over(jump, self._key.with_name(machine.key))
+            return await self.reach(machine, self._key, way.end, lambda: _Client(lost))
+        except BaseException:
+            way.close()
+            raise
+
+    async def reach(
+        self,
+        to: Machine | Jump,
+        key: Path,
+        over: socket.socket | None,
+        client: Callable[[], asyncssh.SSHClient] = asyncssh.SSHClient,
+    ) -> asyncssh.SSHClientConnection:
+        """A connection to a machine with a key of the gateway's; ``over``: what leads to its server already."""
+        public_key(key)
         return await asyncssh.connect(
-            machine.host,
-            machine.port,
-            username=machine.user,
-            client_keys=[str(self._key)],
-            known_hosts=([asyncssh.import_public_key(machine.host_key)], [], []),
-            client_factory=lambda: _Client(lambda error: self._lost(task, error)),
+            to.host,
+            to.port,
+            sock=over,
+            username=to.user,
+            client_keys=[str(key)],
+            known_hosts=([asyncssh.import_public_key(to.host_key)], [], []),
+            client_factory=client,
             config=None,
             agent_path=None,
             gss_host=None,
@@ -158,6 +181,61 @@ def _see(task: asyncio.Task[object]) -> None:
     """Nobody may be left to be told of its error."""
     if not task.cancelled():
         task.exception()
+
+
+class _Way:
+    """Over the machines on the way: each splices the server of the next one to a socket of ours."""
+
+    def __init__(self, trunk: _Trunk) -> None:
+        self._trunk = trunk
+        self._connections: list[asyncssh.SSHClientConnection] = []
+        self._splices: list[asyncio.Task[None]] = []
+        self.end: socket.socket | None = None
+        """What leads on from the last of them."""
+
+    async def over(self, jump: Jump, key: Path) -> None:
+        """One further. Raises ``ConnectionError`` that names the machine."""
+        try:
+            connection = await self._trunk.reach(jump, key, self.end)
+            self._connections.append(connection)
+            process = await connection.create_process(encoding=None)
+            self.end, theirs = socket.socketpair()
+            reader, writer = await asyncio.open_connection(sock=theirs)
+        except (asyncssh.Error, TimeoutError, OSError) as error:
+            raise ConnectionError(
+                f"no way over {jump.user}@{jump.host}:{jump.port}: {error or type(error).__name__}"
+            ) from error
+        self._splices += [
+            asyncio.create_task(_splice(reader, process.stdin)),
+            asyncio.create_task(_splice(process.stdout, writer)),
+        ]
+
+    def close(self) -> None:
+        for splice in self._splices:
+            splice.cancel()
+        for connection in reversed(self._connections):
+            connection.abort()
+
+
+class _Source(Protocol):
+    async def read(self, n: int, /) -> bytes: ...
+
+
+class _Sink(Protocol):
+    def write(self, data: bytes, /) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+
+
+async def _splice(source: _Source, sink: _Sink) -> None:
+    """Until one of them ends; then the other does."""
+    try:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            while data := await source.read(_SPLICE_BYTES):
+                sink.write(data)
+                await sink.drain()
+    finally:
+        sink.close()
 
 
 class _Client(asyncssh.SSHClient):

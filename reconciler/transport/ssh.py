@@ -19,10 +19,11 @@ import asyncssh
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access
 from reconciler.state import Ends
+from reconciler.wire.generation import jump_key_name
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
-from . import profile, survey
+from . import jumps, profile, survey
 from .gateway_key import ensure_line, public_key, relay_line, without_key
 from .link import AgentLink
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
@@ -258,6 +259,10 @@ class SshNode:
         """Let the gateway's key in, for the sockets of ranks and nothing else."""
         line = self._relay_line(found, bundle)
         await self._rewrite_authorized(lambda existing: ensure_line(existing, line))
+        try:
+            await jumps.admit(self._connection.way, self._jump_key)
+        except Unreachable as error:
+            log.warning("%s: %s", self.name, error)
 
     async def dismiss(self) -> None:
         """Have the machine's own service start no agent any more; one that runs goes on. Raises ``Unreachable``."""
@@ -270,6 +275,12 @@ class SshNode:
         """Take the gateway's key out of ``authorized_keys``. Raises ``Unreachable``."""
         key = public_key(self._gateway_key)
         await self._rewrite_authorized(lambda existing: without_key(existing, key))
+        await jumps.dismiss(self._connection.way, self._jump_key)
+
+    @property
+    def _jump_key(self) -> Path:
+        """Of the gateway, for the machines on the way here."""
+        return self._gateway_key.with_name(jump_key_name(self.name))
 
     async def _authorized(self) -> tuple[PurePosixPath, str]:
         """The file ``authorized_keys`` of the user, and what is in it."""
@@ -303,7 +314,7 @@ class SshNode:
         socket = self._socket(found)
         connection = await self._connection.get()
         link = AgentLink(*await self._stream(connection, socket))
-        link.ends = _ends(connection)
+        link.ends = _ends(connection, self._connection.way)
         return await link.open("controller")
 
     def _socket(self, found: Profile) -> str:
@@ -359,8 +370,10 @@ def bundle_of(path: Path) -> Bundle:
     return Bundle(path.name, path.read_bytes())
 
 
-def _ends(connection: asyncssh.SSHClientConnection) -> Ends:
-    """Addresses of a connection that goes straight to the machine; over others nobody knows them."""
+def _ends(connection: asyncssh.SSHClientConnection, way: jumps.Way) -> Ends:
+    """Addresses of a connection that goes straight to the machine; over others only what leads there is known."""
+    if way.jumps:
+        return Ends(jumps=way.jumps, inner=(way.host, way.port))
     here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
     if not here or not there:
         return Ends()

@@ -20,6 +20,8 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from reconciler.errors import Barred, Silent
 from reconciler.resources import SshAccess
 
+from . import jumps
+
 CONNECT_SECONDS = 10.0
 """From the first packet until the login, each."""
 WAY_SECONDS = 25.0
@@ -54,6 +56,8 @@ class Connection:
         self._gate = gate
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         self._barred: tuple[float, Barred] | None = None
+        self.way = jumps.Way()
+        """That the connection takes, over other machines."""
 
     def __str__(self) -> str:
         access = self._access
@@ -98,15 +102,20 @@ class Connection:
         raise AssertionError("an attempt either succeeds or raises")
 
     async def _attempt(self, task: asyncio.Task[Any]) -> asyncssh.SSHClientConnection:
-        client = _Client(lambda error: self._lost(task, error))
+        client, options = _Client(lambda error: self._lost(task, error)), self._options()
+        way = await jumps.taken(self._access.host, options)
         try:
             connection = await asyncssh.connect(
-                self._access.host, client_factory=lambda: client, **self._options()
+                self._access.host, client_factory=lambda: client, tunnel=way.last, **options
             )
-        except asyncssh.HostKeyNotVerifiable as error:
-            if client.presented is None:
-                raise
-            raise _KeyChanged(client.presented) from error
+        except BaseException as error:
+            way.close()
+            if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.presented is not None:
+                raise _KeyChanged(client.presented) from error
+            raise
+        if way.connections:
+            connection.set_tunnel(way.connections[-1])
+        self.way = way
         log.info("connected to %s (%s)", self._name, self)
         return connection
 
@@ -234,7 +243,7 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
 async def keys_tried(host: str, options: dict[str, Any]) -> list[str]:
     """What a login was tried with: each key with its fingerprint and comment, those of the SSH agent first."""
     with contextlib.suppress(asyncssh.Error, OSError, ValueError):
-        settled = asyncssh.SSHClientConnectionOptions(host=host, **options)
+        settled = asyncssh.SSHClientConnectionOptions(host=host, config=(), **options)
         found = []
         if settled.agent_path:
             with contextlib.suppress(OSError, ValueError, asyncssh.Error):

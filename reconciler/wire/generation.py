@@ -169,6 +169,16 @@ GATEWAY_HEARS = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, 
 
 
 @dataclasses.dataclass(frozen=True)
+class Jump:
+    """A machine on the way to another one, and the one host key that is accepted there."""
+
+    host: str
+    port: int
+    user: str
+    host_key: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Machine:
     """Where a gateway finds the SSH server of another machine, and the one host key that it accepts there."""
 
@@ -177,6 +187,15 @@ class Machine:
     user: str
     host_key: str
     """Type and key in base64, as in ``known_hosts``."""
+    jumps: Tuple[Jump, ...] = ()
+    """The machines on the way, the first of them first: each leads to the next one and nowhere else."""
+    key: str = ""
+    """The name of the file with the key that is good for these, beside the gateway's own."""
+
+
+def jump_key_name(node: str) -> str:
+    """The file with the gateway's key for the machines on the way to a node: each way has a key of its own."""
+    return f"gateway-to-{node}"
 
 
 @dataclasses.dataclass(frozen=True)

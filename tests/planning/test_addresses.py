@@ -8,6 +8,7 @@ from reconciler.planning import addresses
 from reconciler.planning.world import World as Snapshot
 from reconciler.resources import Node
 from reconciler.state import Ends, NodeName
+from reconciler.wire.generation import Jump
 from tests.worlds import World, deployment, model, node
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
@@ -51,6 +52,21 @@ def test_a_local_node_among_others_has_the_controllers_end_of_the_connections() 
         "10.0.0.6",
         "10.0.0.1",
     )
+
+
+def test_a_node_behind_another_machine_is_found_where_that_one_finds_it() -> None:
+    world = World([far("node-a"), far("node-b"), model(), deployment(nodes=2)])
+    for name, host in (("node-a", "10.0.0.5"), ("node-b", "10.0.0.6")):
+        world.ends[NodeName(name)] = Ends(jumps=(Jump("bastion", 22, "u", KEY),), inner=(host, 22))
+    world.settle()
+    snapshot = Snapshot(world.desired(), world.observed(), world.memory(), world.now, "")
+    assert addresses.of(snapshot, ALL[:2]) == ("10.0.0.5", "10.0.0.6")
+
+
+def test_a_rank_without_others_needs_no_address() -> None:
+    world = World([far("node-a"), model(), deployment(nodes=1)])
+    assert world.settle().waiting == ()
+    assert world.groups[world.replica()].proven_at is not None
 
 
 def test_what_the_manifest_says_counts_most() -> None:

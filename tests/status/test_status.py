@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import get_args
 
 from reconciler import status
+from reconciler.resources import Node
 from reconciler.state import (
     AllocateEpoch,
+    Ends,
     ForgetRank,
     GatewayObservation,
     NodeName,
@@ -18,8 +20,9 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
+from reconciler.wire.generation import Jump, Machine
 from reconciler.wire.launch import ExitCode, Phase, RankId
-from tests.worlds import World, deployment, gateway, model, node, two_nodes
+from tests.worlds import World, deployment, gateway, manifest, model, node, two_nodes
 
 TINY = ObjectKey("ModelDeployment", "tiny")
 
@@ -46,6 +49,19 @@ def test_a_deployment_has_a_route_from_the_first_moment_and_backends_once_proven
         for step in world.plan().steps:
             world.obey(step)
     assert routes(world) == [("tiny", [(0, 1)])]
+
+
+def test_the_gateway_is_told_the_way_to_a_machine_that_is_reached_over_others() -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
+    remote: Node = manifest(Node, "node-a", None, ssh={"host": "far", "user": "me", "hostKey": key})
+    world = World([remote, model(), deployment(nodes=1)])
+    jump = Jump("bastion.example", 22, "me-there", key)
+    world.ends[NodeName("node-a")] = Ends(jumps=(jump,), inner=("10.0.0.5", 2222))
+    world.settle()
+    (route,) = status.routes(world.desired(), world.observed(), world.memory())
+    assert [backend.machine for backend in route.backends] == [
+        Machine("10.0.0.5", 2222, "me", key, (jump,), "gateway-to-node-a")
+    ]
 
 
 def test_a_group_with_a_dead_rank_is_unrouted_at_once() -> None:

@@ -21,11 +21,13 @@ import pytest
 
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access, SshAccess
-from reconciler.state import NodeName
+from reconciler.state import Ends, NodeName
 from reconciler.transport import ssh_connection
 from reconciler.transport.bundle import write_bundle
+from reconciler.transport.gateway_key import public_key
 from reconciler.transport.machines import Machines
 from reconciler.transport.ssh import SshNode, bundle_of
+from reconciler.wire.generation import Jump
 from reconciler.wire.node import NodeReport, Observe, Shutdown
 from tests.agent.bench import gone
 from tests.sshd import Sshd, make_key
@@ -250,6 +252,27 @@ async def test_a_way_over_another_machine_is_taken_where_that_one_is_known(host:
     done = await host.node(host.access(host="far")).run(("sh", "-c", "echo $SSH_CONNECTION"), timeout=30)
     assert done.out.split()[0] == "127.0.0.1"
     assert (host.sshd.place / "log").read_text().count("Accepted publickey") == 2
+
+
+async def test_the_gateway_is_told_of_the_way_and_let_through_it(host: Host) -> None:
+    machine = host.sshd.machine
+    (host.mine / ".ssh" / "config").write_text(
+        f"Host far\n  HostName 127.0.0.1\n  ProxyJump {machine.user}@127.0.0.1:{machine.port}\n"
+    )
+    (host.mine / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{machine.port} {machine.host_key}\n")
+    node = host.node(host.access(host="far"))
+    await node.start_agent()
+    link = await node.dial()
+    await link.close()
+    jump = Jump("127.0.0.1", machine.port, machine.user, machine.host_key)
+    assert link.ends == Ends(jumps=(jump,), inner=("127.0.0.1", machine.port))
+    authorized = host.home / ".ssh" / "authorized_keys"
+    relay, through = authorized.read_text().splitlines()
+    assert " relay " in relay
+    assert f' 127.0.0.1 {machine.port}" {public_key(host.folder / "gateway-to-far")} ' in through
+    assert through.startswith('restrict,command="')
+    await node.withdraw()
+    assert authorized.read_text() == ""
 
 
 async def test_a_node_that_is_reached_in_another_way_by_now_is_let_go_of(host: Host) -> None:
