@@ -153,6 +153,10 @@ class World:
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
+    weight_files: tuple[str, ...] = ()
+    """Of weights from hubs, where those may be there in part."""
+    held: dict[str, dict[NodeName, set[str]]] = field(default_factory=dict)
+    """By path and node: which of them are there in full."""
     fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
     """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
     setbacks: dict[DeploymentName, Setback] = field(default_factory=dict)
@@ -251,10 +255,23 @@ class World:
         known = self.fetched.get(path, {})
         place = (self.hosts.get(name, name), self.folders.get(name))
         there = [other for other in known if (self.hosts.get(other, other), self.folders.get(other)) == place]
-        if all(known[other] is not None for other in there):
+        in_part = bool(self.weight_files) and name in self.held.get(path, {})
+        if not in_part and all(known[other] is not None for other in there):
             return ModelReport(path, directory, False, fetch=known.get(name))
         size, config = self.weights["tiny"]
-        return ModelReport(path, directory, True, size, config, verified=True, **self.says.get(path, {}))
+        held = self.held.get(path, {}).get(name, set())
+        lacking = tuple(file for file in self.weight_files if file not in held)
+        return ModelReport(
+            path,
+            directory,
+            True,
+            size,
+            config,
+            verified=True,
+            lacking=lacking,
+            fetch=known.get(name),
+            **self.says.get(path, {}),
+        )
 
     def memory(self) -> Memory:
         return Memory(
@@ -357,6 +374,8 @@ class World:
     def _obey_about_weights(self, step: FetchWeights | RemoveWeights) -> None:
         if isinstance(step, FetchWeights):
             self.fetched.setdefault(step.path, {})[step.node] = None
+            held = self.held.setdefault(step.path, {}).setdefault(step.node, set())
+            held |= set(self.weight_files if step.only is None else step.only)
         else:
             self.on_disk = tuple(each for each in self.on_disk if each.path != step.path)
 

@@ -126,6 +126,15 @@ class _Fetcher:
             asyncio.get_event_loop().remove_reader(self._pipe)
             self._reap()
 
+    def conclude(self) -> bool:
+        """Be done with a process that has said its last word, and so has nothing left to do; whether that is so."""
+        if self.progress.phase not in FetchPhase.ENDED:
+            return False
+        asyncio.get_event_loop().remove_reader(self._pipe)
+        self._reap()
+        self._end(self.progress)
+        return True
+
     def report(self) -> FetchReport:
         ended = 0.0
         if self.ended_at is not None and self.progress.problem:
@@ -195,7 +204,7 @@ class Fetches:
         if not is_hub_path(request.path) or ".." in request.path.split("/"):
             raise ValueError("{!r}: expected hub/<repository>/<revision>".format(request.path))
         before = self._last.get(request.path)
-        if before is not None and before.ended_at is None:
+        if before is not None and before.ended_at is None and not before.conclude():
             return
         if sum(each.ended_at is None for each in self._last.values()) >= FETCHERS_MAX:
             raise ValueError("{} fetches run already; this one is begun later".format(FETCHERS_MAX))

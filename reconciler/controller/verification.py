@@ -44,7 +44,11 @@ async def begin(parts: Parts, name: str) -> str:
     secret = parts.tools.hub.token(hub.token_ref)
     for each in asked:
         link, _ = parts.collector.link(each)
-        request = node.FetchWeights(parts.store.token, path, source, run, thorough=True, secret=secret)
+        weights = parts.collector.nodes()[each].model(path)
+        only = () if weights is not None and weights.lacking else None
+        request = node.FetchWeights(
+            parts.store.token, path, source, run, thorough=True, secret=secret, only=only
+        )
         await link.request(request, timeout=REQUEST_SECONDS_MAX)
         parts.collector.look(each)
     for _ in range(LOOKS_MAX):

@@ -213,11 +213,11 @@ async def _fetch(tools: Tools, step: FetchWeights) -> None:
     source = replace(step.source, endpoint=tools.hub.endpoint)
     if step.origin is None:
         secret = tools.hub.token(step.token)
-        request = node.FetchWeights(tools.token, step.path, source, step.wish, secret=secret)
+        request = node.FetchWeights(tools.token, step.path, source, step.wish, secret=secret, only=step.only)
         await _change(tools, step.node, request)
         return
     await _change(tools, step.origin, node.GiveWeights(tools.token, step.path))
-    request = node.FetchWeights(tools.token, step.path, source, step.wish, from_peer=True)
+    request = node.FetchWeights(tools.token, step.path, source, step.wish, from_peer=True, only=step.only)
     await _change(tools, step.node, request)
     giving, taking = step.sockets
     await carry(tools.stream, (step.origin, giving), (step.node, taking))

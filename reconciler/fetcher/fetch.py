@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reconciler.wire.weights import (
+    SPARE_BYTES,
     FetchJob,
     FetchPhase,
     FetchProblem,
@@ -36,8 +37,6 @@ TRIES_MAX = 3
 TRY_SECONDS = 1.0
 LOCK_SECONDS = 20.0
 """A fetcher that is killed is gone by then."""
-SPARE_BYTES = 1024**3
-"""Stay free on the disk: the machine has other things to write."""
 
 
 def fetch(job: FetchJob, telling: Telling) -> tuple[FileReport, ...]:
@@ -175,6 +174,8 @@ class _Fetch:
     def _check_room(self, folder: Folder, record: Record) -> None:
         coming = [f for f in record.files if self._in_full(f) and not folder.is_verified(f)]
         needed = sum(file.size - max(_size(folder.part(file)), self._came(folder, file)) for file in coming)
+        total = sum(file.size for file in record.files if self._in_full(file))
+        self._telling.begin(FetchPhase.FETCHING, total, total - needed)
         free = shutil.disk_usage(folder.path).free
         if needed > 0 and needed + SPARE_BYTES > free:
             raise Unfetched(

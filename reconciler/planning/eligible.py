@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.resources import STOPPED, Model, ModelDeployment, Node
 from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
-from reconciler.state.weights import unfetched
+from reconciler.state.weights import there, unfetched
 from reconciler.wire.node import ModelReport
 
 from . import asked, quarantine
@@ -102,6 +102,12 @@ def tainted(node: Node, deployment: ModelDeployment) -> str:
     return f"the taint {taint}" if taint else ""
 
 
+def in_parts(deployment: ModelDeployment) -> bool:
+    """Whether no rank needs all of the weights, so that a node is given only the files that its rank does."""
+    parallelism = deployment.spec.parallelism
+    return parallelism.strategy == "pipeline" and parallelism.nodes.min > 1
+
+
 def withheld(node: Node) -> str:
     """Why the manifests keep new ranks away from a node, in a word; empty where they do not."""
     return "drained" if node.spec.drain else "cordoned" if node.spec.unschedulable else ""
@@ -167,11 +173,12 @@ def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
     if lacking:
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
         return request.refuse(RefusedBecause.NO_RUNTIME, text)
-    if request.model.spec.source.huggingface is not None and not weights.verified:
+    fetched = request.model.spec.source.huggingface is not None
+    if fetched and not there(weights, in_full=not in_parts(request.deployment)):
         return request.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
         remedy = f"correct {weights.directory}, or spec.source.path"
-        if request.model.spec.source.huggingface is not None:  # what was verified nobody should touch
+        if fetched:  # what was verified nobody should touch
             remedy = f"to do: reconciler model update {title} --revision COMMIT"
         text = f"model {title} on {name}: {weights.problem}; {remedy}"
         return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)

@@ -19,7 +19,7 @@ from reconciler.state import (
 )
 from reconciler.state.weights import named
 
-from . import adoption, budget, circumstances, faults, group, rungs
+from . import adoption, budget, circumstances, faults, group, parts, rungs
 from .decision import Decision
 from .faults import Fault
 from .healing.table import Remedy
@@ -60,6 +60,9 @@ def form(
         return Decision(waiting=(found,))
     if isinstance(found, Refusal):
         return Decision(refused=(found,))
+    coming = parts.bring(view, found[0])
+    if coming is not None:
+        return coming
     record = _record(view, *found)
     step = AllocateEpoch(
         view.replica,

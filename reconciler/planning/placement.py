@@ -65,7 +65,7 @@ def _place(
     if ending:
         text = f"{request.replica}: waiting for the end of {some(ending)}"
         return Waiting(request.replica.key, WaitingFor.STOPPING, text, replica=request.replica)
-    fetching: list[str] = [name for name in matching if being_fetched(world, request.model, name)]
+    fetching: list[str] = [name for name in matching if being_fetched(world, request, name)]
     if fetching:
         text = (
             f"{request.replica}: the weights of {request.model.metadata.name} are not on {some(fetching)} yet"

@@ -7,13 +7,13 @@ from dataclasses import replace
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
-from reconciler.state.weights import ON_DEMAND, FetchWeights, failed, given_up, progress, running
+from reconciler.state.weights import ON_DEMAND, FetchWeights, failed, given_up, progress, running, there
 from reconciler.wire.node import ModelReport
 from reconciler.wire.paths import giving_socket, taking_socket
-from reconciler.wire.weights import FetchProblem, FetchReport, FetchSource
+from reconciler.wire.weights import SPARE_BYTES, FetchProblem, FetchReport, FetchSource
 
 from .decision import NOTHING, Decision
-from .eligible import Sorted
+from .eligible import Request, Sorted, in_parts
 from .setbacks import effective
 from .world import World
 
@@ -46,17 +46,14 @@ def wanted(world: World) -> dict[str, Model]:
 def _of_model(world: World, name: str, model: Model) -> Decision:
     """Several nodes that keep their weights in one folder of one machine fetch once."""
     path = model.spec.source.folder
-    busy = {
-        place: node
-        for node in sorted(world.observed.nodes)
-        if (place := _place(world, node, path)) is not None and _at_work(world, node, path)
-    }
-    having = tuple(node for node in busy.values() if _has(world, node, path))
+    at_work = {in_full: _all_at_work(world, path, in_full) for in_full in (True, False)}
     decision = NOTHING
-    for turn, node in enumerate(targets(world, model)):
-        place, weights = _place(world, node, path), world.node(node).model(path)
-        if place is None or weights is None or weights.verified or not world.reached(node):
+    for turn, (node, in_full) in enumerate(targets(world, model).items()):
+        place, weights = place_of(world, node, path), world.node(node).model(path)
+        if place is None or weights is None or there(weights, in_full) or not world.reached(node):
             continue
+        busy = at_work[in_full]
+        having = tuple(each for each in busy.values() if there(world.node(each).model(path), in_full))
         if busy.get(place, node) != node:
             text = f"{busy[place]} has {name}, or fetches it, in the folder that {node} uses too"
             decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
@@ -66,23 +63,23 @@ def _of_model(world: World, name: str, model: Model) -> Decision:
             text = f"{name}: {node} waits for {first}, to copy from there what is fetched once"
             decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
-        decided = _on_node(world, name, model, node)
+        decided = on_node(world, model, node, None if in_full else ())
         if having:
-            decided = _from_peer(world, decided, having[turn % len(having)])
+            decided = from_peer(world, decided, having[turn % len(having)])
         if decided.steps:
             busy[place] = node
         decision += decided
     return decision
 
 
-def _from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
+def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
     """The same fetch, but from a node that has the weights; where that has failed the hub is asked after all."""
     step = next((step for step in decided.steps if isinstance(step, FetchWeights)), None)
     if step is None or not world.fresh(origin):
         return decided
     last = failed(world.node(step.node).model(step.path))
-    if last is not None and last.attempts >= COPIES_MAX:
-        return decided
+    if last is not None and last.attempts >= COPIES_MAX and last.attempts % 2 == 0:
+        return decided  # by turns: it may be the hub that has failed
     giving, taking = world.node(origin).report, world.node(step.node).report
     assert giving is not None
     assert taking is not None
@@ -93,42 +90,49 @@ def _from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
     return replace(decided, steps=(replace(step, origin=origin, sockets=sockets),))
 
 
-def _has(world: World, node: NodeName, path: str) -> bool:
-    weights = world.node(node).model(path)
-    return weights is not None and weights.verified
+def _all_at_work(world: World, path: str, in_full: bool) -> dict[tuple[str, str], NodeName]:
+    """For each folder the node that has the weights there, or is about to."""
+    return {
+        place: node
+        for node in sorted(world.observed.nodes)
+        if (place := place_of(world, node, path)) is not None and _at_work(world, node, path, in_full)
+    }
 
 
-def _place(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
+def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
     """Machine and folder of some weights of a node."""
     seen = world.node(node)
     weights = seen.model(path)
     return (seen.report.host_id, weights.directory) if seen.report and weights else None
 
 
-def _at_work(world: World, node: NodeName, path: str) -> bool:
+def _at_work(world: World, node: NodeName, path: str, in_full: bool) -> bool:
     """Whether a node has the weights, is fetching them, or has just been asked to."""
     weights = world.node(node).model(path)
     asked = f"weights/{node}/{path}" in world.memory.in_flight
-    return world.reached(node) and (_has(world, node, path) or asked or running(weights) is not None)
+    return world.reached(node) and (there(weights, in_full) or asked or running(weights) is not None)
 
 
-def being_fetched(world: World, model: Model, name: NodeName) -> bool:
+def being_fetched(world: World, request: Request, name: NodeName) -> bool:
     """Whether a node is about to have weights that it does not have yet."""
+    model = request.model
     weights = world.node(name).model(model.spec.source.folder)
-    if model.spec.source.huggingface is None or (weights is not None and weights.verified):
+    in_full = not in_parts(request.deployment)
+    if model.spec.source.huggingface is None or there(weights, in_full):
         return False
     return given_up(weights) is None and name in targets(world, model)
 
 
-def targets(world: World, model: Model) -> tuple[NodeName, ...]:
+def targets(world: World, model: Model) -> dict[NodeName, bool]:
     """The nodes that are to have the weights: for each deployment as many as it may come to use, and those first that
-    have them."""
-    found: dict[NodeName, None] = {}
+    have them; whether in full, or by outlines, to which comes what ranks turn out to need."""
+    found: dict[NodeName, bool] = {}
     for _, deployment in sorted(world.desired.deployments.items()):
         served = effective(world, deployment) if deployment.spec.replicas else None
         if served is not None and served.spec.source == model.spec.source:
-            found.update(dict.fromkeys(_of_deployment(world, model, deployment)))
-    return tuple(found)
+            for name in _of_deployment(world, model, deployment):
+                found[name] = found.get(name, False) or not in_parts(deployment)
+    return found
 
 
 def _of_deployment(world: World, model: Model, deployment: ModelDeployment) -> list[NodeName]:
@@ -139,16 +143,16 @@ def _of_deployment(world: World, model: Model, deployment: ModelDeployment) -> l
     def rank(name: NodeName) -> tuple[bool, bool, bool, int, str]:
         node = world.node(name)
         weights = node.model(model.spec.source.folder)
-        has = weights is not None and weights.verified
+        has = there(weights, in_full=not in_parts(deployment))
         memory = node.report.memory_bytes if node.report else 0
         return not has, given_up(weights) is not None, name not in members, -memory, name
 
     return sorted(usable, key=rank)[: deployment.spec.replicas * deployment.spec.parallelism.nodes.max]
 
 
-def _on_node(world: World, name: str, model: Model, node: NodeName) -> Decision:
-    """What is done now for the weights of one Model on one node."""
-    hub, path = model.spec.source.huggingface, model.spec.source.folder
+def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | None) -> Decision:
+    """What is done now for the weights of one Model on one node: ``only`` as in ``FetchWeights``."""
+    name, hub, path = model.metadata.name, model.spec.source.huggingface, model.spec.source.folder
     weights = world.node(node).model(path)
     assert weights is not None
     key = ObjectKey("Model", name)
@@ -158,7 +162,7 @@ def _on_node(world: World, name: str, model: Model, node: NodeName) -> Decision:
     assert hub is not None
     source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
     wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
-    step = FetchWeights(name, node, path, source, hub.token_ref, wish)
+    step = FetchWeights(name, node, path, source, hub.token_ref, wish, only=only)
     if step.subject in world.memory.in_flight:
         return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being begun")
     if not world.fresh(node):
@@ -171,7 +175,7 @@ def _on_node(world: World, name: str, model: Model, node: NodeName) -> Decision:
 
 def _again(world: World, step: FetchWeights, ended: FetchReport, weights: ModelReport) -> Decision:
     """The next attempt, when it is time; and what is wrong, where nobody should wait for that."""
-    lasting = ended.progress.problem not in FetchProblem.PASSING
+    lasting = ended.progress.problem not in FetchProblem.PASSING and not _room_again(world, step, ended)
     seconds = LASTING_SECONDS if lasting else min(BACK_OFF_SECONDS_MAX, 2.0 ** min(ended.attempts, 10))
     told = f"{step.model} on {step.node}: {ended.progress.text}"
     refused = (
@@ -183,6 +187,15 @@ def _again(world: World, step: FetchWeights, ended: FetchReport, weights: ModelR
     until = world.now + seconds - ended.ended_seconds
     text = f"{told}; tried again in {seconds - ended.ended_seconds:.0f} s"
     return _wait(step.object, WaitingFor.BACK_OFF, text, until) + said
+
+
+def _room_again(world: World, step: FetchWeights, ended: FetchReport) -> bool:
+    """Whether a disk that was full has room by now for what was still to come."""
+    report, progress = world.node(step.node).report, ended.progress
+    free = report.models_free_bytes if report else None
+    if progress.problem != FetchProblem.DISK_FULL or not progress.total_bytes or free is None:
+        return False
+    return free > progress.total_bytes - progress.done_bytes + SPARE_BYTES
 
 
 def _wait(key: ObjectKey, reason: WaitingFor, text: str, until: float | None = None) -> Decision:

@@ -35,6 +35,8 @@ class FetchWeights:
     """A node that has them already, and gives them; None: they come from the hub."""
     sockets: tuple[str, str] = ("", "")
     """Where the origin gives and this node takes, absolute on each."""
+    only: tuple[str, ...] | None = None
+    """Weight files that are wanted in full, beside those that are there; None: all of them."""
 
     @property
     def subject(self) -> str:
@@ -51,9 +53,13 @@ class FetchWeights:
         return f"fetch/{self.node}/{self.path}"
 
     def __str__(self) -> str:
+        what = f"{self.source.repo} at {self.source.revision[:10]}"
+        if self.only is not None:
+            count = len(self.only)
+            what = f"{f'{count} weight file' + 's' * (count > 1) if count else 'the outline'} of {what}"
         if self.origin is not None:
-            return f"copy {self.source.repo} at {self.source.revision[:10]} from {self.origin} to {self.node}"
-        return f"fetch {self.source.repo} at {self.source.revision[:10]} on {self.node}"
+            return f"copy {what} from {self.origin} to {self.node}"
+        return f"fetch {what} on {self.node}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,11 @@ def shown(weights: str) -> str:
     return f"{repo} at {revision[:10]}"
 
 
+def there(weights: ModelReport | None, in_full: bool = True) -> bool:
+    """Whether weights are there, verified: with all files ``in_full``, or some of them as outlines."""
+    return weights is not None and weights.verified and not (in_full and weights.lacking)
+
+
 def running(weights: ModelReport | None) -> FetchReport | None:
     """The fetch that goes on now."""
     return weights.fetch if weights and weights.fetch and weights.fetch.running else None
@@ -106,7 +117,7 @@ def running(weights: ModelReport | None) -> FetchReport | None:
 
 def failed(weights: ModelReport | None) -> FetchReport | None:
     """The last fetch, where it has ended without weights."""
-    if weights is None or weights.verified or weights.fetch is None:
+    if weights is None or there(weights) or weights.fetch is None:
         return None
     return weights.fetch if weights.fetch.progress.phase == FetchPhase.FAILED else None
 

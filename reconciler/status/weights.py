@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.state import Desired, Observed
-from reconciler.state.weights import failed, gigabytes, progress, running, slow
+from reconciler.state.weights import failed, gigabytes, progress, running, slow, there
 from reconciler.wire.node import ModelReport, NodeReport
 from reconciler.wire.weights import FetchProblem
 
@@ -63,9 +63,12 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
 
 
 def _stand(report: ModelReport) -> _Stand:
-    fetch, ended = running(report), failed(report)
-    if report.verified:
-        return _Stand("WeightsVerified", report.problem or "verified")
+    fetch = None if there(report) else running(report)
+    ended = failed(report)
+    if there(report, in_full=False) and fetch is None and ended is None:
+        lacking = len(report.lacking)
+        part = f"verified, without the {lacking} weight file{'s' * (lacking > 1)} that its ranks do not need"
+        return _Stand("WeightsVerified", report.problem or (part if lacking else "verified"))
     if fetch is not None:
         return _Stand("FetchingSlowly" if slow(fetch) else "Fetching", f"fetching, {progress(fetch)}")
     if ended is not None:

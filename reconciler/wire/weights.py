@@ -28,6 +28,10 @@ TOKEN_VARIABLE = "HF_TOKEN"
 """Of the fetcher's environment; the only place in which a token is, besides the request that brings it."""
 
 
+SPARE_BYTES = 1024**3
+"""Stay free on the disk of weights: the machine has other things to write."""
+
+
 def hub_path(repo: str, revision: str) -> str:
     """Where the weights of one commit of a repository are, below a node's models."""
     return "/".join((HUB, repo_folder(repo), revision))

@@ -19,6 +19,7 @@ from reconciler.wire.codec import from_wire
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import (
     RECORD_NAME,
+    SPARE_BYTES,
     FetchJob,
     FetchProblem,
     FetchSource,
@@ -300,7 +301,7 @@ def test_of_a_part_the_disk_needs_room_for_that_part(
     hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
-    free = fetching.SPARE_BYTES + 700_000
+    free = SPARE_BYTES + 700_000
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free, 0, free))
     fetch(hub, place, only=(SECOND,))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free, 0, free - 200_000))

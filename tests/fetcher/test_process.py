@@ -29,7 +29,7 @@ from reconciler.transport.link import AgentLink
 from reconciler.wire.node import FetchWeights as Request
 from reconciler.wire.node import ModelReport, NodeReport, Observe
 from reconciler.wire.paths import giving_socket, taking_socket
-from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource, hub_path
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource, hub_path, partial_folder
 from tests.agent.bench import Bench
 
 from .conftest import SHARDS, repository
@@ -57,9 +57,11 @@ class Node:
         self.bench = bench
         self.hub = hub
 
-    async def fetch(self, secret: str = "", from_peer: bool = False) -> None:
+    async def fetch(
+        self, secret: str = "", from_peer: bool = False, only: tuple[str, ...] | None = None
+    ) -> None:
         source = FetchSource(REPO, COMMIT, self.hub.endpoint)
-        request = Request(1, PATH, source, "w", from_peer=from_peer, secret=secret)
+        request = Request(1, PATH, source, "w", from_peer=from_peer, secret=secret, only=only)
         await self.bench.links[-1].request(request, timeout=WAIT_SECONDS)
 
     async def weights(self) -> ModelReport:
@@ -233,33 +235,85 @@ async def _start_agent(name: NodeName) -> None:
     raise Unreachable(name)
 
 
-async def test_another_node_copies_what_one_has_fetched_and_verifies_it(
-    node: Node, bench: Bench, tmp_path: Path
-) -> None:
-    await node.fetch()
-    await node.until(lambda weights: weights.verified)
-    node.hub.asked.clear()
-    other = Bench.make()
-    other.models.mkdir()
-    store = Store(tmp_path / "store.db")
+@pytest.fixture
+async def other(bench: Bench) -> AsyncIterator[Bench]:
+    """Another node."""
+    made = Bench.make()
+    made.models.mkdir()
+    await made.agent()
+    yield made
+    await made.close()
+
+
+async def copy(bench: Bench, other: Bench, place: Path, only: tuple[str, ...] | None = None) -> None:
+    """Have the other node take from the first one."""
+    store = Store(place / "store.db")
     giving, taking = NodeName("giving"), NodeName("taking")
     try:
-        await other.agent()
         tools = Tools(store, Links({giving: bench, taking: other}), _start_agent, time.time, stream=_opened)
         sockets = (
             giving_socket(str(bench.run_directory), "bench", PATH),
             taking_socket(str(other.run_directory), "bench", PATH),
         )
-        step = FetchWeights("tiny", taking, PATH, FetchSource(REPO, COMMIT), None, "w", giving, sockets)
+        source = FetchSource(REPO, COMMIT)
+        step = FetchWeights("tiny", taking, PATH, source, None, "w", giving, sockets, only)
         async with asyncio.timeout(WAIT_SECONDS):
             await carry_out(step, tools)
-        await Node(other, node.hub).until(lambda weights: weights.verified)
-        assert node.hub.asked == {}
-        for name in SHARDS:
-            assert (other.models / PATH / name).read_bytes() == repository()[name]
     finally:
         store.close()
-        await other.close()
+
+
+async def test_another_node_copies_what_one_has_fetched_and_verifies_it(
+    node: Node, bench: Bench, other: Bench, tmp_path: Path
+) -> None:
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    node.hub.asked.clear()
+    await copy(bench, other, tmp_path)
+    await Node(other, node.hub).until(lambda weights: weights.verified)
+    assert node.hub.asked == {}
+    for name in SHARDS:
+        assert (other.models / PATH / name).read_bytes() == repository()[name]
+
+
+async def test_who_has_a_part_gives_that_and_outlines_of_the_rest(
+    node: Node, bench: Bench, other: Bench, tmp_path: Path
+) -> None:
+    await node.fetch(only=(FIRST,))
+    await node.until(lambda weights: weights.verified)
+    node.hub.asked.clear()
+    node.hub.outlined.clear()
+    await copy(bench, other, tmp_path, only=(FIRST,))
+    taker = Node(other, node.hub)
+    assert (await taker.until(lambda weights: weights.verified)).lacking == (SHARDS[1],)
+    await copy(bench, other, tmp_path, only=(SHARDS[1],))
+    report = await taker.until(lambda weights: weights.fetch and weights.fetch.progress.problem)
+    assert report.fetch is not None
+    assert (report.fetch.progress.problem, report.verified) == (FetchProblem.TRUNCATED, True)
+    assert (node.hub.asked, node.hub.outlined) == ({}, {})
+    assert (other.models / PATH / FIRST).read_bytes() == repository()[FIRST]
+
+
+async def test_a_copy_that_fills_the_disk_goes_on_when_there_is_room(
+    node: Node, bench: Bench, other: Bench, tmp_path: Path
+) -> None:
+    await node.fetch()
+    await node.until(lambda weights: weights.verified)
+    node.hub.asked.clear()
+    coming = partial_folder(other.models / PATH)
+    coming.mkdir(parents=True)
+    (coming / f"{SHARDS[1]}.part").symlink_to("/dev/full")  # takes nothing, as a disk that has no room
+    await copy(bench, other, tmp_path)
+    taker = Node(other, node.hub)
+    report = await taker.until(lambda weights: weights.fetch and weights.fetch.progress.problem)
+    assert report.fetch is not None
+    assert (report.fetch.progress.problem, report.present) == (FetchProblem.DISK_FULL, False)
+    came = (coming / FIRST).stat().st_ino
+    (coming / f"{SHARDS[1]}.part").unlink()
+    await copy(bench, other, tmp_path)
+    await taker.until(lambda weights: weights.verified)
+    assert node.hub.asked == {}
+    assert (other.models / PATH / FIRST).stat().st_ino == came, "what had come stays"
 
 
 async def test_a_damaged_copy_is_no_weights(node: Node, bench: Bench, tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ PLACED = (
     Mutant(
         "every-rank-is-the-first",
         "reconciler/runner/examination.py",
-        "model.model.pipeline(Size(ranks, rank))",
-        "model.model.pipeline(Size(ranks))",
+        "stage(folder, Size(ranks, rank))",
+        "stage(folder, Size(ranks))",
         "every stage is charged what the last one holds",
         SHARES,
     ),

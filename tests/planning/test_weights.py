@@ -9,7 +9,7 @@ import pytest
 from reconciler.state import AllocateEpoch, NodeName, ObjectKey, Plan, ProveGroup, RefusedBecause, WaitingFor
 from reconciler.state.weights import FetchWeights
 from reconciler.wire.launch import ExitCode, Phase
-from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
+from reconciler.wire.weights import SPARE_BYTES, FetchPhase, FetchProblem, FetchReport, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, node
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -289,3 +289,13 @@ def test_of_weights_that_are_as_the_hub_has_them_and_useless_another_commit_is_a
     world.says[PATH] = {"problem": "the installed mlx-lm does not know the architecture 'x'"}
     (refused,) = [each for each in world.plan().refused if each.reason is RefusedBecause.WEIGHTS_UNUSABLE]
     assert refused.text.endswith("'x'; to do: reconciler model update tiny --revision COMMIT")
+
+
+def test_a_fetch_that_filled_the_disk_goes_on_as_soon_as_there_is_room() -> None:
+    world = agents(machines(count=1, nodes=1))
+    stands(world, "node-0", FetchProblem.DISK_FULL, ended_seconds=10.0)
+    left = 40_000_000 - 12_000_000 + SPARE_BYTES
+    world.reports["node-0"] = {"models_free_bytes": left - 1, "models_total_bytes": 10**12}
+    assert (fetches(world.plan()), world.plan().refused[0].reason) == ([], RefusedBecause.DISK_FULL)
+    world.reports["node-0"] = {"models_free_bytes": left + 1, "models_total_bytes": 10**12}
+    assert fetches(world.plan()) == ["node-0"]

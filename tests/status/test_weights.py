@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.state import NodeName, Observed
-from reconciler.status.weights import disk_pressure, of_hub
+from reconciler.status.weights import Readiness, disk_pressure, of_hub
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, node
@@ -18,6 +18,10 @@ A, B = NodeName("node-a"), NodeName("node-b")
 
 def told(*reports: ModelReport) -> tuple[bool, str, str]:
     """Ready, reason and message, where node-a and node-b say this of the weights."""
+    return readiness(*reports)[:3]
+
+
+def readiness(*reports: ModelReport) -> Readiness:
     world = World([node("node-a"), node("node-b"), hub_model(), deployment(nodes=2)])
     world.agents = {A, B}
     seen = dict(world.observed().nodes)
@@ -25,8 +29,7 @@ def told(*reports: ModelReport) -> tuple[bool, str, str]:
         known = seen[name].report
         assert known is not None
         seen[name] = replace(seen[name], report=replace(known, models=(report,)))
-    ready, reason, message, _ = of_hub(PATH, world.desired(), Observed(seen))
-    return ready, reason, message
+    return of_hub(PATH, world.desired(), Observed(seen))
 
 
 def weights(verified: bool = False, progress: Progress | None = None) -> ModelReport:
@@ -43,6 +46,15 @@ def test_verified_weights_are_ready() -> None:
 
 def test_a_node_that_needs_none_does_not_matter() -> None:
     assert told(THERE, ABSENT) == (True, "WeightsVerified", "verified on node-a")
+
+
+def test_of_weights_that_are_there_in_part_it_is_told_what_is_not() -> None:
+    part = replace(THERE, lacking=("f1", "f2"))
+    ready, *_, extra = readiness(THERE, part)
+    assert ready
+    assert extra["nodes"]["node-b"] == "verified, without the 2 weight files that its ranks do not need"
+    coming = Progress(FetchPhase.FETCHING, 10**9, 10**10, 5e6)
+    assert told(THERE, replace(part, fetch=FetchReport(coming)))[1] == "Fetching"
 
 
 def test_weights_that_nobody_has_are_not_ready() -> None:
