@@ -214,7 +214,7 @@ class Surroundings:
     source: Source
     routes: RoutesFile
     dial: Callable[[NodeName], Awaitable[AgentLink]]
-    probe: Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
+    probe: Callable[[AgentLink, NodeReport, bool], Awaitable[MachineFacts]]
     start_agent: Callable[[NodeName, int], Awaitable[None]]
     """With the fencing token; 0 where it is not known yet which one the node has."""
     ask: Callable[[NodeName, str], Awaitable[float]]

@@ -88,6 +88,8 @@ class Tools:
         except (OSError, ValueError) as error:
             return ToolSaid(Ending.BARRED, problem=str(error))
         self._running = process
+        if self._closed:  # just now
+            _kill(process)
         try:
             return self._hear(process, program, min(call.seconds, SECONDS_MAX))
         finally:

@@ -40,11 +40,12 @@ PROBES_SECONDS = 10.0
 """Between two rounds of probes: those that are costly, or tell of what changes rarely, sit most of them out."""
 
 Dial = Callable[[NodeName], Awaitable[AgentLink]]
-Probe = Callable[[AgentLink, NodeReport], Awaitable[MachineFacts]]
-"""What is to be known of the machine beside its agent's report. May raise ``Refused`` and ``Unreachable``."""
+Examine = Callable[[AgentLink, NodeReport, bool], Awaitable[MachineFacts]]
+"""What is to be known of the machine beside its agent's report; the last says that what was told before is not to be
+relied on. May raise ``Refused`` and ``Unreachable``."""
 
 
-async def as_reported(link: AgentLink, report: NodeReport) -> MachineFacts:
+async def as_reported(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
     """What can be said of a machine by its agent's report alone."""
     return MachineFacts(boot_id=report.boot_id, system=report.system)
 
@@ -137,7 +138,7 @@ class Collector:
         dial: Dial,
         clock: Callable[[], float],
         changed: Callable[[], None],
-        probe: Probe = as_reported,
+        probe: Examine = as_reported,
         token: Callable[[NodeName], int] = lambda name: 0,
     ) -> None:
         self._dial = dial
@@ -292,9 +293,10 @@ class Collector:
         """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
+            anew = not watch.seen.examined
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
-                    facts = await self._probe(link, watch.seen.report or report)
+                    facts = await self._probe(link, watch.seen.report or report, anew)
             except (Refused, Unreachable, TimeoutError) as error:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 facts = MachineFacts()

@@ -64,7 +64,7 @@ class Controlled:
         self.attempts.put_nowait(name)
         raise Unreachable("it cannot be started")
 
-    async def _probe(self, link: AgentLink, report: NodeReport) -> MachineFacts:
+    async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
         return MachineFacts()
 
     async def _ask(self, name: NodeName, socket: str) -> float:

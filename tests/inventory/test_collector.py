@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from reconciler.errors import Unreachable
 from reconciler.inventory import Collector, collector
-from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
+from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.transport.link import AgentLink
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
@@ -259,7 +260,7 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     async def dial(name: NodeName) -> AgentLink:
         return await bench.node().dial()
 
-    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
         await begun.wait()
         if len(answers) == 1:
             await asked.wait()
@@ -302,7 +303,7 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     asked, answered = asyncio.Event(), asyncio.Event()
     answered.set()
 
-    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
         asked.set()
         await answered.wait()
         return answers.pop(0)
@@ -328,7 +329,7 @@ async def test_when_a_rank_has_failed_probes_are_asked_again_for_they_may_explai
     answered = asyncio.Event()
     answered.set()
 
-    async def probe(link: AgentLink, report: NodeReport) -> MachineFacts:
+    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
         await answered.wait()
         return answers.pop(0)
 
@@ -345,3 +346,85 @@ async def test_when_a_rank_has_failed_probes_are_asked_again_for_they_may_explai
     await watched.bench.start(link, "sys.exit(0)", RankId("llama", 0, 2, 0))
     seen = await watched.until(lambda node: sum(not rank.alive for rank in node.ranks) == 2)
     assert seen.examined, "one that ended in order has not failed"
+
+
+class Joined:
+    """Two nodes under watch, which are one machine; what is told of each is in ``facts``."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.facts: dict[NodeName, MachineFacts] = {}
+        self.reports: list[NodeReport] = []
+        self._bench = bench
+        self.passes = 0
+        self.news = asyncio.Event()
+        self.collector = Collector(self._dial, time.time, self._changed, self._probe)
+        self.collector.probes_seconds = 0.01
+        self._names: dict[AgentLink, NodeName] = {}
+
+    async def _dial(self, name: NodeName) -> AgentLink:
+        link = await self._bench.node().dial()
+        self._names[link] = name
+        return link
+
+    async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+        self.reports.append(report)
+        return self.facts.get(self._names[link], MachineFacts())
+
+    def _changed(self) -> None:
+        self.passes += 1
+        self.news.set()
+
+    async def until(self, true: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not true():
+                self.news.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.news.wait(), 0.05)
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Joined]:
+    bench = Bench.make()
+    made = Joined(bench)
+    await bench.agent()
+    yield made
+    await made.collector.close()
+    await bench.close()
+
+
+async def test_where_a_cable_leads_is_known_when_both_machines_have_told_of_it(pair: Joined) -> None:
+    here, there = NodeName("here"), NodeName("there")
+    pair.facts[here] = MachineFacts(ports=(PortFacts(3, domain="A", peer_domain="B"),))
+    pair.collector.watch(frozenset({here, there}), ())
+    nodes = pair.collector.nodes
+    await pair.until(lambda: nodes()[here].facts.ports)
+    assert nodes()[here].facts.ports[0].peer is None
+    pair.facts[there] = MachineFacts(ports=(PortFacts(4, domain="B", peer_domain="A"),))
+    await pair.until(lambda: nodes()[here].facts.ports[0].peer == (there, 4))
+    assert nodes()[there].facts.ports[0].peer == (here, 3)
+    pair.facts[there] = MachineFacts(ports=(PortFacts(4, domain="B"),))
+    await pair.until(lambda: nodes()[here].facts.ports[0].peer is None)
+
+
+async def test_what_changes_all_the_time_is_kept_and_no_news(pair: Joined) -> None:
+    name = NodeName("here")
+    pair.facts[name] = MachineFacts(model="Mac16,9", gpu_watts=1.0)
+    pair.collector.watch(frozenset({name}), ())
+    seen = pair.collector.nodes
+    await pair.until(
+        lambda: (at := seen()[name].report) and at.runtime is not None and seen()[name].facts.model
+    )
+    passes = pair.passes
+    pair.facts[name] = MachineFacts(model="Mac16,9", gpu_watts=80.0)
+    await pair.until(lambda: seen()[name].facts.gpu_watts == 80.0)
+    assert pair.passes == passes
+
+
+async def test_probes_are_given_the_newest_report(pair: Joined) -> None:
+    name = NodeName("here")
+    pair.collector.resync_seconds = 0.01
+    pair.collector.watch(frozenset({name}), ())
+    await pair.until(lambda: pair.reports)
+    link = await pair._bench.controller()
+    await pair._bench.start(link, "say('ready'); sleep()")
+    await pair.until(lambda: pair.reports[-1].ranks)

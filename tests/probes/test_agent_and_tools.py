@@ -40,8 +40,8 @@ async def reported(link: AgentLink) -> NodeReport:
     return report
 
 
-async def told(probes: Probes, link: AgentLink) -> MachineFacts:
-    return await probes(link, await reported(link))
+async def told(probes: Probes, link: AgentLink, anew: bool = False) -> MachineFacts:
+    return await probes(link, await reported(link), anew)
 
 
 async def test_the_tools_of_a_mac_are_run_by_its_agent_and_become_facts(mac: Mac) -> None:
@@ -116,6 +116,12 @@ async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_h
         clock.now += 700
         await told(probes, link)
         assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (4, 3, 2)
+        clock.now += 1
+        await told(probes, link, anew=True)
+        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (5, 3, 2)
+        clock.now += 31
+        await told(probes, link, anew=True)
+        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (6, 4, 2)
 
 
 async def test_without_its_tools_nothing_is_known_of_a_mac_and_every_reason_is(mac: Mac) -> None:

@@ -57,6 +57,18 @@ def test_what_did_not_end_by_itself_is_not_known_and_only_a_tool_that_hangs_is_t
     assert {ending for ending, read in reads.items() if read.hung} == {"late", "stuck"}
 
 
+def test_json_that_is_too_deep_to_be_read_is_not_known() -> None:
+    deep = '{"SPThunderboltDataType": ' + "[" * 100_000
+    assert isinstance(BY_TOOL["system_profiler"].read(ToolSaid(Ending.ENDED, 0, deep)), Unknown)
+    docks = '{"receptacle_1_tag": {"receptacle_id_key": "1", "receptacle_status_key": "receptacle_connected"}, "_items": '
+    nested = "[" + '{"_items": [' * 400 + "]}" * 400 + "]"
+    read = BY_TOOL["system_profiler"].read(
+        ToolSaid(Ending.ENDED, 0, '{"SPThunderboltDataType": [' + docks + nested + "}]}")
+    )
+    assert not isinstance(read, Unknown)
+    assert read[0].peer is None
+
+
 def test_only_a_gid_that_was_shown_to_be_there_or_not_is_believed() -> None:
     assert VerbsPort("rdma_en1").mapped_gid is None
     assert VerbsPort("rdma_en1", gids=("fe80::1",)).mapped_gid is False

@@ -255,7 +255,7 @@ class Controller:
             raise Unreachable(f"there is no machine {name}")
         return machine
 
-    async def _probe(self, link: AgentLink, report: NodeReport) -> MachineFacts:
+    async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
         assert isinstance(link, SimLink)
         await self.world.sleep(PROBE_SECONDS * link.machine.slow)
         if not link.machine.reachable:

@@ -28,6 +28,8 @@ HUNG_SECONDS = 60.0
 """Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
 REFUSED_SECONDS = 1800.0
 """Until what sudo does not allow is tried again: each try is written to the machine's log."""
+LASTING_SECONDS = 60.0
+"""What is asked more seldom does not change while a machine runs, and no lapse or failure is a reason to ask it."""
 MACHINES_MAX = 256
 
 
@@ -52,7 +54,7 @@ class _Machine:
         known = (network.INTERFACES, thunderbolt.RECEPTACLES, verbs.RDMA_ENABLED)
         return tuple(self.readings.of(probe) for probe in known)
 
-    def due(self, probe: Probe[Any], now: float) -> bool:
+    def due(self, probe: Probe[Any], now: float, anew: bool) -> bool:
         asked_at = self.asked_at.get(probe.name)
         if asked_at is None or now < asked_at:
             return True
@@ -61,22 +63,23 @@ class _Machine:
             return age >= HUNG_SECONDS
         if probe.call.as_root and self.readings.of(probe) is None:
             return age >= REFUSED_SECONDS
-        changed = probe.verbs and self.asked_under.get(probe.name) != self.like()
-        return age >= probe.every_seconds or (changed and age >= VERBS_SECONDS_MIN)
+        if probe.verbs and (anew or self.asked_under.get(probe.name) != self.like()):
+            return age >= VERBS_SECONDS_MIN
+        return age >= (0 if anew and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
 
 
 class Probes:
-    """A ``collector.Probe``: what its own tools say of a Mac. Of another machine its agent's report is all there is."""
+    """A ``collector.Examine``: what its own tools say of a Mac. Of another machine its agent's report is all there is."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._machines: dict[tuple[str, str], _Machine] = {}
 
-    async def __call__(self, link: AgentLink, report: NodeReport) -> MachineFacts:
+    async def __call__(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
         """Raises ``Unreachable``."""
         asked = self._machine(report)
         if report.system == MAC and not asked.deaf:
-            await self._ask(link, asked)
+            await self._ask(link, asked, anew)
         if not asked.read:
             return MachineFacts(boot_id=report.boot_id, system=report.system)
         now, pages = self._clock(), asked.readings.of(system.PAGES)
@@ -84,11 +87,11 @@ class Probes:
         asked.wired = asked.wired.next(wired, report, now)
         return machine.facts(asked.readings, report, asked.wired.excess(wired, now))
 
-    async def _ask(self, link: AgentLink, asked: _Machine) -> None:
+    async def _ask(self, link: AgentLink, asked: _Machine, anew: bool) -> None:
         ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
         for probe in PROBES:
             now = self._clock()
-            if not asked.due(probe, now) or asyncio.get_running_loop().time() > ends_at:
+            if not asked.due(probe, now, anew) or asyncio.get_running_loop().time() > ends_at:
                 continue
             under = asked.like()
             try:

@@ -26,6 +26,7 @@ fact                    probe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -42,6 +43,8 @@ _OWN_BYTES_MAX = 4 * 2**30
 _OWN_SHARE_MAX = 8
 """Of a machine that was never seen at rest since it booted: no more than 4 GiB and an eighth of its memory are
 taken for its own."""
+
+_THUNDERBOLT = re.compile(r"Thunderbolt ([0-9]{1,2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +135,11 @@ def ports(readings: Readings) -> tuple[PortFacts, ...]:
     """The machine's Thunderbolt ports, by their receptacles. Where their cables lead is for who knows all machines."""
     receptacles = {port.number: port for port in readings.of(thunderbolt.RECEPTACLES) or ()}
     named = {port.name: port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}
-    interfaces = {int(words[1]): named[name] for name in named if len(words := _words(name)) == 2}
+    interfaces = {int(found[1]): named[name] for name in named if (found := _THUNDERBOLT.fullmatch(name))}
     return tuple(
         _port(readings, receptacles.get(number, thunderbolt.Receptacle(number)), interfaces.get(number, ""))
         for number in sorted(receptacles.keys() | interfaces.keys())
     )
-
-
-def _words(name: str) -> list[str]:
-    """``Thunderbolt`` and its number; nothing for another port."""
-    words = name.split(" ")
-    return words if words[0] == "Thunderbolt" and words[-1].isascii() and words[-1].isdigit() else []
 
 
 def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str) -> PortFacts:

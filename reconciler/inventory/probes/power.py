@@ -87,5 +87,5 @@ POWER = Probe(
         as_root=True,
     ),
     power,
-    60.0,
+    120.0,
 )
