@@ -35,6 +35,7 @@ from reconciler.execution.carrying import Open, nowhere
 from reconciler.execution.handlers import nothing_to_stage, nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
+from reconciler.execution.runtimes import Builder
 from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, Probes, observe_gateway
 from reconciler.notify import Webhooks
@@ -44,10 +45,12 @@ from reconciler.source.git import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import GatewayObservation, MachineFacts, NodeName, Outcome
 from reconciler.store import Store, swap
-from reconciler.transport.bundle import write_bundle
+from reconciler.transport.bundle import bundle_of, write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode, restart
 from reconciler.transport.machines import Machine, Machines
+from reconciler.transport.recipe import recipes, runtime_names
+from reconciler.transport.wheelhouse import Wheelhouse
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import log_to
 from reconciler.wire.node import NodeReport
@@ -55,11 +58,8 @@ from reconciler.wire.paths import agent_socket
 
 log = logging.getLogger("reconciler")
 LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
-
 PARENT_VARIABLE = "RECONCILER_PARENT_FD"
 """Number of a pipe's descriptor whose end means that the supervising process is gone."""
-
-
 CONNECTING_MAX = 16
 """SSH connections that are made at a time."""
 EXIT_DEPOSED = 75
@@ -238,21 +238,19 @@ class Surroundings:
     hub: Hub = field(default_factory=Hub)
     """Where weights are fetched from."""
     stream: Open = nowhere
+    runtimes: Builder = field(default_factory=Builder)
 
 
 def _machines(home: Home) -> Machines:
     bundle = write_bundle(home.root / "agents")
-
     gate = asyncio.Semaphore(CONNECTING_MAX)
+    wheelhouse = Wheelhouse(home.root / "runtimes", recipes())
 
     def make(name: NodeName, access: Access) -> Machine:
         if access.ssh is not None:
-            from reconciler.transport.ssh import (  # a cluster on one machine need not wait for it
-                SshNode,
-                bundle_of,
-            )
+            from reconciler.transport import ssh  # a cluster on one machine need not wait for it
 
-            return SshNode(name, access, bundle_of(bundle), gate, home.gateway_key)
+            return ssh.SshNode(name, access, bundle_of(bundle, wheelhouse), gate, home.gateway_key)
         return LocalNode(
             name=name,
             directory=home.node(name),
@@ -289,6 +287,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         elapsed=elapsed,
         post=Webhooks(os.environ).post,
         hub=Hub(os.environ),
+        runtimes=Builder(runtime_names(), machines.build_runtime, machines.prune_runtimes, time.time),
     )
 
 
@@ -314,6 +313,8 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         around.withdraw,
         lambda name: around.stage(name, token(name)),
     )
+    tools.runtimes = around.runtimes
+    tools.runtimes.on_news = lambda: loop.trigger()
 
     def finished(outcome: Outcome) -> None:
         loop.finished(outcome)

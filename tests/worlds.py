@@ -16,6 +16,7 @@ from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
     Attempt,
+    BuildRuntime,
     Contact,
     ContinueRank,
     DeploymentName,
@@ -35,6 +36,7 @@ from reconciler.state import (
     Observed,
     Plan,
     ProveGroup,
+    PruneRuntimes,
     Reboot,
     RebootNode,
     ReleaseReplica,
@@ -52,6 +54,7 @@ from reconciler.state import (
     Write,
 )
 from reconciler.state.plan import SetBack
+from reconciler.state.runtimes import Runtimes, Tidied
 from reconciler.state.setbacks import Setback
 from reconciler.state.weights import FetchWeights, RemoveWeights, folder
 from reconciler.wire.launch import Exit, Phase, RankId
@@ -188,6 +191,10 @@ class World:
     facts: dict[NodeName, MachineFacts] = field(default_factory=dict)
     ends: dict[NodeName, Ends] = field(default_factory=dict)
     """Of the controller's connections to other machines."""
+    runtimes: Runtimes = field(default_factory=Runtimes)
+    """What the controller knows of managed ones."""
+    unbuildable: set[NodeName] = field(default_factory=set)
+    """Nodes on which no runtime can be built."""
     agent_file: str = ""
     """What the controller starts on nodes."""
     agent_files: dict[NodeName, str] = field(default_factory=dict)
@@ -292,6 +299,7 @@ class World:
             rungs=dict(self.rungs),
             verbs=dict(self.verbs),
             setbacks=dict(self.setbacks),
+            runtimes=self.runtimes,
         )
 
     def lose(self, name: str) -> None:
@@ -357,8 +365,8 @@ class World:
                 self.writes[step.node] = Write(self.link, self.sequence)
             case ProveGroup():
                 self._prove(step)
-            case FetchWeights() | RemoveWeights():
-                self._obey_about_weights(step)
+            case FetchWeights() | RemoveWeights() | BuildRuntime() | PruneRuntimes():
+                self._obey_about_files(step)
             case RemoveObject() | ReleaseReplica() | FreeTransport() | SetBack():
                 self._obey_the_store(step)
             case StartAgent():
@@ -371,13 +379,27 @@ class World:
                 self.down.discard(step.node)
                 self.stale.pop(step.node, None)
 
-    def _obey_about_weights(self, step: FetchWeights | RemoveWeights) -> None:
+    def _obey_about_files(self, step: FetchWeights | RemoveWeights | BuildRuntime | PruneRuntimes) -> None:
         if isinstance(step, FetchWeights):
             self.fetched.setdefault(step.path, {})[step.node] = None
             held = self.held.setdefault(step.path, {}).setdefault(step.node, set())
             held |= set(self.weight_files if step.only is None else step.only)
+        elif isinstance(step, BuildRuntime | PruneRuntimes):
+            self._obey_about_runtime(step)
         else:
             self.on_disk = tuple(each for each in self.on_disk if each.path != step.path)
+
+    def _obey_about_runtime(self, step: BuildRuntime | PruneRuntimes) -> None:
+        if isinstance(step, PruneRuntimes):
+            self.runtimes = replace(
+                self.runtimes, tidied={**self.runtimes.tidied, step.node: Tidied(step.runtime)}
+            )
+        elif step.node in self.unbuildable:
+            self._fail(step)
+        else:
+            key = self.runtimes.wanted[f"{self.system}/x86_64"]
+            self.runtimes = replace(self.runtimes, built={**self.runtimes.built, step.node: key})
+            self.failures.pop(step.key, None)
 
     def _restart(self, step: EmptyNode | RebootNode) -> None:
         """The machine goes down with all that ran on it; it is back when its agent is started again."""
@@ -427,6 +449,9 @@ class World:
             self._fail(step)
             return
         self.agent_files[step.node] = self.agent_file
+        if step.node in self.runtimes.built:
+            python = f"/home/me/.reconciler/runtimes/{self.runtimes.built[step.node]}/bin/python3"
+            self.reports[step.node] = {**self.reports.get(step.node, {}), "python": python}
         self.failures.pop(step.key, None)
         self.agents.add(step.node)
         self.down.discard(step.node)

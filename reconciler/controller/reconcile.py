@@ -168,6 +168,7 @@ def remember(parts: Parts) -> Memory:
         rungs=stored.rungs,
         verbs=stored.verbs,
         setbacks=stored.setbacks,
+        runtimes=parts.tools.runtimes.known,
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 

@@ -13,6 +13,7 @@ from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
     Attempt,
+    BuildRuntime,
     ContinueRank,
     DeploymentName,
     EmptyNode,
@@ -21,9 +22,9 @@ from reconciler.state import (
     FreeTransport,
     GroupRecord,
     NodeName,
-    NodeStep,
     ObjectKey,
     ProveGroup,
+    PruneRuntimes,
     Reboot,
     RebootNode,
     ReleaseReplica,
@@ -49,6 +50,7 @@ from reconciler.wire.launch import RankId
 from .carrying import Open, carry, nowhere
 from .hub import Hub
 from .proof import ask_here
+from .runtimes import Builder
 
 REQUEST_SECONDS_MAX = 15.0
 STOP_REPEATED_AFTER_SECONDS = 10.0
@@ -113,6 +115,7 @@ class Tools:
     """Takes back what a machine does for a node by itself: start its agent, let the gateway in."""
     stage: Callable[[NodeName], Awaitable[object]] = nothing_to_stage
     """Has the agent's file put on a node, and tried, while another agent still runs there."""
+    runtimes: Builder = field(default_factory=Builder)
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -145,6 +148,8 @@ async def carry_out(step: Step, tools: Tools) -> str:
             if step.moved:
                 text += f"; weights moved {step.moved}, not served for {tools.clock() - step.since:.1f} s"
             return text
+        case BuildRuntime() | PruneRuntimes():
+            return await tools.runtimes.carry_out(step)
         case StartAgent() | StopAgent() | ForgetAgent() | EmptyNode() | RebootNode():
             await _change_node(step, tools)
         case FetchWeights():
@@ -156,7 +161,9 @@ async def carry_out(step: Step, tools: Tools) -> str:
     return ""
 
 
-async def _change_node(step: NodeStep, tools: Tools) -> None:
+async def _change_node(
+    step: StartAgent | StopAgent | ForgetAgent | EmptyNode | RebootNode, tools: Tools
+) -> None:
     match step:
         case StartAgent():
             tools.groups.keep_agent(step.node, step.access)

@@ -10,7 +10,7 @@ from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, Replica
 from reconciler.state.weights import there, unfetched
 from reconciler.wire.node import ModelReport
 
-from . import asked, quarantine
+from . import asked, quarantine, runtimes
 from .ledger import Placed
 from .world import World
 
@@ -169,6 +169,8 @@ def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
         return request.refuse(
             RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
         )
+    if failed := runtimes.problem(world, name):
+        return request.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
     lacking = [part for part in ("mlx", "mlx-lm") if not (node.report.runtime or {}).get(part)]
     if lacking:
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"

@@ -9,7 +9,7 @@ from reconciler.resources import ModelDeployment, Node
 from reconciler.state import DeploymentName, GroupRecord, NodeName, Refusal, Waiting
 from reconciler.wire.node import ModelReport
 
-from . import parity, quarantine
+from . import parity, quarantine, runtimes
 from .eligible import Request, awaited, returning, some, suits, tainted, unfit, withheld
 from .ledger import Ledger
 from .needs import Wish, gib, needs
@@ -115,6 +115,8 @@ def _against(world: World, name: NodeName, node: Node, request: Request) -> str:
         return f"it is quarantined: {kept_out}"
     if awaited(world, name, request.path):
         return "it has not said yet what it can do"
+    if runtimes.awaited(world, name):
+        return "its runtime is being built"
     ending = list(returning(world, name, request.replica))
     if ending:
         return f"waiting for the end of {some(ending)}"

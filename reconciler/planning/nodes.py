@@ -16,7 +16,7 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.node import HeldBy
 
-from . import remains
+from . import remains, runtimes
 from .decision import NOTHING, Decision
 from .lost import is_lost, lost_at
 from .world import World
@@ -61,14 +61,14 @@ def decide(world: World, name: NodeName) -> Decision:
 def _behind(world: World, name: NodeName) -> str:
     """Why the agent that runs is not the one that this controller would start; empty where it is."""
     report, ours = world.node(name).report, world.memory.agent_file
-    if report is None or not ours:
-        return ""
-    if report.agent_file != ours:
+    if report is not None and ours not in ("", report.agent_file):
         return f"{report.agent_file or 'an older one'} by {ours}"
-    if report.held_by == HeldBy.LEFT:
+    if report is not None and report.held_by == HeldBy.LEFT:
         return "its SSH session is over"
-    python = world.access(name).python
-    return f"python {report.python} by {python}" if python not in (None, report.python) else ""
+    python = world.access(name).python if ours else None
+    if report is None or python is None:
+        return runtimes.behind(world, name)
+    return f"python {report.python} by {python}" if python != report.python else ""
 
 
 def _unanswered(world: World, name: NodeName) -> Decision:

@@ -13,7 +13,7 @@ from reconciler.resources.kinds import RANKS_MAX
 from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.wire.node import ModelReport
 
-from . import nearest, parity
+from . import nearest, parity, runtimes
 from .eligible import Request, Sorted, awaited, returning, some, too_few, unfit
 from .ledger import Ledger, Placed
 from .needs import Needs, Wish, needs
@@ -65,6 +65,10 @@ def _place(
     if ending:
         text = f"{request.replica}: waiting for the end of {some(ending)}"
         return Waiting(request.replica.key, WaitingFor.STOPPING, text, replica=request.replica)
+    building: list[str] = [name for name in matching if runtimes.awaited(world, name)]
+    if building:
+        text = f"{request.replica}: the runtime of {some(building)} is being built"
+        return Waiting(request.replica.key, WaitingFor.RUNTIME, text, replica=request.replica)
     fetching: list[str] = [name for name in matching if being_fetched(world, request, name)]
     if fetching:
         text = (

@@ -31,6 +31,7 @@ from . import (
     replica,
     restarts,
     retention,
+    runtimes,
     safety,
     setbacks,
     weights,
@@ -54,7 +55,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     world = asked.emptied(World(desired, observed, memory, now, entropy))
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
     decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
-    decisions.append(weights.decide(world))
+    decisions += [runtimes.decide(world, names), weights.decide(world)]
     decisions += _replicas(world)
     decisions.append(Decision(refused=tuple(setbacks.refusals(world))))
     decisions.append(_gateway(world))

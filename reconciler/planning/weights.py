@@ -12,6 +12,7 @@ from reconciler.wire.node import ModelReport
 from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import SPARE_BYTES, FetchProblem, FetchReport, FetchSource
 
+from . import runtimes
 from .decision import NOTHING, Decision
 from .eligible import Request, Sorted, in_parts
 from .setbacks import effective
@@ -51,6 +52,10 @@ def _of_model(world: World, name: str, model: Model) -> Decision:
     for turn, (node, in_full) in enumerate(targets(world, model).items()):
         place, weights = place_of(world, node, path), world.node(node).model(path)
         if place is None or weights is None or there(weights, in_full) or not world.reached(node):
+            continue
+        if runtimes.awaited(world, node):
+            text = f"{name}: the runtime of {node} is being built"
+            decision += _wait(ObjectKey("Model", name), WaitingFor.RUNTIME, text)
             continue
         busy = at_work[in_full]
         having = tuple(each for each in busy.values() if there(world.node(each).model(path), in_full))

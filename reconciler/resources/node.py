@@ -96,7 +96,7 @@ class Access(Strict):
     """Another machine. Either this or `local`."""
     python: Annotated[str, StringConstraints(pattern=r"^/", max_length=1024)] | None = None
     """An interpreter on the node, by its absolute path, that has `mlx`, `mlx-lm` and `reconciler` and that you keep
-    in order. By default, on a local node, the controller's own."""
+    in order. By default, on a local node, the controller's own, on others a managed one."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -5,7 +5,16 @@ from .facts import MachineFacts, PortFacts
 from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
-from .node_steps import EmptyNode, ForgetAgent, NodeStep, RebootNode, StartAgent, StopAgent
+from .node_steps import (
+    BuildRuntime,
+    EmptyNode,
+    ForgetAgent,
+    NodeStep,
+    PruneRuntimes,
+    RebootNode,
+    StartAgent,
+    StopAgent,
+)
 from .observed import Contact, Ends, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
 from .outcome import Outcome
 from .plan import (
@@ -32,6 +41,7 @@ __all__ = [
     "AdoptGroup",
     "AllocateEpoch",
     "Attempt",
+    "BuildRuntime",
     "Cause",
     "Contact",
     "ContinueRank",
@@ -59,6 +69,7 @@ __all__ = [
     "Plan",
     "PortFacts",
     "ProveGroup",
+    "PruneRuntimes",
     "Quarantine",
     "Reboot",
     "RebootNode",

@@ -12,6 +12,7 @@ from reconciler.wire.launch import RankId
 from .faults import Attempt, Reboot, RungFailure, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .notice import Delivery
+from .runtimes import Runtimes
 from .setbacks import Setback
 
 
@@ -150,6 +151,7 @@ class Memory:
     """The last restart of each machine that this cluster ever had."""
     setbacks: Mapping[DeploymentName, Setback] = field(default_factory=dict)
     """The last weights that did not come up in each deployment, whether they are still wanted or not."""
+    runtimes: Runtimes = field(default_factory=Runtimes)
     unwritable: str = ""
     """Why the state directory takes nothing now; empty when it does."""
 

@@ -109,4 +109,45 @@ class RebootNode(_OfNode):
         return f"restart {self.node} ({self.reboot.reason})"
 
 
-NodeStep = StartAgent | StopAgent | ForgetAgent | EmptyNode | RebootNode
+class _OfRuntime(_OfNode):
+    """Beside what is done about the node's agent: it takes minutes."""
+
+    __slots__ = ()
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"runtime/{self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRuntime(_OfRuntime):
+    """Have the managed runtime of this version on a node. What was sent there before is not sent again."""
+
+    node: NodeName
+
+    @property
+    def key(self) -> str:
+        return f"build-runtime/{self.node}"
+
+    def __str__(self) -> str:
+        return f"build the runtime of {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRuntimes(_OfRuntime):
+    """Remove the runtimes of a node that nothing uses, but for its own and the last before it."""
+
+    node: NodeName
+    runtime: str
+    """Its own."""
+
+    @property
+    def key(self) -> str:
+        return f"prune-runtimes/{self.node}"
+
+    def __str__(self) -> str:
+        return f"remove old runtimes of {self.node}"
+
+
+NodeStep = StartAgent | StopAgent | ForgetAgent | EmptyNode | RebootNode | BuildRuntime | PruneRuntimes

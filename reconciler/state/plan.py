@@ -112,8 +112,9 @@ class AdoptGroup(_OfReplica):
         return f"adopt/{self.replica}"
 
     def __str__(self) -> str:
-        nodes = ", ".join(self.group.members)
-        return f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {nodes}"
+        return (
+            f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {', '.join(self.group.members)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +164,8 @@ class ContinueRank(_OfReplica):
         return f"continue/{self.id}"
 
     def __str__(self) -> str:
-        return (
-            f"continue rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}, "
-            "which was stopped by a signal"
-        )
+        who = f"rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
+        return f"continue {who}, which was stopped by a signal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +186,8 @@ class ForgetRank(_OfReplica):
         return f"forget/{self.id}"
 
     def __str__(self) -> str:
-        return (
-            f"remove the files of rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
-        )
+        who = f"rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
+        return f"remove the files of {who}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +310,7 @@ class WaitingFor(Enum):
     OBSERVATION = "StaleObservation"
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"
+    RUNTIME = "RuntimeBuilding"
     WEIGHTS = "WeightsFetching"
     PROGRESS = "NoProgress"
     REMAINS = "RemainsOfRank"
@@ -341,6 +340,7 @@ class RefusedBecause(Enum):
     NO_NODES = "NotEnoughNodes"
     NODES_DIFFER = "NodesDiffer"
     NO_RUNTIME = "RuntimeMissing"
+    RUNTIME_UNAVAILABLE = "RuntimeUnavailable"
     WEIGHTS_MISSING = "WeightsMissing"
     WEIGHTS_UNUSABLE = "WeightsUnusable"
     INTERRUPTED = FetchProblem.INTERRUPTED

@@ -12,6 +12,7 @@ from typing import Any
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
+    BuildRuntime,
     Contact,
     ContinueRank,
     DeploymentName,
@@ -339,8 +340,9 @@ DONE: Mapping[type[Step], str] = {
     ForgetAgent: "AgentForgotten",
     EmptyNode: "NodeEmptying",
     RebootNode: "NodeRestarted",
+    BuildRuntime: "RuntimeBuilt",
     FetchWeights: "FetchBegun",
     RemoveWeights: "WeightsRemoved",
     RemoveObject: "Removed",
 }
-"""What is told of a step that was done; of a rank that is forgotten, nothing."""
+"""What is told of a step that was done; of what only tidies up, nothing."""

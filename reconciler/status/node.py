@@ -6,8 +6,22 @@ Each is a threshold on what was last seen, without memory: the same sight gives 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
-from reconciler.state import Contact, Desired, NodeName, NodeObservation, Observed, Plan, parity
+from reconciler.state import (
+    Contact,
+    Desired,
+    NodeName,
+    NodeObservation,
+    ObjectKey,
+    Observed,
+    Plan,
+    Refusal,
+    RefusedBecause,
+    Waiting,
+    WaitingFor,
+    parity,
+)
 from reconciler.wire.node import HeldBy, NodeReport
 
 from . import weights
@@ -30,7 +44,7 @@ def conditions(name: NodeName, desired: Desired, observed: Observed, plan: Plan)
     return (
         _reachable(seen),
         _agent_ready(name, seen, desired),
-        _runtime_ready(report),
+        _runtime_ready(name, report, plan),
         _memory_pressure(report),
         ("DiskPressure", *weights.disk_pressure(report)),
         _clock_skew(seen),
@@ -76,14 +90,41 @@ def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
     return f"{boots}: reconciler node bootstrap {name}"
 
 
-def _runtime_ready(report: NodeReport | None) -> Said:
+def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> Said:
+    """A node may serve with one runtime while the next is being built beside it."""
+    key = ObjectKey("Node", name)
+    failed = _told(plan.refused, key, RefusedBecause.RUNTIME_UNAVAILABLE)
+    building = _told(plan.waiting, key, WaitingFor.RUNTIME)
+    lacking = [
+        each for each in ("mlx", "mlx-lm") if not (report and report.runtime and report.runtime.get(each))
+    ]
+    if not lacking:
+        assert report is not None
+        return (
+            "RuntimeReady",
+            True,
+            "RuntimeFound",
+            "; ".join(text for text in (_versions(report), failed or building) if text),
+        )
+    if failed or building:
+        return (
+            "RuntimeReady",
+            False,
+            "RuntimeUnavailable" if failed else "RuntimeBuilding",
+            failed or building,
+        )
     if report is None or report.runtime is None:
         return "RuntimeReady", False, "NotLookedFor", "its Python has not been asked for mlx yet"
-    lacking = [name for name in ("mlx", "mlx-lm") if name not in report.runtime]
-    if lacking:
-        text = f"{report.python} has no {' and no '.join(lacking)}: install it there, or name another in spec.python"
-        return "RuntimeReady", False, "RuntimeIncomplete", text
-    return "RuntimeReady", True, "RuntimeFound", _versions(report)
+    text = (
+        f"{report.python} has no {' and no '.join(lacking)}: install it there, or name another in spec.python"
+    )
+    return "RuntimeReady", False, "RuntimeIncomplete", text
+
+
+def _told(
+    said: Iterable[Refusal] | Iterable[Waiting], key: ObjectKey, reason: RefusedBecause | WaitingFor
+) -> str:
+    return next((each.text for each in said if each.object == key and each.reason is reason), "")
 
 
 def _memory_pressure(report: NodeReport | None) -> Said:

@@ -9,11 +9,11 @@ from pathlib import Path
 from reconciler.errors import Refused
 from reconciler.resources import Access
 
-from .bundle import write_bundle
+from .bundle import bundle_of, write_bundle
 from .measures import Measure, Note, Write, measures, notes
 from .profile import Profile
 from .service import Keeper
-from .ssh import SshNode, bundle_of
+from .ssh import SshNode
 from .survey import Survey
 
 MEASURE_SECONDS = 60.0

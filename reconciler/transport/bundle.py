@@ -16,15 +16,28 @@ import marshal
 import os
 import tempfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import reconciler
+
+from .wheelhouse import Wheelhouse
 
 _ROOMS = ("agent", "wire")
 _TIME = (1980, 1, 1, 0, 0, 0)
 _UNCHECKED = 1
 """The flags of a pyc file that is valid by its hash, and whose hash nobody checks."""
 _START = b"import sys\nfrom reconciler.agent.entry import main\nsys.exit(main())\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The agent's file, to be put on machines."""
+
+    name: str
+    content: bytes
+    wheelhouse: Wheelhouse | None = None
+    """What the runtimes of nodes are made of that have none of their owner's; None where none are made."""
 
 
 def build_bundle() -> tuple[bytes, str]:
@@ -95,3 +108,8 @@ def _in_use(bundle: Path) -> bool:
     except FileNotFoundError:
         return False
     return False
+
+
+def bundle_of(path: Path, wheelhouse: Wheelhouse | None = None) -> Bundle:
+    """The file that ``write_bundle`` has made."""
+    return Bundle(path.name, path.read_bytes(), wheelhouse)

@@ -13,8 +13,9 @@ import asyncssh
 from reconciler.errors import Silent, Unreachable
 from reconciler.resources import Access, SshAccess
 
+from .bundle import Bundle
 from .profile import MARK
-from .ssh import Bundle, SshNode
+from .ssh import SshNode
 from .ssh_connection import KEY_ALGORITHMS, fingerprint
 
 LOOK_SECONDS = 20.0

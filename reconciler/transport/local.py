@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.wire.paths import agent_socket
 
 from .link import AgentLink
+from .runtime import Pruned
 
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
@@ -134,6 +136,16 @@ class LocalNode:
 
     async def withdraw(self) -> None:
         """Nothing was let in: the gateway is on the same machine."""
+
+    async def build_runtime(self, tell: Callable[[str], None]) -> str:
+        """Raises ``Refused``: ranks on the controller's own machine have the controller's own runtime."""
+        raise Refused(
+            "NotManaged", f"{self.name} is the controller's machine, and has the controller's runtime"
+        )
+
+    async def prune_runtimes(self) -> Pruned:
+        """There are none."""
+        return Pruned()
 
     async def reboot(self) -> None:
         """Raises ``Refused``, as ``restart`` does."""

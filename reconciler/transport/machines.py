@@ -12,6 +12,7 @@ from reconciler.resources import LOCAL, Access
 from reconciler.state import NodeName
 
 from .link import AgentLink
+from .runtime import Pruned
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -41,6 +42,14 @@ class Machine(Protocol):
 
     async def dismiss(self) -> None:
         """Have a service of the machine start no agent any more. Raises ``Unreachable``."""
+        ...
+
+    async def build_runtime(self, tell: Callable[[str], None]) -> str:
+        """Have the managed runtime there; its name. Raises ``Refused`` where that cannot be, and as ``dial``."""
+        ...
+
+    async def prune_runtimes(self) -> Pruned:
+        """Remove managed runtimes that are old and that nothing uses. Raises as ``build_runtime``."""
         ...
 
     async def withdraw(self) -> None:
@@ -100,6 +109,14 @@ class Machines:
     async def reboot(self, name: NodeName) -> None:
         """Have a node's machine restart. Raises as ``Machine.reboot``."""
         await self._machine(name).reboot()
+
+    async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
+        """Have the managed runtime on a node's machine; its name. Raises as ``Machine.build_runtime``."""
+        return await self._machine(name).build_runtime(tell)
+
+    async def prune_runtimes(self, name: NodeName) -> Pruned:
+        """Remove old managed runtimes of a node's machine. Raises as ``Machine.build_runtime``."""
+        return await self._machine(name).prune_runtimes()
 
     async def withdraw(self, name: NodeName) -> None:
         """Have nothing of a node go on by itself: its agent is started by nobody, and the gateway has no way in, unless

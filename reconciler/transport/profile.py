@@ -58,6 +58,13 @@ class Profile:
     hostname: str
     python: str = ""
     """The first interpreter of 3.9 or newer; empty where there is none."""
+    ranks_python: str = ""
+    """That of a managed runtime; empty where there is none."""
+
+    @property
+    def kind(self) -> str:
+        """As the platforms of runtimes are called."""
+        return f"{self.system}/{self.machine}"
 
     @property
     def root(self) -> PurePosixPath:

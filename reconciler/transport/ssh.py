@@ -11,7 +11,7 @@ import logging
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import asyncssh
@@ -24,15 +24,19 @@ from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
 from . import jumps, profile, survey
+from .bundle import Bundle
 from .gateway_key import ensure_line, public_key, relay_line, without_key
 from .link import AgentLink
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
+from .managed import Managed
 from .measures import Place, Run, Write, start
 from .profile import Profile
+from .runtime import Pruned
 from .service import node_folder, script, script_path, service_name, words_path
 from .ssh_channels import Completed, Held, TooLong, hold, open_stream, run
 from .ssh_connection import CONNECT_SECONDS, Connection
 from .survey import Survey
+from .wheelhouse import Tell
 
 __all__ = ["Completed", "SshNode"]
 
@@ -64,14 +68,6 @@ PATH=$PATH:/usr/sbin:/sbin; [ "$(id -u)" = 0 ] && exec shutdown -r now; exec sud
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """The agent's file, to be put on machines."""
-
-    name: str
-    content: bytes
-
-
 class SshNode:
     """One node with ``spec.ssh``. ``gate`` bounds how many connections are made at a time."""
 
@@ -83,6 +79,7 @@ class SshNode:
         self._access = access
         self._bundle = bundle
         self._gateway_key = gateway_key
+        self._managed = Managed(self, name, bundle.wheelhouse, access.python)
         self._connection = Connection(name, access.ssh, gate)
         self._room = asyncio.Semaphore(COMMANDS_MAX)
         self._profile: Profile | None = None
@@ -126,7 +123,8 @@ class SshNode:
         if self._profile is None:
             asked = profile.question(self._access.python)
             done = await self.run(asked, timeout=START_SECONDS)
-            self._profile = profile.answer(done.out)
+            found = profile.answer(done.out)
+            self._profile = replace(found, ranks_python=await self._managed.newest(found))
         return self._profile
 
     # --- the agent ---
@@ -194,7 +192,7 @@ class SshNode:
             "--directory": node_folder(found, self.name),
             "--models": found.root / "models",
             "--run-directory": found.root / "run",
-            "--python": self._access.python or found.python,
+            "--python": self._access.python or found.ranks_python or found.python,
         }
         return (*serve, *(str(word) for place in places.items() for word in place))
 
@@ -232,6 +230,7 @@ class SshNode:
             await self.run(prune, timeout=START_SECONDS)
         tried = await self.run((found.python, "-I", str(path), "--help"), timeout=START_SECONDS)
         if tried.status != 0:
+            self._profile = None  # its Python may be gone
             raise Unreachable(f"{path} does not run on {self.name} with {found.python}: {_words(tried)}")
         return path
 
@@ -295,6 +294,18 @@ class SshNode:
         wanted = rewrite(existing)
         if wanted != existing:
             await self.put(path, wanted.encode(), 0o600)
+
+    # --- the runtime ---
+
+    async def build_runtime(self, tell: Tell) -> str:
+        """Have the managed runtime there; its name. Raises as ``Managed.build``."""
+        key = await self._managed.build(await self.profile(), tell)
+        self._profile = None  # ranks are started with it from now on, and perhaps the agent
+        return key
+
+    async def prune_runtimes(self) -> Pruned:
+        """Remove what is old and unused of them. Raises as ``Managed.prune``."""
+        return await self._managed.prune(await self.profile())
 
     async def _fit(self) -> Profile:
         found = await self.profile()
@@ -363,11 +374,6 @@ class SshNode:
                 f"{self.name} does not restart: {_words(done)}; to allow it, add this line with visudo there:"
                 f" {user} ALL=(root) NOPASSWD: /sbin/shutdown -r now, /usr/sbin/shutdown -r now",
             )
-
-
-def bundle_of(path: Path) -> Bundle:
-    """The file that ``write_bundle`` has made."""
-    return Bundle(path.name, path.read_bytes())
 
 
 def _ends(connection: asyncssh.SSHClientConnection, way: jumps.Way) -> Ends:

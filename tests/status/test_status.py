@@ -15,6 +15,7 @@ from reconciler.state import (
     NodeName,
     Outcome,
     Plan,
+    PruneRuntimes,
     StartRank,
     Step,
 )
@@ -250,8 +251,8 @@ def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
     assert failed(world) == [None]
 
 
-def test_every_step_but_forgetting_a_rank_is_told() -> None:
-    assert set(get_args(Step)) - status.DONE.keys() == {ForgetRank}
+def test_every_step_is_told_but_those_that_only_tidy_up() -> None:
+    assert set(get_args(Step)) - status.DONE.keys() == {ForgetRank, PruneRuntimes}
 
 
 def test_a_rank_that_had_to_be_killed_is_told_of_with_its_grace() -> None:

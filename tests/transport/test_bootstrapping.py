@@ -17,7 +17,8 @@ import pytest
 from reconciler.errors import Refused, Unreachable
 from reconciler.transport import bootstrapping, ssh
 from reconciler.transport.bootstrapping import Undertaking
-from reconciler.transport.ssh import Bundle, SshNode
+from reconciler.transport.bundle import Bundle
+from reconciler.transport.ssh import SshNode
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
 from tests.agent.bench import Bench, alive, program, until
 

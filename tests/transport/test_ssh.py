@@ -23,10 +23,10 @@ from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access, SshAccess
 from reconciler.state import Ends, NodeName
 from reconciler.transport import ssh_connection
-from reconciler.transport.bundle import write_bundle
+from reconciler.transport.bundle import bundle_of, write_bundle
 from reconciler.transport.gateway_key import public_key
 from reconciler.transport.machines import Machines
-from reconciler.transport.ssh import SshNode, bundle_of
+from reconciler.transport.ssh import SshNode
 from reconciler.wire.generation import Jump
 from reconciler.wire.node import NodeReport, Observe, Shutdown
 from tests.agent.bench import gone

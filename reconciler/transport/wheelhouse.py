@@ -1,0 +1,212 @@
+"""The parts of managed runtimes, kept by the controller: nodes get them from here, and need no internet.
+
+uv gets them, from where its settings say (https://docs.astral.sh/uv/reference/environment/): wheels from an index or a
+folder (``UV_DEFAULT_INDEX``, ``UV_FIND_LINKS``), interpreters from python-build-standalone's releases or a mirror of
+them, which may be a folder (``UV_PYTHON_INSTALL_MIRROR=file:///…``). Each part is kept unpacked into an archive of its
+own, under the digest of its content, and is got once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from reconciler.errors import Refused
+
+from .recipe import Recipe, engine_files
+
+UV_SECONDS = 900.0
+"""For one part: some are hundreds of megabytes."""
+LOCK_LOOK_SECONDS = 0.5
+RECIPES_KEPT = 2
+"""Of each platform: the parts of the one before need not be got again to go back to it."""
+_WORDS = 300
+_GZIP_LEVEL = 3
+Tell = Callable[[str], None]
+"""Is told how far something is, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """One part: an archive, to be unpacked into ``folder`` of a runtime."""
+
+    name: str
+    path: Path
+    digest: str
+    """SHA-256 of the archive."""
+    size: int
+    unpacked: int
+    """Bytes of its files."""
+    folder: str
+
+
+class Wheelhouse:
+    """A folder of the controller's, and by ``uname -s``/``uname -m`` what it makes runtimes for."""
+
+    def __init__(self, directory: Path, recipes: Mapping[str, Recipe]) -> None:
+        self._directory = directory
+        self.recipes = recipes
+        self._lock = asyncio.Lock()
+
+    async def packs(self, recipe: Recipe, tell: Tell) -> tuple[Pack, ...]:
+        """All parts of a runtime; the interpreter comes first. Those that are missing are got. Raises ``Refused``."""
+        async with self._lock, _alone(self._directory):
+            for unfinished in self._directory.glob(".making-*"):
+                shutil.rmtree(unfinished)
+            platform, site = recipe.platform, f"lib/python{recipe.minor}/site-packages"
+            parts = [f"python-{recipe.python}-{platform.python}"]
+            parts += [f"{pin}-cp{recipe.minor}-{platform.wheels}" for pin in recipe.wheels]
+            tell(f"getting Python {recipe.python} for {platform.name}")
+            found = [await self._pack(parts[0], "", partial(self._get_python, recipe))]
+            for number, (part, pin) in enumerate(zip(parts[1:], recipe.wheels, strict=True), 1):
+                tell(f"getting {pin} for {platform.name}: {number} of {len(recipe.wheels)}")
+                found.append(await self._pack(part, site, partial(self._get_wheel, recipe, pin)))
+            found.append(await self._pack(f"engine-{recipe.engine}", site, _get_engine))
+            self._keep(recipe, found)
+            return tuple(found)
+
+    async def _pack(self, part: str, folder: str, get: Callable[[Path], Awaitable[None]]) -> Pack:
+        known = next(self._directory.glob(f"{part}.*.tar.gz"), None)
+        if known is None:
+            with tempfile.TemporaryDirectory(prefix=".making-", dir=self._directory) as place:
+                tree = Path(place, "tree")
+                tree.mkdir()
+                await get(tree)
+                known = await asyncio.to_thread(_archive, tree, Path(place, "pack"), self._directory / part)
+        *_, unpacked, digest, _, _ = known.name.split(".")
+        return Pack(part, known, digest, known.stat().st_size, int(unpacked), folder)
+
+    async def _get_python(self, recipe: Recipe, place: Path) -> None:
+        name = f"cpython-{recipe.python}-{recipe.platform.python}"
+        install = ("python", "install", "--no-bin", "--no-cache", "--install-dir", str(place / "all"), name)
+        await _uv(recipe, install, f"the interpreter {name}")
+        (only,) = (
+            each
+            for each in (place / "all").iterdir()
+            if each.is_dir() and not each.is_symlink() and each.name[0] != "."
+        )
+        for each in only.iterdir():
+            each.rename(place / each.name)
+        shutil.rmtree(place / "all")
+
+    async def _get_wheel(self, recipe: Recipe, pin: str, place: Path) -> None:
+        exactly = ("--no-deps", "--only-binary", ":all:", "--python-version", recipe.minor)
+        where = (
+            "--python-platform",
+            recipe.platform.wheels,
+            "--python",
+            sys.executable,
+            "--target",
+            str(place),
+        )
+        install = ("pip", "install", "--no-cache", "--link-mode", "copy", *exactly, *where, pin)
+        await _uv(recipe, install, f"{pin} for {recipe.platform.name}")
+
+    def _keep(self, recipe: Recipe, packs: Iterable[Pack]) -> None:
+        """Remember what a recipe uses, and let go of what none of the newest ones do."""
+        lists = self._directory / f"{recipe.platform.python}.{recipe.key}.parts"
+        lists.write_text("".join(f"{pack.path.name}\n" for pack in packs))
+        used: set[str] = set()
+        for platform in {path.name.partition(".")[0] for path in self._directory.glob("*.parts")}:
+            known = sorted(
+                self._directory.glob(f"{platform}.*.parts"), key=lambda path: -path.stat().st_mtime
+            )
+            for path in known[:RECIPES_KEPT]:
+                used |= set(path.read_text().split())
+            for path in known[RECIPES_KEPT:]:
+                path.unlink()
+        for path in self._directory.glob("*.tar.gz"):
+            if path.name not in used:
+                path.unlink()
+
+
+@contextlib.asynccontextmanager
+async def _alone(directory: Path) -> AsyncIterator[None]:
+    """Be the only process that fills a folder. Raises ``Refused`` where another is at it for too long."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as file:
+        for _ in range(int(UV_SECONDS / LOCK_LOOK_SECONDS)):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(LOCK_LOOK_SECONDS)
+        else:
+            raise Refused(
+                "RuntimeUnavailable", f"another process fills {directory} for more than {UV_SECONDS:g} s"
+            )
+        yield
+
+
+async def _get_engine(place: Path) -> None:
+    for name, content in engine_files().items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _archive(tree: Path, draft: Path, final: Path) -> Path:
+    """Pack a folder: the same files give the same bytes. Its size and digest become part of the name."""
+    unpacked = 0
+    with draft.open("wb") as file, gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as stream:
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for path in sorted(tree.rglob("*")):
+                entry = archive.gettarinfo(path, path.relative_to(tree).as_posix())
+                entry.uid = entry.gid = 0
+                entry.uname = entry.gname = ""
+                entry.mtime = 0
+                unpacked += entry.size
+                if entry.isfile():
+                    with path.open("rb") as content:
+                        archive.addfile(entry, content)
+                else:
+                    archive.addfile(entry, io.BytesIO())
+        stream.close()
+    with draft.open("rb") as made:
+        digest = hashlib.file_digest(made, "sha256").hexdigest()
+    return draft.rename(final.with_name(f"{final.name}.{unpacked}.{digest}.tar.gz"))
+
+
+async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
+    """Raises ``Refused`` with what uv says."""
+    process = await asyncio.create_subprocess_exec(
+        find_uv_bin(),
+        *words,
+        env={**os.environ, "NO_COLOR": "1", **recipe.platform.environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(UV_SECONDS):
+            _, said = await process.communicate()
+    except TimeoutError:
+        raise Refused("RuntimeUnavailable", f"{what}: uv has not ended after {UV_SECONDS:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if process.returncode != 0:
+        lines = [
+            " ".join(line.split()) for line in said.decode("utf-8", "replace").splitlines() if line.strip()
+        ]
+        text = "; ".join(line[:_WORDS] for line in (*lines[:1], *lines[1:][-1:]))
+        raise Refused("RuntimeUnavailable", f"the controller cannot get {what}: {text}")
