@@ -56,10 +56,10 @@ class Publisher:
         self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
         self._tell_of_disk(snapshots.memory.unwritable, snapshots.now)
         endings = status.endings(snapshots.observed, snapshots.now)
-        self.tell(event for event in endings if event.key not in self._told)
+        self._untold.extend(event for event in endings if event.key not in self._told)
         self._told = {event.key for event in endings}
         after = status.statuses(snapshots, self.statuses)
-        self.tell(status.transitions(self.statuses, after, snapshots.now))
+        self._untold.extend(status.transitions(self.statuses, after, snapshots.now))
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
         self._save()
@@ -69,23 +69,27 @@ class Publisher:
         before, self._disk_told = self._disk_told, problem
         if problem and not before:
             log.error("%s; what serves goes on, nothing new is started", problem)
-            self.tell((Event(now, CLUSTER, True, "StateUnwritable", problem),))
+            self._untold.append(Event(now, CLUSTER, True, "StateUnwritable", problem))
         elif before and not problem:
             log.info("the state directory can be written again")
-            self.tell((Event(now, CLUSTER, False, "StateWritable", "what had to wait is written now"),))
+            self._untold.append(
+                Event(now, CLUSTER, False, "StateWritable", "what had to wait is written now")
+            )
 
     def _save(self) -> None:
         """Write statuses and events. Those that the disk does not take are kept for the next pass."""
         changed = {key: self.statuses[key] for key in self._unsaved & self.statuses.keys()}
         try:
             if changed:
-                self._store.put_statuses(changed)
-            self._unsaved = set()
-            if self._untold and self._store.add_events(self._untold):
-                self.wake()
-            self._untold.clear()
+                added = self._store.put_statuses(changed, self._untold)
+            else:
+                added = self._store.add_events(self._untold)
         except Unwritable:
             return  # the store keeps what it was, and is asked before the next pass whether it is over
+        self._unsaved = set()
+        self._untold.clear()
+        if added:
+            self.wake()
 
     def outcome(self, outcome: Outcome, now: float) -> None:
         """Tell what became of a step."""
@@ -95,9 +99,14 @@ class Publisher:
             self.tell((event,))
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Add events and wake whoever waits for them."""
+        """Add events and wake whoever waits for them.
+
+        Statuses that the disk has not taken are not written here, and their events wait for them: what they are
+        about may have been removed since the pass.
+        """
         self._untold.extend(events)
-        self._save()
+        if not self._unsaved:
+            self._save()
 
     def wake(self) -> None:
         """Have everybody look who waits for something new."""

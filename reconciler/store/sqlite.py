@@ -302,13 +302,17 @@ class Store:
         rows = self._db.execute("SELECT kind, name, body FROM statuses")
         return {ObjectKey(row[0], row[1]): status(row[2]) for row in rows}
 
-    def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus]) -> None:
-        """Write statuses that have changed."""
+    def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus], events: Iterable[Event] = ()) -> int:
+        """Write statuses that have changed and what is told of that, all or nothing: so that each is told once.
+
+        Returns how many of the events were new.
+        """
         with self._db.writing():
             self._db.executemany(
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
                 [(*key, written(body)) for key, body in statuses.items()],
             )
+            return self._append(events)
 
     # --- events --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Routes are written by the newest controller alone."""
+"""Routes are written by the newest controller alone, and statuses only of what is there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 from reconciler.controller.publish import Publisher
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
-from reconciler.state import Plan
+from reconciler.state import ObjectKey, Plan
+from reconciler.state.report import Event
 from reconciler.status import Snapshots
-from reconciler.store import Store
+from reconciler.store import EventFilter, Store
+from tests.store.test_full_disk import files_no_longer_than
 from tests.worlds import World, gateway, two_nodes
 
 
@@ -36,3 +38,41 @@ async def test_who_was_replaced_after_its_last_look_at_the_store_writes_no_route
     assert path.read_bytes() != written
     older.close()
     newer.close()
+
+
+async def test_what_the_disk_did_not_take_is_not_written_of_an_object_that_was_removed_since(
+    tmp_path: Path,
+) -> None:
+    world = two_nodes()
+    key = ObjectKey("ModelDeployment", "tiny")
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
+    with files_no_longer_than((tmp_path / "store.db-wal").stat().st_size):
+        publisher.publish(snapshots(world))
+    assert key in publisher.statuses
+    store.recover()
+    store.remove_object(key)
+    publisher.tell((Event(world.now, key, False, "Removed", "it has left"),))
+    world.manifests = [each for each in world.manifests if each.metadata.name != key.name]
+    publisher.publish(snapshots(world))
+    assert key not in store.statuses()
+    assert "it has left" in [event.message for _, event in store.events(EventFilter())]
+    store.close()
+
+
+async def test_a_change_is_told_with_what_has_changed_or_not_at_all(tmp_path: Path) -> None:
+    world = two_nodes()
+    world.settle()
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
+    with files_no_longer_than((tmp_path / "store.db-wal").stat().st_size):
+        publisher.publish(snapshots(world))
+    store.recover()
+    publisher.tell(())
+    assert (store.statuses(), store.events(EventFilter())) == ({}, [])
+    publisher.publish(snapshots(world))
+    told = [event.object for _, event in store.events(EventFilter())]
+    assert store.statuses() == publisher.statuses
+    assert told
+    assert sorted(told) == sorted(set(told))
+    store.close()

@@ -156,7 +156,7 @@ _SCENARIOS = (
     Scenario(
         "node-lost",
         cluster(small(1), wide()),
-        ((8, cut_off("b")), (65, back("b"))),
+        ((8, cut_off("b")), (95, back("b"))),
         persons=(("node/b", "C0"),),
     ),
     Scenario(

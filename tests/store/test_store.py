@@ -196,8 +196,9 @@ def test_old_events_are_dropped(store: Store) -> None:
 def test_statuses_come_back_whole(store: Store) -> None:
     key = ObjectKey("ModelDeployment", "tiny")
     status = ObjectStatus((Condition("Ready", True, "ReplicasReady", "1 of 1", 3.0, 2),), 2, {"replicas": 1})
-    store.put_statuses({key: status})
+    assert store.put_statuses({key: status}, [event("one")]) == 1
     assert store.statuses() == {key: status}
+    assert [told.message for _, told in store.events(EventFilter())] == ["one"]
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_alone(store: Store, tmp_path: Path) -> None:
