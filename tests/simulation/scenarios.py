@@ -178,9 +178,9 @@ _SCENARIOS = (
         (
             (8, unfit("c", protection_domains=4)),
             (12, crash("wide", 0, 1)),
-            (30, crash("wide", 0, 1)),
-            (45, fit("c", protection_domains=0)),
-            (60, nothing),
+            (100, crash("wide", 0, 1)),
+            (140, fit("c", protection_domains=0)),
+            (155, nothing),
         ),
         persons=(("node/c", "C7"),),
         system="Darwin",
