@@ -37,6 +37,7 @@ NOT_HERE = {
     "make bench": "takes minutes; tests/bench runs each benchmark once",
     "make tiny": "trains a model for half an hour",
     "reconciler node add studio-1.local --user cluster": "needs another machine; tests/hosts adds three",
+    "reconciler node bootstrap studio-1": "needs another machine; tests/hosts has three, tests/cli shaped ones",
     "reconciler node add --again studio-1": "needs another machine, whose key has changed; tests/cli has one",
 }
 """Commands of the documents that are not run again here, and why."""
