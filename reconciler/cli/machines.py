@@ -102,6 +102,9 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
         return apply_documents(files, incoming)
 
     _land(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
+    click.echo(
+        f"next, to have the machine keep its agent running: reconciler node bootstrap {name}", err=True
+    )
 
 
 def _land(settings: Settings, how: How, landed: Landed) -> None:

@@ -17,15 +17,21 @@ import pytest
 from reconciler.errors import Refused, Unreachable
 from reconciler.transport import bootstrapping, ssh
 from reconciler.transport.bootstrapping import Undertaking
+<<<<<<< HEAD
 from reconciler.transport.bundle import Bundle
 from reconciler.transport.ssh import SshNode
+=======
+from reconciler.transport.ssh import Bundle, SshNode
+from reconciler.wire.launch import RankId
+>>>>>>> 644d9a4 (Try that a service leaves alone what its own agents have started; say what comes after node add)
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
-from tests.agent.bench import Bench, alive, program, until
+from tests.agent.bench import RANK, Bench, alive, program, until
 
 from .shaped import LINUX, MAC, Shape
 from .shaped_tools import THROTTLE_SECONDS
 from .test_ssh import Host
 
+OTHER = RankId("llama", 1, 1, 0)
 SHAPES = pytest.mark.parametrize(
     ("tools", "held_by"), [(MAC, HeldBy.LAUNCHD), (LINUX, HeldBy.SYSTEMD)], ids=["mac", "linux"]
 )
@@ -82,13 +88,16 @@ async def ask(node: SshNode, request: Any) -> None:
     await link.close()
 
 
-async def with_rank(host: Host, node: SshNode) -> int:
+async def with_rank(host: Host, node: SshNode, id: RankId = RANK) -> int:
     """The pid of a rank that was started there."""
-    spec = Bench(host.root).spec(program("say('ready')\nsleep()"))
+    spec = Bench(host.root).spec(program("say('ready')\nsleep()"), id)
     await ask(node, StartRank(1, spec))
-    pid = (await observed_as(node, lambda report: bool(report.ranks[0].pid))).ranks[0].pid
-    assert pid
-    return pid
+    report = await observed_as(node, lambda report: bool(pids(report).get(id)))
+    return pids(report)[id]
+
+
+def pids(report: NodeReport) -> dict[RankId, int]:
+    return {rank.id: rank.pid or 0 for rank in report.ranks if rank.exit is None}
 
 
 def newer(host: Host) -> SshNode:
@@ -125,6 +134,7 @@ async def test_a_service_takes_over_an_agent_and_no_rank_is_stopped_by_it_nor_by
     pid = await with_rank(host, node)
     assert (await carried_out(node)).measures == ()
     assert (await observed(node)).held_by == held_by
+    ranks = {RANK: pid, OTHER: await with_rank(host, node, OTHER)}
     asked = shape.asked()
     (shape.folder / "sudo").write_text("no")
     node = newer(host)
@@ -136,8 +146,7 @@ async def test_a_service_takes_over_an_agent_and_no_rank_is_stopped_by_it_nor_by
         path.write_text(f"{path.read_text()}\n")  # as another version had it
     assert (await carried_out(node)).measures == ()
     assert len(shape.asked()) > len(asked), "the service was made anew"
-    assert (await observed(node)).ranks[0].pid == pid
-    assert alive(pid)
+    assert pids(await observed(node)) == ranks
 
 
 async def test_an_agent_is_back_after_a_restart_of_the_machine_unless_it_is_not_wanted(
