@@ -17,13 +17,9 @@ import pytest
 from reconciler.errors import Refused, Unreachable
 from reconciler.transport import bootstrapping, ssh
 from reconciler.transport.bootstrapping import Undertaking
-<<<<<<< HEAD
 from reconciler.transport.bundle import Bundle
 from reconciler.transport.ssh import SshNode
-=======
-from reconciler.transport.ssh import Bundle, SshNode
 from reconciler.wire.launch import RankId
->>>>>>> 644d9a4 (Try that a service leaves alone what its own agents have started; say what comes after node add)
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
 from tests.agent.bench import RANK, Bench, alive, program, until
 
