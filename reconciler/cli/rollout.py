@@ -99,9 +99,12 @@ def _awaited(settings: Settings, client: Client, key: Key) -> str:
     if stalled["status"] == "True":
         raise Refused("Stalled", f'deployment "{name}" cannot be rolled out: {stalled["message"]}')
     begins = f'Waiting for deployment "{name}" rollout to finish'
-    if condition(item, "Ready")["status"] != "True":
+    unready = condition(item, "Ready")
+    if unready["status"] != "True":
         ready, wanted = found.get("readyReplicas", 0), found.get("replicas", item["spec"]["replicas"])
-        detail = f" ({busy['message']})" if busy["message"] else ""
+        asked_for = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
+        told = busy["message"] or asked_for
+        detail = f" ({told})" if told else ""
         return f"{begins}: {ready} of {wanted} updated replicas are available...{detail}"
     return f"{begins}: {busy['message']}" if busy["status"] == "True" else ""
 

@@ -62,6 +62,17 @@ def test_what_still_goes_on_is_waited_for_although_the_old_group_serves(
     )
 
 
+def test_a_cluster_that_was_stopped_is_what_a_rollout_waits_for(cli: Cli, watched: Controller) -> None:
+    stopped = bodies.conditions(False, "everything is stopped by request")
+    stopped[0]["reason"] = "StoppedByRequest"
+    stopped[1].update(status="False", message="")
+    says(watched, told(stopped, readyReplicas=0))
+    assert cli("rollout", "status", *TINY, "--no-watch").out == (
+        'Waiting for deployment "tiny" rollout to finish: 0 of 1 updated replicas are available...'
+        " (everything is stopped by request)\n"
+    )
+
+
 def test_a_commit_that_is_not_read_yet_is_waited_for(cli: Cli, watched: Controller, home: Path) -> None:
     at_rest, before = watched.answers["status"](None), head(home)
     assert cli("rollout", "restart", *TINY).code == 0

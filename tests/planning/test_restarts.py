@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from reconciler.planning import reboots
 from reconciler.planning.asked import AWAY_SECONDS
+from reconciler.planning.world import World as Snapshots
 from reconciler.resources import Node
 from reconciler.state import (
     AllocateEpoch,
@@ -17,6 +22,7 @@ from reconciler.state import (
     ObjectKey,
     Plan,
     ProveGroup,
+    Reboot,
     RebootNode,
     RefusedBecause,
     ReleaseReplica,
@@ -158,6 +164,7 @@ def test_a_machine_that_is_told_and_does_not_restart_is_told_again_and_the_next_
     world.reboots[A] = step.reboot  # and that was all
     assert world.plan().steps == ()
     assert (waits(world, A), waits(world, B)) == ([WaitingFor.RESTART], [WaitingFor.TURN])
+    assert text(world, A) == "node-a: it was told to restart, and is expected back"
     world.pass_time(world.now + AWAY_SECONDS)
     (again,) = world.plan().steps
     assert isinstance(again, RebootNode)
@@ -187,6 +194,40 @@ def test_the_next_does_not_begin_while_a_machine_is_away_of_which_a_new_controll
     world.find(A)
     assert world.settle() == Plan()
     assert "RebootNode node-b" in story(world)
+
+
+def test_the_next_does_not_begin_before_the_agent_of_the_last_is_back() -> None:
+    world = cluster()
+    ask(world, A, B)
+    for _ in range(20):
+        for step in world.plan().steps:
+            if not isinstance(step, StartAgent):
+                world.obey(step)
+    assert story(world)[-1] == "ProveGroup"
+    assert text(world, B) == "node-b: it is restarted when node-a is back"
+
+
+def test_the_next_does_not_begin_while_nobody_has_seen_the_one_that_is_being_emptied() -> None:
+    world = cluster()
+    ask(world, B)
+    ask(world, A, drain=True)
+    step_by_step(world, until="EmptyNode node-a")
+    world.lose(A)
+    world.restart_controller()
+    world.settle()
+    assert "EmptyNode node-b" not in story(world)
+
+
+def test_none_is_restarted_beside_another_whoever_wanted_that() -> None:
+    world = World([remote(A, rebootFrom=FIRST_BOOT), remote(C, repair={"reboot": True}), model()])
+    step_by_step(world, until="EmptyNode node-a")
+    snapshot = Snapshots(world.desired(), world.observed(), world.memory(), world.now, "")
+    healing = reboots.restart(snapshot, C, FaultClass.KERNEL_OBJECTS, "held")
+    assert healing == "node-a is being restarted, and one at a time is"
+    world.reboots[C] = Reboot(world.now, FIRST_BOOT, "C7: held")
+    world.down.add(C)
+    assert [step for step in world.plan().steps if not isinstance(step, StartAgent)] == []
+    assert text(world, A) == "node-a: it is empty, and restarted when node-c is back"
 
 
 def test_a_wish_that_is_taken_back_leaves_the_machine_in_use() -> None:
@@ -248,3 +289,65 @@ def test_nothing_is_restarted_while_a_rank_of_whomever_lives_there() -> None:
         world.stops[rank] = StopAsked(world.now + 30, world.now + 40)
     assert world.plan().steps == ()
     assert text(world, A).startswith("node-a: it is being emptied for a restart: ")
+
+
+class Play:
+    """A cluster that is to be restarted, whatever happens to it."""
+
+    def __init__(self, *names: NodeName) -> None:
+        self.world = cluster(*names)
+        self.names = [NodeName(m.metadata.name) for m in self.world.manifests if isinstance(m, Node)]
+        self.restarted: list[NodeName] = []
+        ask(self.world, *self.names)
+
+    def obey(self, count: int) -> None:
+        world = self.world
+        for step in world.plan().steps[:count]:
+            if isinstance(step, RebootNode):
+                assert not [rank for rank in world.alive() if world.ranks[rank][0] == step.node]
+                assert not [name for name in self.restarted if name in world.down], "one at a time"
+                self.restarted.append(step.node)
+            world.obey(step)
+
+    def kill(self, number: int) -> None:
+        alive = sorted(self.world.alive())
+        if alive:
+            self.world.end_rank(alive[number % len(alive)], signal=9)
+
+    def lose(self, number: int) -> None:
+        name = self.names[number % len(self.names)]
+        if name not in self.world.lost:
+            self.world.lose(name)
+
+    def find(self, number: int) -> None:
+        self.world.find(self.names[number % len(self.names)])
+
+
+ACTS: dict[str, Callable[[Play, int], object]] = {
+    "all": lambda play, _: play.obey(100),
+    "one": lambda play, _: play.obey(1),
+    "another controller": lambda play, _: play.world.restart_controller(),
+    "kill": Play.kill,
+    "lose": Play.lose,
+    "find": Play.find,
+    "wait": lambda play, number: play.world.pass_time(play.world.now + 10.0 ** (number % 4)),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["all", "all", *ACTS]), st.integers(0, 7)), max_size=25), st.booleans()
+)
+def test_whatever_happens_each_is_restarted_once_empty_and_alone(
+    acts: list[tuple[str, int]], pair: bool
+) -> None:
+    play = Play(A, B) if pair else Play()
+    for act, number in acts:
+        ACTS[act](play, number)
+    for number in range(len(play.names)):
+        play.find(number)
+    for _ in range(40):
+        play.obey(100)
+        play.world.pass_time(play.world.now + 400)
+    assert sorted(play.restarted) == play.names
+    assert play.world.groups[play.world.replica()].proven_at is not None
