@@ -80,6 +80,8 @@ class MachineFacts:
     """Whether it falls asleep while nobody sits before it."""
     throttled: bool | None = None
     """Whether it is slowed down for its heat."""
+    bridge_service: bool | None = None
+    """Whether macOS makes its Thunderbolt bridge anew at every boot."""
     wired_limit_bytes: int | None = None
     """What its GPU may wire; 0: the system's own limit."""
     swap_used_bytes: int | None = field(default=None, compare=False)

@@ -48,7 +48,7 @@ from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.wire.launch import Phase
 
-from . import node, weights
+from . import machine, node, weights
 from .routing import routes, serving
 from .weights import Readiness
 
@@ -183,6 +183,7 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
         "system": f"{report.system} {report.release} {report.machine}",
         "runtime": dict(report.runtime or {}),
         "bootId": report.boot_id,
+        **machine.told(seen.facts),
     }
     if seen.contact is Contact.UNREACHABLE:
         return False, "NodeUnreachable", seen.problem or "it does not answer", extra

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from reconciler.errors import Refused
 from reconciler.inventory import Probes
 from reconciler.inventory.probes import asking
 from reconciler.inventory.probes.table import PROBES
@@ -15,6 +17,7 @@ from reconciler.state import MachineFacts, PortFacts
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe
 from tests.agent.bench import WAIT_SECONDS, Bench
+from tests.inventory.test_collector import report as plain_report
 
 from .mac import Mac, agent_on, jaccl
 
@@ -81,7 +84,8 @@ async def test_a_verbs_tool_that_hangs_is_ended_told_of_and_left_alone_for_a_whi
     mac: Mac, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasty = tuple(
-        replace(probe, call=replace(probe.call, seconds=0.5)) if probe.verbs else probe for probe in PROBES
+        replace(probe, call=replace(probe.call, seconds=0.5)) if probe.soonest_seconds else probe
+        for probe in PROBES
     )
     monkeypatch.setattr(asking, "PROBES", hasty)
     mac.runs("ibv_devinfo", f"#!/bin/sh\necho x >> {mac.folder}/ibv_devinfo.asked\nexec /bin/sleep 600\n")
@@ -141,3 +145,22 @@ async def test_of_a_machine_that_is_no_mac_no_tool_is_asked(mac: Mac) -> None:
         facts = await told(Probes(time.time), link)
     assert facts == MachineFacts(boot_id=facts.boot_id, system="Linux")
     assert mac.asked("sw_vers") == 0
+
+
+class OldAgent:
+    """The connection to an agent that has not heard of tools yet, as one answers that does not know a message."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def request(self, message: object, *, timeout: float) -> object:  # noqa: ASYNC109 - as the real one
+        self.asked += 1
+        raise Refused("Malformed", "unknown message type 'run_tool'")
+
+
+async def test_an_agent_that_knows_no_tools_is_asked_once_and_its_report_is_all_that_is_known() -> None:
+    old, probes, report = OldAgent(), Probes(time.time), replace(plain_report(1), system="Darwin")
+    for _ in range(3):
+        facts = await probes(cast(AgentLink, old), report, True)
+        assert facts == MachineFacts(boot_id="boot", system="Darwin")
+    assert old.asked == 1

@@ -138,6 +138,13 @@ def test_the_local_network_may_be_used_from_a_daemon_and_from_a_session_that_las
     assert facts(of=replace(MAC, held_by=HeldBy.LEFT)).launch_context is None
 
 
+def test_a_bridge_comes_back_with_the_next_boot_where_its_service_is_enabled() -> None:
+    service = network.Service("Thunderbolt Bridge", True, "Thunderbolt Bridge", "bridge0")
+    assert facts((network.SERVICES, (service,))).bridge_service is True
+    assert facts((network.SERVICES, (replace(service, enabled=False),))).bridge_service is False
+    assert facts((network.SERVICES, Unknown("it said nothing"))).bridge_service is None
+
+
 def test_what_is_not_known_is_told_with_its_reason() -> None:
     found = facts(
         (system.SYSTEM_VERSION, Unknown("it said nothing")), (keeping.FILEVAULT, Unknown("it failed"))

@@ -1,4 +1,4 @@
-"""Asking the probes of a machine, each as often as it says; the verbs tools also when something else has changed."""
+"""Asking the probes of a machine, each as often as it says, and some also when what they follow has changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport
 from reconciler.wire.tools import ToolSaid
 
-from . import machine, network, system, thunderbolt, verbs
+from . import machine, system
 from .probe import Probe, Unknown
 from .table import PROBES, Readings
 
@@ -22,8 +22,6 @@ ROUND_SECONDS_MAX = 40.0
 """After which no further probe is asked: the rest is asked in the next round."""
 ANSWER_SECONDS = 10.0
 """For the answer's way, and for a tool that another controller has running."""
-VERBS_SECONDS_MIN = 30.0
-"""Between two questions to the RDMA driver, whatever has changed."""
 HUNG_SECONDS = 60.0
 """Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
 REFUSED_SECONDS = 1800.0
@@ -40,7 +38,7 @@ class _Machine:
     read: dict[str, Any] = field(default_factory=dict)
     asked_at: dict[str, float] = field(default_factory=dict)
     asked_under: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """What the ports were like when a verbs tool was asked last."""
+    """What those told that a probe follows, when it was asked last."""
     wired: machine.Wired = field(default_factory=machine.Wired)
     deaf: bool = False
     """Whether its agent does not know how to run a tool."""
@@ -49,10 +47,9 @@ class _Machine:
     def readings(self) -> Readings:
         return Readings(self.read)
 
-    def like(self) -> tuple[Any, ...]:
-        """What decides how the RDMA driver's ports are."""
-        known = (network.INTERFACES, thunderbolt.RECEPTACLES, verbs.RDMA_ENABLED)
-        return tuple(self.readings.of(probe) for probe in known)
+    def followed(self, probe: Probe[Any]) -> tuple[Any, ...]:
+        """What those tell that this one follows."""
+        return tuple(self.readings.of(each) for each in probe.follows)
 
     def due(self, probe: Probe[Any], now: float, anew: bool) -> bool:
         asked_at = self.asked_at.get(probe.name)
@@ -63,8 +60,8 @@ class _Machine:
             return age >= HUNG_SECONDS
         if probe.call.as_root and self.readings.of(probe) is None:
             return age >= REFUSED_SECONDS
-        if probe.verbs and (anew or self.asked_under.get(probe.name) != self.like()):
-            return age >= VERBS_SECONDS_MIN
+        if probe.follows and (anew or self.asked_under.get(probe.name) != self.followed(probe)):
+            return age >= probe.soonest_seconds
         return age >= (0 if anew and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
 
 
@@ -93,15 +90,13 @@ class Probes:
             now = self._clock()
             if not asked.due(probe, now, anew) or asyncio.get_running_loop().time() > ends_at:
                 continue
-            under = asked.like()
             try:
                 said = await link.request(probe.call, timeout=probe.call.seconds + ANSWER_SECONDS)
             except Refused as error:
                 asked.deaf = error.code == "Malformed"
                 return
             asked.asked_at[probe.name] = now
-            if probe.verbs:
-                asked.asked_under[probe.name] = under
+            asked.asked_under[probe.name] = asked.followed(probe)
             asked.read[probe.name] = (
                 probe.read(said) if isinstance(said, ToolSaid) else Unknown("it was no answer")
             )

@@ -19,6 +19,7 @@ fact                    probe
 ``sleeps``              ``pmset -g``
 ``throttled``           ``powermetrics``; so is ``gpu_watts``
 ``managed``             ``profiles status``
+``bridge_service``      ``networksetup -listnetworkserviceorder``
 ``stray_ranks``         ``pgrep``
 ``disk_free_bytes``     ``df``
 ======================  =========================================================================
@@ -101,6 +102,7 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         managed=enrolment.managed if enrolment else None,
         sleeps=power_set.sleeps if power_set else None,
         throttled=power_of.throttled,
+        bridge_service=_bridge_service(readings.of(network.SERVICES)),
         wired_limit_bytes=settings.wired_limit_bytes,
         stray_ranks=len(strays) if strays is not None else None,
         swap_used_bytes=settings.swap_used_bytes,
@@ -108,6 +110,10 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         gpu_watts=None if power_of.gpu_milliwatts is None else power_of.gpu_milliwatts / 1000,
         unknown=readings.unknown(),
     )
+
+
+def _bridge_service(services: tuple[network.Service, ...] | None) -> bool | None:
+    return None if services is None else any(s.enabled and s.interface.startswith("bridge") for s in services)
 
 
 def _verbs_answer(readings: Readings) -> bool | None:

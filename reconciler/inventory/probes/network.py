@@ -56,17 +56,19 @@ class Interface:
 
 
 def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
-    """``ifconfig -a``: a block for each interface. What the last one does not say may have been cut off."""
+    """``ifconfig -a``: a block for each interface, of which those with a cable, and bridges, are read. What the last
+    one does not say may have been cut off."""
     text = whole(said)
     if isinstance(text, Unknown):
         return text
     blocks = [block for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if block]
     found = []
     for at, block in enumerate(blocks):
-        head = re.match(r"([a-z]{1,12}[0-9]{1,4}): flags=[0-9a-fA-F]{1,16}<([A-Z0-9_,]*)>", block)
-        if head is None:
-            return unlike(block, "a line such as 'en1: flags=8863<UP,...>'")
-        found.append(_interface(head[1], "UP" in head[2].split(","), block, at + 1 < len(blocks)))
+        head = re.match(r"((?:en|bridge)[0-9]{1,4}): flags=[0-9a-fA-F]{1,16}<([A-Z0-9_,]*)>", block)
+        if head:
+            found.append(_interface(head[1], "UP" in head[2].split(","), block, at + 1 < len(blocks)))
+    if not found:
+        return unlike(text, "a line such as 'en1: flags=8863<UP,...>'")
     if len({interface.name for interface in found}) < len(found):
         return Unknown("it tells of an interface twice")
     return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 
@@ -35,8 +35,10 @@ class Probe(Generic[T]):
     what it believes."""
     every_seconds: float
     """How often it is asked at most, as long as nothing else has changed."""
-    verbs: bool = False
-    """Whether it uses the RDMA driver, which may hang, and which every question costs something."""
+    follows: tuple[Probe[Any], ...] = ()
+    """When one of these tells something else, what this one told is old."""
+    soonest_seconds: float = 0.0
+    """How long it is left alone even then. The RDMA driver may hang, and every question costs it something."""
 
     @property
     def tool(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
+from .network import INTERFACES
 from .probe import Probe, Unknown, failed, unlike
 
 _TYPE = "SPThunderboltDataType"
@@ -153,4 +154,6 @@ def _text(item: Mapping[str, Any], key: str) -> str:
     return value.strip() if isinstance(value, str) and len(value) < 256 else ""
 
 
-RECEPTACLES = Probe("Thunderbolt", RunTool(("system_profiler", _TYPE, "-json"), 30.0), receptacles, 10.0)
+RECEPTACLES = Probe(
+    "Thunderbolt", RunTool(("system_profiler", _TYPE, "-json"), 30.0), receptacles, 30.0, (INTERFACES,)
+)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
+from . import network, thunderbolt
 from .probe import Probe, Unknown, failed, number, unlike, whole
 
 _NO_DEVICES = "No IB devices found"
@@ -138,5 +139,7 @@ JACCL = Probe("JACCL", RunTool(("{python}", "-I", "-c", _JACCL), 40.0), has_jacc
 KERNEL_OBJECTS = Probe(
     "kernel objects", RunTool(("ioclasscount", _DOMAINS, _PAIRS), 5.0), kernel_objects, 30.0
 )
-DEVICES = Probe("RDMA devices", RunTool(("ibv_devices",), 5.0), devices, 300.0, verbs=True)
-VERBS_PORTS = Probe("RDMA ports", RunTool(("ibv_devinfo", "-v"), 5.0), verbs_ports, 300.0, verbs=True)
+DRIVER = ((network.INTERFACES, thunderbolt.RECEPTACLES, RDMA_ENABLED), 30.0)
+"""What decides how the ports of RDMA devices are, and the least between two questions to the driver."""
+DEVICES = Probe("RDMA devices", RunTool(("ibv_devices",), 5.0), devices, 300.0, *DRIVER)
+VERBS_PORTS = Probe("RDMA ports", RunTool(("ibv_devinfo", "-v"), 5.0), verbs_ports, 300.0, *DRIVER)

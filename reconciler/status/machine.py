@@ -1,0 +1,60 @@
+"""What the tools of a Mac tell of it, as its node's status shows that. What is not known is not there, or said why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconciler.state import MachineFacts, PortFacts
+
+
+def told(facts: MachineFacts) -> dict[str, Any]:
+    """Plain JSON under ``mac``; nothing where no probe was asked. What changes all the time is not in it, nor are
+    identifiers of hardware."""
+    found = _known(
+        {
+            "model": facts.model,
+            "chip": facts.chip,
+            "macOS": ".".join(map(str, facts.version)),
+            "jaccl": facts.jaccl,
+            "rdmaEnabled": facts.rdma_enabled,
+            "rdmaToolsAnswer": facts.verbs_answer,
+            "protectionDomainsHeld": facts.protection_domains,
+            "wiredExcessBytes": facts.wired_excess_bytes,
+            "wiredLimitBytes": facts.wired_limit_bytes,
+            "localNetworkAllowed": facts.launch_context,
+            "fileVault": facts.filevault,
+            "managed": facts.managed,
+            "bridgeService": facts.bridge_service,
+            "sleeps": facts.sleeps,
+            "throttled": facts.throttled,
+            "panicsLastHour": facts.panics,
+            "crashesLastHour": facts.crashes,
+            "strayRanks": facts.stray_ranks,
+            "ports": [_port(port) for port in facts.ports],
+            "notKnown": dict(facts.unknown),
+        }
+    )
+    return {"mac": found} if found else {}
+
+
+def _port(port: PortFacts) -> dict[str, Any]:
+    return _known(
+        {
+            "receptacle": port.receptacle,
+            "interface": port.interface,
+            "device": port.device,
+            "connected": port.connected,
+            "peer": f"{port.peer[0]}/{port.peer[1]}" if port.peer else "",
+            "through": list(port.through),
+            "gbps": port.gbps,
+            "interfaceActive": port.active,
+            "rdmaUp": port.verbs_up,
+            "bridged": port.bridged,
+            "address": "none" if port.address == "" else port.address,
+            "mappedGid": port.mapped_gid,
+        }
+    )
+
+
+def _known(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value is not None and value not in ("", [], {})}
