@@ -70,7 +70,7 @@ async def _with(
     from reconciler.transport.bootstrapping import reach
 
     home = Home(settings.home)
-    machine = reach(name, access, home.root / "agents", home.gateway_key)
+    machine = reach(name, access, home.root, home.gateway_key)
     try:
         return await do(machine)
     finally:
@@ -113,7 +113,7 @@ async def _carry_out(
         if again:
             tell.measures(wanted.ours)
         for number, measure in enumerate(wanted.ours, 1):
-            await carry_out(machine, measure)
+            await carry_out(machine, measure, tell.progress)
             done.append(measure)
             tell.done(number)
         await settle(machine)
@@ -150,6 +150,11 @@ class _Teller:
             if shown:
                 self._say(indent(shown.rstrip("\n"), "     | ", lambda line: True))
 
+    def progress(self, text: str) -> None:
+        """On a terminal: beside what is printed."""
+        if self._aloud:
+            click.echo(f"     {text}", err=True)
+
     def done(self, number: int) -> None:
         self._say(f"{number:3}. done")
 
@@ -176,11 +181,13 @@ def _body(name: str, wanted: Undertaking, done: list[Measure]) -> dict[str, Any]
 
 
 def _measure(measure: Measure, done: bool) -> Iterator[tuple[str, Any]]:
-    from reconciler.transport.measures import Run
+    from reconciler.transport.measures import Build, Run
 
     yield "why", measure.why
     if isinstance(measure.act, Run):
         yield "command", list(measure.act.argv)
+    elif isinstance(measure.act, Build):
+        yield "runtime", str(measure.act.path)
     else:
         act = measure.act
         yield "file", {"path": str(act.path), "mode": f"{act.mode:04o}", "bytes": len(act.content)}

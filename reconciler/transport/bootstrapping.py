@@ -10,11 +10,13 @@ from reconciler.errors import Refused
 from reconciler.resources import Access
 
 from .bundle import bundle_of, write_bundle
-from .measures import Measure, Note, Write, measures, notes
+from .measures import Build, Measure, Note, Write, measures, notes
 from .profile import Profile
+from .recipe import recipes
 from .service import Keeper
 from .ssh import SshNode
 from .survey import Survey
+from .wheelhouse import Tell, Wheelhouse
 
 MEASURE_SECONDS = 60.0
 SETTLE_SECONDS = 25.0
@@ -38,19 +40,26 @@ class Undertaking:
         return tuple(each for each in self.measures if not each.by_person)
 
 
-def reach(name: str, access: Access, agents: Path, gateway_key: Path) -> SshNode:
-    """The machine of a node over SSH. ``agents`` is the folder with the agent's file. Raises ``OSError``."""
-    return SshNode(name, access, bundle_of(write_bundle(agents)), asyncio.Semaphore(1), gateway_key)
+def reach(name: str, access: Access, home: Path, gateway_key: Path) -> SshNode:
+    """The machine of a node over SSH; ``home`` is the controller's. Raises ``OSError``."""
+    bundle = bundle_of(write_bundle(home / "agents"), Wheelhouse(home / "runtimes", recipes()))
+    return SshNode(name, access, bundle, asyncio.Semaphore(1), gateway_key)
 
 
 async def look(node: SshNode) -> Undertaking:
     """What is to be done; changes nothing there. Raises ``Unreachable``; ``Refused`` where no agent can run."""
-    place, found, seen = await node.place(), await node.profile(), await node.survey()
-    return Undertaking(found, seen, measures(found, seen, place), notes(found, seen, node.name))
+    place, seen = await node.place(), await node.survey()
+    return Undertaking(place.found, seen, measures(seen, place), notes(place.found, seen, node.name))
 
 
-async def carry_out(node: SshNode, measure: Measure) -> None:
-    """Do one thing. Raises ``Refused`` (``MeasureFailed``) with what was said, and ``Unreachable``."""
+async def carry_out(node: SshNode, measure: Measure, tell: Tell = lambda text: None) -> None:
+    """Do one thing; ``tell`` hears how that goes.
+
+    Raises ``Refused`` (``MeasureFailed``) with what was said, and as ``SshNode.build_runtime``; ``Unreachable``.
+    """
+    if isinstance(measure.act, Build):
+        await node.build_runtime(tell)
+        return
     if isinstance(measure.act, Write):
         await node.put(measure.act.path, measure.act.content, measure.act.mode)
         return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from reconciler.errors import Refused
 
 from .profile import Profile
 from .recipe import Recipe
-from .runtime import Build, Pruned, Shell
+from .runtime import Build, Pruned, Shell, python_of
 from .wheelhouse import Tell, Wheelhouse
 
 ASK_SECONDS = 10.0
@@ -48,6 +49,13 @@ class Managed:
         """Remove the runtimes that nothing uses, but for this version's and the last before it. Raises as ``build``."""
         _, recipe = self._recipe(found)
         return await Build(self.shell, self.name, found.root, lambda text: None).prune(recipe)
+
+    def lacking(self, found: Profile) -> PurePosixPath | None:
+        """The runtime that ``build`` would put together; None where it is there, or where none is managed."""
+        recipe = self.wheelhouse.recipes.get(found.kind) if self.wheelhouse and not self.python else None
+        if recipe is None or found.ranks_python == str(python_of(found.root, recipe.key)):
+            return None
+        return found.root / "runtimes" / recipe.key
 
     async def newest(self, found: Profile) -> str:
         """The interpreter of this version's runtime, else of the newest there is; empty where there is none."""

@@ -49,11 +49,21 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Build:
+    """A managed runtime, to be sent in parts and put together, unless it is there."""
+
+    path: PurePosixPath
+
+    def __str__(self) -> str:
+        return f"build {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """One thing to do on a machine."""
 
     why: str
-    act: Write | Run
+    act: Write | Run | Build
     by_person: bool = False
     """It takes an administrator's password: it is shown, to be pasted into a terminal of the machine."""
 
@@ -72,6 +82,10 @@ class Place:
     """What is needed on a machine, and what was found of it, beside the service."""
 
     node: str
+    found: Profile
+    """The machine as it is when the runtime is there."""
+    runtime: PurePosixPath | None
+    """The managed runtime that is still to be built; None where none is lacking."""
     serve: tuple[str, ...]
     """The command of the agent, without what holds it."""
     agent: Write
@@ -83,9 +97,9 @@ class Place:
     """That line is in it already."""
 
 
-def measures(found: Profile, seen: Survey, place: Place) -> tuple[Measure, ...]:
+def measures(seen: Survey, place: Place) -> tuple[Measure, ...]:
     """All that is to be done, in order; empty where everything is in place."""
-    return (*_agent_file(found, place), *_gateway(place), *_service(found, seen, place))
+    return (*_runtime(place), *_agent_file(place), *_gateway(place), *_service(place.found, seen, place))
 
 
 def start(found: Profile, seen: Survey, node: str) -> Measure:
@@ -93,13 +107,20 @@ def start(found: Profile, seen: Survey, node: str) -> Measure:
     return _Service(found, seen, node).start()
 
 
-def _agent_file(found: Profile, place: Place) -> Sequence[Measure]:
+def _runtime(place: Place) -> Sequence[Measure]:
+    if place.runtime is None:
+        return ()
+    why = "the runtime of the ranks: Python, mlx and mlx-lm, of parts that the controller sends"
+    return (Measure(why, Build(place.runtime)),)
+
+
+def _agent_file(place: Place) -> Sequence[Measure]:
     if place.agent_there:
         return ()
     path = str(place.agent.path)
     return (
         Measure("the agent: one file, by its digest; what runs from others goes on", place.agent),
-        Measure("see that it runs with this Python", Run((found.python, "-I", path, "--help"))),
+        Measure("see that it runs with this Python", Run((place.found.python, "-I", path, "--help"))),
     )
 
 

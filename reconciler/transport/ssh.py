@@ -18,7 +18,6 @@ import asyncssh
 
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access
-from reconciler.state import Ends
 from reconciler.wire.generation import jump_key_name
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
@@ -34,7 +33,7 @@ from .profile import Profile
 from .runtime import Pruned
 from .service import node_folder, script, script_path, service_name, words_path
 from .ssh_channels import Completed, Held, TooLong, hold, open_stream, run
-from .ssh_connection import CONNECT_SECONDS, Connection
+from .ssh_connection import CONNECT_SECONDS, Connection, ends
 from .survey import Survey
 from .wheelhouse import Tell
 
@@ -236,7 +235,15 @@ class SshNode:
 
     async def place(self) -> Place:
         """What there is beside a service, and what is to be there. Raises ``Unreachable``, and ``Refused`` as ``start_agent``."""
-        found = await self._fit()
+        found = await self.profile()
+        runtime = self._managed.lacking(found)
+        if runtime is not None:
+            python = str(runtime / "bin" / "python3")
+            found = replace(
+                found, ranks_python=python, python=(found.ranks_python and found.python) or python
+            )
+        else:
+            found = await self._fit()
         path = found.root / "agents" / self._bundle.name
         there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
         line = self._relay_line(found, path)
@@ -244,6 +251,8 @@ class SshNode:
         wanted = ensure_line(existing, line)
         return Place(
             node=self.name,
+            found=found,
+            runtime=runtime,
             serve=self._serve(found, path),
             agent=Write(path, self._bundle.content),
             agent_there=there.status == 0,
@@ -325,7 +334,7 @@ class SshNode:
         socket = self._socket(found)
         connection = await self._connection.get()
         link = AgentLink(*await self._stream(connection, socket))
-        link.ends = _ends(connection, self._connection.way)
+        link.ends = ends(connection, self._connection.way)
         return await link.open("controller")
 
     def _socket(self, found: Profile) -> str:
@@ -374,16 +383,6 @@ class SshNode:
                 f"{self.name} does not restart: {_words(done)}; to allow it, add this line with visudo there:"
                 f" {user} ALL=(root) NOPASSWD: /sbin/shutdown -r now, /usr/sbin/shutdown -r now",
             )
-
-
-def _ends(connection: asyncssh.SSHClientConnection, way: jumps.Way) -> Ends:
-    """Addresses of a connection that goes straight to the machine; over others only what leads there is known."""
-    if way.jumps:
-        return Ends(jumps=way.jumps, inner=(way.host, way.port))
-    here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
-    if not here or not there:
-        return Ends()
-    return Ends(str(here[0]), str(there[0]), int(there[1]))
 
 
 def _words(done: Completed) -> str:

@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from reconciler.errors import Barred, Silent
 from reconciler.resources import SshAccess
+from reconciler.state import Ends
 
 from . import jumps
 
@@ -224,6 +225,16 @@ class _Client(asyncssh.SSHClient):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(exc)
+
+
+def ends(connection: asyncssh.SSHClientConnection, way: jumps.Way) -> Ends:
+    """Addresses of a connection that goes straight to the machine; over others only what leads there is known."""
+    if way.jumps:
+        return Ends(jumps=way.jumps, inner=(way.host, way.port))
+    here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
+    if not here or not there:
+        return Ends()
+    return Ends(str(here[0]), str(there[0]), int(there[1]))
 
 
 def trusted_key(access: SshAccess) -> asyncssh.SSHKey:

@@ -29,7 +29,7 @@ SERVE = ("/usr/bin/python3", "-I", "agent.pyz", "serve", "--node", "far")
 def place(found: Profile, there: bool = True) -> Place:
     agent = Write(found.root / "agents" / "agent.pyz", b"....")
     authorized = Write(found.home / ".ssh" / "authorized_keys", b"keys", shown="restrict…")
-    return Place("far", SERVE, agent, there, authorized, admitted=there)
+    return Place("far", found, None, SERVE, agent, there, authorized, admitted=there)
 
 
 def seen(keeper: Keeper, **more: object) -> Survey:
@@ -48,7 +48,7 @@ def lines(told: tuple[Measure, ...]) -> list[str]:
 
 
 def test_a_mac_gets_a_launch_daemon() -> None:
-    told = measures.measures(MAC, seen(Keeper.LAUNCHD), place(MAC, there=False))
+    told = measures.measures(seen(Keeper.LAUNCHD), place(MAC, there=False))
     assert lines(told)[:4] == [
         "write /u/ada/.reconciler/agents/agent.pyz (mode 0600, 4 bytes)",
         "$ /usr/bin/python3 -I /u/ada/.reconciler/agents/agent.pyz --help",
@@ -105,7 +105,7 @@ def test_a_linux_gets_a_unit() -> None:
     assert theirs == UNIT.replace("User=ada\n", "").replace("multi-user", "default")
     odd = replace(LINUX, home=PurePosixPath('/u/50% "$x"'))
     assert 'ExecStart=/bin/sh "/u/50%% \\"$$x\\"/.reconciler' in definition(Keeper.SYSTEMD, odd, "far")
-    told = measures.measures(LINUX, seen(Keeper.SYSTEMD), place(LINUX))
+    told = measures.measures(seen(Keeper.SYSTEMD), place(LINUX))
     draft = "/u/ada/.reconciler/nodes/far/reconciler-ada-far.service"
     assert lines(told)[2:] == [
         f"$ /usr/bin/sudo -n /usr/bin/install -o root -g root -m 644 {draft} /etc/systemd/system/reconciler-ada-far.service",
@@ -115,7 +115,7 @@ def test_a_linux_gets_a_unit() -> None:
 
 
 def test_who_lingers_needs_no_administrator() -> None:
-    told = measures.measures(LINUX, seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
+    told = measures.measures(seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
     assert [line.partition(" (")[0] for line in lines(told)][1:] == [
         "write /u/ada/.config/systemd/user/reconciler-ada-far.service",
         "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user daemon-reload",
@@ -126,7 +126,7 @@ def test_who_lingers_needs_no_administrator() -> None:
 
 def test_root_needs_no_sudo() -> None:
     root = replace(LINUX, user="root", uid=0)
-    told = measures.measures(root, seen(Keeper.SYSTEMD, administrator="root"), place(root))
+    told = measures.measures(seen(Keeper.SYSTEMD, administrator="root"), place(root))
     assert "$ /usr/bin/systemctl daemon-reload" in lines(told)
 
 
@@ -134,11 +134,11 @@ def test_root_needs_no_sudo() -> None:
     "keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD, Keeper.SYSTEMD_OF_USER], ids=lambda k: k.value
 )
 def test_where_all_is_in_place_nothing_is_done(keeper: Keeper) -> None:
-    assert measures.measures(MAC, settled(MAC, keeper), place(MAC)) == ()
+    assert measures.measures(settled(MAC, keeper), place(MAC)) == ()
 
 
 def test_where_there_is_no_service_manager_only_files_are_put() -> None:
-    assert measures.measures(LINUX, seen(Keeper.NOTHING), place(LINUX)) == ()
+    assert measures.measures(seen(Keeper.NOTHING), place(LINUX)) == ()
     (note,) = measures.notes(LINUX, seen(Keeper.NOTHING), "far")
     assert "a plain process" in note.text
 
@@ -158,19 +158,19 @@ def test_where_there_is_no_service_manager_only_files_are_put() -> None:
 def test_what_has_gone_another_way_is_put_right(
     keeper: Keeper, found: dict[str, object], expected: list[str]
 ) -> None:
-    assert lines(measures.measures(MAC, settled(MAC, keeper, **found), place(MAC))) == expected
+    assert lines(measures.measures(settled(MAC, keeper, **found), place(MAC))) == expected
 
 
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
 def test_another_definition_is_replaced(keeper: Keeper) -> None:
-    told = lines(measures.measures(MAC, settled(MAC, keeper, definition="old"), place(MAC)))
+    told = lines(measures.measures(settled(MAC, keeper, definition="old"), place(MAC)))
     assert [line.removeprefix("$ /usr/bin/sudo -n ").partition(" ")[2].split()[0] for line in told] == (
         ["-o", "bootout", "bootstrap"] if keeper is Keeper.LAUNCHD else ["-o", "daemon-reload", "restart"]
     )
 
 
 def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
-    told = measures.measures(MAC, seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
+    told = measures.measures(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
     assert [line.partition(" (")[0] for line in lines(told)] == [
         "write /u/ada/.reconciler/nodes/far/serve",
         "write /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
@@ -210,3 +210,10 @@ def test_a_service_has_a_name_that_service_managers_take() -> None:
 def test_an_answer_that_is_none_is_quoted() -> None:
     with pytest.raises(Unreachable, match="This account is not available"):
         survey.answer("This account is not available")
+
+
+def test_a_runtime_that_is_lacking_comes_first() -> None:
+    lacking = replace(place(MAC), runtime=MAC.root / "runtimes" / "abc")
+    assert lines(measures.measures(settled(MAC, Keeper.LAUNCHD), lacking)) == [
+        "build /u/ada/.reconciler/runtimes/abc"
+    ]

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.resources import Access, SshAccess
-from reconciler.transport import runtime
+from reconciler.transport import bootstrapping, measures, runtime
 from reconciler.transport.recipe import Recipe, engine_digest, engine_files, pins, recipes
 from reconciler.transport.runtime import Build
 from reconciler.transport.ssh_channels import Completed
@@ -212,8 +212,14 @@ async def test_a_node_without_a_runtime_of_its_owners_gets_one_over_ssh_and_its_
     assert isinstance(access.ssh, SshAccess)
     node = host.node(Access(ssh=access.ssh))
     told: list[str] = []
-    assert await node.build_runtime(told.append) == recipe().key
+    foreseen = await bootstrapping.look(node)
+    assert foreseen.measures[0].act == measures.Build(PurePosixPath(host.root / "runtimes" / recipe().key))
+    assert not host.root.exists()
+    for measure in foreseen.ours:
+        await bootstrapping.carry_out(node, measure, told.append)
     assert "trying it" in told
+    assert (await bootstrapping.look(node)).measures == (), "all was foreseen, the agent's Python too"
+    assert await node.build_runtime(told.append) == recipe().key
     await node.start_agent()
     link = await node.dial()
     try:
