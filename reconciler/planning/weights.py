@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.resources import Model, ModelDeployment
@@ -47,9 +48,10 @@ def wanted(world: World) -> dict[str, Model]:
 def _of_model(world: World, name: str, model: Model) -> Decision:
     """Several nodes that keep their weights in one folder of one machine fetch once."""
     path = model.spec.source.folder
-    at_work = {in_full: _all_at_work(world, path, in_full) for in_full in (True, False)}
+    nodes = targets(world, model)
+    at_work = {in_full: _all_at_work(world, path, in_full, nodes) for in_full in (True, False)}
     decision = NOTHING
-    for turn, (node, in_full) in enumerate(targets(world, model).items()):
+    for turn, (node, in_full) in enumerate(nodes.items()):
         place, weights = place_of(world, node, path), world.node(node).model(path)
         if place is None or weights is None or there(weights, in_full) or not world.reached(node):
             continue
@@ -95,12 +97,18 @@ def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
     return replace(decided, steps=(replace(step, origin=origin, sockets=sockets),))
 
 
-def _all_at_work(world: World, path: str, in_full: bool) -> dict[tuple[str, str], NodeName]:
-    """For each folder the node that has the weights there, or is about to."""
+def _all_at_work(
+    world: World, path: str, in_full: bool, nodes: Mapping[NodeName, bool]
+) -> dict[tuple[str, str], NodeName]:
+    """For each folder the node that has the weights there, or is about to; maybe that, where news are awaited."""
     return {
         place: node
         for node in sorted(world.observed.nodes)
-        if (place := place_of(world, node, path)) is not None and _at_work(world, node, path, in_full)
+        if (place := place_of(world, node, path)) is not None
+        and (
+            _at_work(world, node, path, in_full)
+            or (node in nodes and world.reached(node) and not world.fresh(node))
+        )
     }
 
 

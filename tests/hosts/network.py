@@ -164,6 +164,17 @@ class Host:
         """How often its server has written these words to its log."""
         return (self.folder / "log").read_text().count(words)
 
+    def seen(self, path: Path) -> Path:
+        """A path of this machine as it sees it itself."""
+        return Path(f"/proc/{self.pid}/root") / path.relative_to("/")
+
+    def disk(self, path: Path, size: str) -> None:
+        """A disk of its own for a folder; again, another size of it. It ends with the machine."""
+        path.mkdir(parents=True, exist_ok=True)
+        again = "remount," if self.seen(path).is_mount() else ""
+        words = ("mount", "-t", "tmpfs", "-o", f"{again}size={size}", "disk", str(path))
+        _run("nsenter", "--target", str(self.pid), "--mount", *words)
+
     def agents(self) -> list[int]:
         return self.pids(".pyz serve")
 
@@ -248,6 +259,15 @@ class Network:
             if host.name != name:
                 _ip(host.pid, "route", "add", "unreachable", f"{address}/32")
         return address
+
+    def open(self, address: str) -> None:
+        """Let every host have a way to such an address."""
+        for host in self.hosts:
+            words = ("ip", "route", "del", "unreachable", f"{address}/32")
+            command = ["nsenter", "--target", str(host.pid), "--net", *words]
+            subprocess.run(
+                command, capture_output=True, timeout=20, check=False
+            )  # but for one they have none
 
     def cut(self, host: Host, up: bool = False) -> None:
         """Take the cable of a host out, or put it back."""

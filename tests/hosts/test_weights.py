@@ -11,11 +11,12 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.fetcher.hub import COMMIT, REPO, Fault, Hub, folder, serving
+from tests.runner.architectures import write_architecture
 
 from .conftest import DEPLOYMENT, over
 from .model import write_model
 from .network import Network
-from .test_three_hosts import ask, group, ranks
+from .test_three_hosts import ask, client, group, ranks
 
 GOOD, ROTTEN, UNUSABLE = "900d" + "2" * 36, "2077e4" + "3" * 34, "bad0" + "4" * 36
 MODEL = f"""apiVersion: reconciler/v1alpha1
@@ -28,7 +29,22 @@ spec:
       repo: {REPO}
       revision: {COMMIT}
 """
+STAGED = f"""apiVersion: reconciler/v1alpha1
+kind: Model
+metadata: {{name: staged}}
+spec:
+  source: {{huggingface: {{repo: org/staged, revision: {COMMIT}}}}}
+---
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata: {{name: staged}}
+spec:
+  model: staged
+  parallelism: {{strategy: pipeline, nodes: 3}}
+  serving: {{context: 64, maxBatch: 1}}
+"""
 SHARD = "model.safetensors"
+ROOM = "3g"
 
 
 @pytest.fixture(scope="module")
@@ -47,18 +63,42 @@ def hub(hosts: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hu
 
 @pytest.fixture(scope="module")
 def cluster(hosts: Network, hub: Hub) -> Iterator[Cluster]:
+    hosts.hosts[2].disk(disk(hosts), ROOM)
     with over(hosts, (MODEL, DEPLOYMENT), HF_ENDPOINT=hub.endpoint) as made:
         yield made
 
 
-def condition(cluster: Cluster, kind: str = "Ready") -> dict[str, Any]:
-    item = cluster.json("get", "model", "tiny")
+def held(hosts: Network) -> list[set[str]]:
+    """Of the weight files of the staged model, which each host has with their content."""
+    return [
+        {each.name for each in host.seen(host.root).glob("models/hub/org--staged/*/model*") if full(each)}
+        for host in hosts.hosts
+    ]
+
+
+def full(path: Path) -> bool:
+    return path.suffix == ".safetensors" and path.read_bytes()[-64:] != bytes(64)
+
+
+def complete(cluster: Cluster) -> str:
+    """What the staged model says."""
+    answer = client(cluster).completions.create(model="staged", prompt="hello", max_tokens=12, temperature=0)
+    return answer.choices[0].text
+
+
+def disk(hosts: Network) -> Path:
+    """Where ``host-c`` has a disk for its weights."""
+    return hosts.hosts[2].root / "models"
+
+
+def condition(cluster: Cluster, kind: str = "Ready", of: str = "model/tiny") -> dict[str, Any]:
+    item = cluster.json("get", of)
     return dict(next(each for each in item["status"]["conditions"] if each["type"] == kind))
 
 
 def weights(hosts: Network, commit: str) -> list[Path]:
     """The folders of the hosts that have all weights of a commit."""
-    return [path for host in hosts.hosts for path in host.root.glob(f"models/hub/*/{commit}")]
+    return [path for host in hosts.hosts for path in host.seen(host.root).glob(f"models/hub/*/{commit}")]
 
 
 def test_weights_come_from_the_hub_once_and_go_on_from_host_to_host(
@@ -78,13 +118,18 @@ def test_weights_come_from_the_hub_once_and_go_on_from_host_to_host(
 def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     cluster: Cluster, hosts: Network, hub: Hub
 ) -> None:
+    """The disk of one of them is full at first."""
     before = ranks(cluster)
+    hosts.hosts[2].disk(disk(hosts), "4m")
     hub.asked.clear()
     hub.faults[SHARD] = Fault(bytes_per_second=200_000)
     cluster.run("model", "update", "tiny", "--revision", GOOD)
     cluster.wait("it to be fetched", lambda: condition(cluster)["reason"] in ("Fetching", "FetchingSlowly"))
-    while len(weights(hosts, GOOD)) < 3:
+    while len(weights(hosts, GOOD)) < 2 or condition(cluster)["reason"] != "DiskFull":
         assert (ask(cluster), ranks(cluster)) == (8, before)
+    assert "are still to come, and 1.1 GB are to stay free" in condition(cluster)["message"]
+    assert condition(cluster, "DiskPressure", "node/host-c")["reason"] == "DiskLow"
+    hosts.hosts[2].disk(disk(hosts), ROOM)
     cluster.wait("the new group", lambda: group(cluster)["epoch"] == 2 and group(cluster)["ready"])
     cluster.wait_settled()
     assert ask(cluster) == 8
@@ -114,3 +159,30 @@ def test_weights_with_which_no_rank_comes_up_give_way_to_those_before(
     assert f"{REPO} at {GOOD[:10]} is served instead" in condition(cluster, "Stalled")["message"]
     cluster.run("model", "update", "tiny", "--revision", GOOD)
     cluster.wait_settled()
+
+
+def test_each_host_has_what_its_rank_reads_and_gets_more_when_it_has_to_read_more(
+    cluster: Cluster, hosts: Network, hub: Hub, tmp_path: Path
+) -> None:
+    hosts.open(hub.endpoint.removeprefix("http://").partition(":")[0])
+    (tmp_path / "model").mkdir()
+    write_architecture(tmp_path / "model", "qwen2", max_position_embeddings=256)
+    hub.add(folder(tmp_path / "model"), "org/staged")
+    hub.asked.clear()
+    (tmp_path / "staged.yaml").write_text(STAGED)
+    cluster.run("apply", "-f", str(tmp_path / "staged.yaml"))
+    cluster.wait("it to be served", lambda: cluster.deployments()["staged"]["readyReplicas"] == 1)
+    said, parts = complete(cluster), held(hosts)
+    assert [len(part) for part in parts] == [3, 2, 2], "two layers or one, and what every rank reads"
+    assert {name: count for name, count in hub.asked.items() if count > 1} == {}
+    told = condition(cluster, of="model/staged")
+    assert told["reason"] == "WeightsVerified"
+    assert cluster.run("model", "verify", "staged").stdout.count("not needed here") == 15 - 7
+    (tmp_path / "staged.yaml").write_text(STAGED.replace("nodes: 3", "nodes: 2"))
+    cluster.run("apply", "-f", str(tmp_path / "staged.yaml"))
+    cluster.wait("two to serve it", lambda: len(cluster.deployments()["staged"]["groups"][0]["nodes"]) == 2)
+    cluster.wait_settled()
+    assert complete(cluster) == said
+    assert [len(part) for part in held(hosts)] == [3, 3, 2]
+    assert held(hosts)[0] == parts[0], "the last layers are those of rank 0"
+    assert held(hosts)[1] > parts[1]

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from reconciler.state import AllocateEpoch, NodeName, ObjectKey, Plan, ProveGroup, RefusedBecause, WaitingFor
+from reconciler.state import (
+    AllocateEpoch,
+    NodeName,
+    ObjectKey,
+    Plan,
+    ProveGroup,
+    RefusedBecause,
+    WaitingFor,
+    Write,
+)
 from reconciler.state.weights import FetchWeights
 from reconciler.wire.launch import ExitCode, Phase
 from reconciler.wire.weights import SPARE_BYTES, FetchPhase, FetchProblem, FetchReport, Progress, hub_path
@@ -298,4 +307,12 @@ def test_a_fetch_that_filled_the_disk_goes_on_as_soon_as_there_is_room() -> None
     world.reports["node-0"] = {"models_free_bytes": left - 1, "models_total_bytes": 10**12}
     assert (fetches(world.plan()), world.plan().refused[0].reason) == ([], RefusedBecause.DISK_FULL)
     world.reports["node-0"] = {"models_free_bytes": left + 1, "models_total_bytes": 10**12}
+    assert fetches(world.plan()) == ["node-0"]
+
+
+def test_while_news_of_a_fetch_are_awaited_no_other_machine_asks_the_hub() -> None:
+    world = agents(machines(count=2, nodes=2))
+    world.writes = {NodeName("node-0"): Write(world.link, 1000)}
+    assert fetches(world.plan()) == []
+    world.writes = {}
     assert fetches(world.plan()) == ["node-0"]
