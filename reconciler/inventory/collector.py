@@ -293,23 +293,26 @@ class Collector:
         """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
-            anew = not watch.seen.examined
+            anew, lapses = not watch.seen.examined, self._lapses
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
                     facts = await self._probe(link, watch.seen.report or report, anew)
             except (Refused, Unreachable, TimeoutError) as error:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 facts = MachineFacts()
-            if watch.probe.is_set():
-                continue  # that was asked before the lapse, or before a rank failed
-            self._learn(watch, facts)
+            if lapses == self._lapses:  # else that was asked before the lapse
+                self._learn(watch, facts, examined=not watch.probe.is_set())
             await _wait(watch.probe, self.probes_seconds)
 
-    def _learn(self, watch: _Watch, facts: MachineFacts) -> None:
-        """New facts of a machine may also tell where the cables of others lead."""
+    def _learn(self, watch: _Watch, facts: MachineFacts, examined: bool) -> None:
+        """New facts of a machine may also tell where the cables of others lead.
+
+        Where a rank failed while they were being asked for, they are known, and do not explain that: a machine on
+        which one after the other fails is never without news.
+        """
         machines = {name: other.seen.facts for name, other in self._watches.items()}
-        news = not watch.seen.examined
-        watch.seen = replace(watch.seen, probed=True, examined=True)
+        news = not watch.seen.probed or watch.seen.examined != examined
+        watch.seen = replace(watch.seen, probed=True, examined=examined)
         for name, known in joined({**machines, watch.seen.name: facts}).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts

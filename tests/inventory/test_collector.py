@@ -428,3 +428,24 @@ async def test_probes_are_given_the_newest_report(pair: Joined) -> None:
     link = await pair._bench.controller()
     await pair._bench.start(link, "say('ready'); sleep()")
     await pair.until(lambda: pair.reports[-1].ranks)
+
+
+async def test_what_probes_tell_is_known_also_where_one_rank_after_the_other_fails(watched: Watched) -> None:
+    answers: asyncio.Queue[MachineFacts] = asyncio.Queue()
+
+    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+        return await answers.get()
+
+    watched.collector._probe = probe
+    watched.collector.probes_seconds = 3600.0
+    link = await watched.bench.agent()
+    answers.put_nowait(MachineFacts(rdma_enabled=True))
+    await watched.until(lambda node: node.examined and node.report)
+    await watched.bench.start(link, "sys.exit(3)")
+    await watched.until(lambda node: len([rank for rank in node.ranks if not rank.alive]) == 1)
+    await watched.bench.start(link, "sys.exit(3)", RankId("llama", 0, 2, 0))
+    await watched.until(lambda node: len([rank for rank in node.ranks if not rank.alive]) == 2)
+    answers.put_nowait(MachineFacts(rdma_enabled=False))
+    assert not (await watched.until(lambda node: node.facts.rdma_enabled is False)).examined
+    answers.put_nowait(MachineFacts(rdma_enabled=False))
+    await watched.until(lambda node: node.examined)
