@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from reconciler.state import Attempt, ReplicaId, Standing
 
@@ -132,9 +132,11 @@ def _jitter(replica: ReplicaId, epoch: int) -> float:
 
 
 def _tried(view: View) -> tuple[Attempt, ...]:
-    """The formings for the present wish, oldest first."""
-    attempts = view.world.memory.attempts.get(view.replica, ())
-    return tuple(attempt for attempt in attempts if attempt.wish == view.wish)
+    """The formings for the present wish, oldest first, none later than the next: where a clock says so it was set
+    back between them, and would come to the time of the first a second time."""
+    attempts = [each for each in view.world.memory.attempts.get(view.replica, ()) if each.wish == view.wish]
+    no_later = list(accumulate((each.at for each in reversed(attempts)), min))
+    return tuple(replace(each, at=at) for each, at in zip(attempts, reversed(no_later), strict=True))
 
 
 def _streak(tried: Sequence[Attempt]) -> tuple[Attempt, ...]:

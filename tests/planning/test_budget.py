@@ -327,6 +327,16 @@ def test_a_clock_that_jumps_costs_one_attempt_and_resets_nothing(jump: float) ->
     assert heal(world) == pytest.approx(HALF_HOUR)
 
 
+def test_when_the_clock_comes_to_the_time_of_an_early_attempt_again_that_is_not_waited_for() -> None:
+    world = spent()
+    early = world.attempts[world.replica()][0].at
+    world.now = early - 2 * HALF_HOUR
+    assert heal(world) == 0
+    for _ in range(2):
+        crash(world)
+        assert heal(world) == pytest.approx(HALF_HOUR)
+
+
 def test_a_clock_that_is_put_right_by_seconds_costs_nothing() -> None:
     world = spent()
     (before,) = world.settle().waiting

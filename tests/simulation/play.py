@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from reconciler.state import ReplicaId
+from reconciler.planning.budget import WINDOW_SECONDS
+from reconciler.state import RefusedBecause, ReplicaId
 
 from .ends import Ending, compare, ending, missing, told
 from .pace import CALM, QUIET
@@ -136,9 +137,9 @@ def finish(
 
 def _converge(world: World) -> str:
     """Run until everything is as it should be; why it is not, where the bound is over."""
-    deadline = world.loop.now + BOUND_SECONDS
+    begun, deadline = world.loop.now, 0.0
     before, calm = -1, 0
-    while world.loop.now < deadline:
+    while world.loop.now < (deadline := max(deadline, _bound(world, begun))):
         world.run(SETTLE_SECONDS)
         calm = calm + 1 if len(world.notes) == before else 0
         before = len(world.notes)
@@ -147,6 +148,15 @@ def _converge(world: World) -> str:
         if calm == CALM_SECONDS and not any(rank.hung or rank.stopped for rank in world.ranks()):
             world.change_pace(CALM)  # whatever is waited for, it is far away
     return missing(world) or "it never comes to rest"
+
+
+def _bound(world: World, begun: float) -> float:
+    """By when all is to be well: counted from the last fault, which may be one of a late point. Where the budget of
+    restarts is used up, and said to be, one more is made only when its window is over."""
+    parts = world.controller.parts if world.controller is not None else None
+    refused = parts.last.plan.refused if parts is not None else ()
+    spent = any(refusal.reason is RefusedBecause.RESTARTS_SPENT for refusal in refused)
+    return max(begun, world.faulted_at) + BOUND_SECONDS + (WINDOW_SECONDS if spent else 0.0)
 
 
 def verdict(world: World, seconds: float, complaints: list[str]) -> Verdict:

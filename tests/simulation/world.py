@@ -113,6 +113,8 @@ class World:
         self.ending: dict[str, str] = {}
         """What it came to."""
         self.changed_at = -math.inf
+        self.faulted_at = -math.inf
+        """When a fault befell a point last."""
         self._stores = itertools.count(1)
         self._keeper: sqlite3.Connection | None = None
         self._store: type[Store] = Store
@@ -139,6 +141,7 @@ class World:
         kind = self.points.pass_by(label, kinds)
         if kind is not None:
             self.note(f"FAULT {kind}")
+            self.faulted_at = self.loop.now
         return kind
 
     _hurrying = False
