@@ -45,7 +45,7 @@ def decide(world: World, name: NodeName) -> Decision:
     if node.contact is Contact.UNREACHABLE:
         return _unanswered(world, name) if needed or started else NOTHING
     if node.contact is Contact.AGENT_DOWN and needed:
-        return Decision(steps=(StartAgent(name, world.access(name)),))
+        return _start(world, name)
     behind = _behind(world, name) if wanted else ""
     if behind and world.fresh(name):
         return Decision(steps=(StartAgent(name, world.access(name), behind),))
@@ -56,6 +56,12 @@ def decide(world: World, name: NodeName) -> Decision:
     if not world.fresh(name):
         return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for news from it"),))
     return Decision(steps=(StopAgent(name),))
+
+
+def _start(world: World, name: NodeName) -> Decision:
+    if runtimes.comes_first(world, name):
+        return Decision(waiting=(_wait(name, WaitingFor.STEP, "its runtime is being built"),))
+    return Decision(steps=(StartAgent(name, world.access(name)),))
 
 
 def _behind(world: World, name: NodeName) -> str:

@@ -69,6 +69,11 @@ def _of_node(world: World, name: NodeName, room: int) -> Decision:
     return told + Decision(steps=(step,)) if room > 0 else told
 
 
+def comes_first(world: World, name: NodeName) -> bool:
+    """Whether a runtime is being built on a node whose agent never started: that is tried again when it is there."""
+    return world.node(name).report is None and BuildRuntime(name).subject in world.memory.in_flight
+
+
 def _building(name: NodeName, how: str) -> Decision:
     text = f"{name}: its runtime is being built" + (f": {how}" if how else "")
     return Decision(waiting=(Waiting(ObjectKey("Node", name), WaitingFor.RUNTIME, text),))

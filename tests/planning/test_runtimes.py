@@ -136,6 +136,11 @@ def test_a_machine_whose_agent_does_not_start_gets_a_runtime_for_it_may_have_no_
     world.failures["start-agent/node-a"] = StepFailure(1, world.now + 60, "there is no Python of 3.9")
     (step,) = world.plan().steps
     assert step == BuildRuntime(A)
+    world.now += 100
+    world.in_flight = {step.subject}
+    assert not world.plan().steps
+    world.in_flight = set()
+    world.now -= 100
     world.obey(step)
     assert not world.plan().steps
     world.broken = set()
