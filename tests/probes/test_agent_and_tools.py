@@ -128,6 +128,28 @@ async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_h
         assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (6, 4, 2)
 
 
+async def test_what_was_not_told_is_asked_again_after_a_minute_and_what_root_may_not_do_much_later(
+    mac: Mac,
+) -> None:
+    clock = Clock()
+    for tool, case in (
+        ("sw_vers", ""),
+        ("fdesetup", "fdesetup/off"),
+        ("powermetrics", "powermetrics/no_sudo"),
+    ):
+        mac.says(tool, case)
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        assert (await told(probes, link)).version == ()
+        mac.says("sw_vers", "sw_vers/26_3")
+        clock.now += 61
+        assert (await told(probes, link)).version == (26, 3)
+        assert (mac.asked("fdesetup"), mac.asked("powermetrics")) == (1, 1)
+        clock.now += 1800
+        await told(probes, link)
+        assert (mac.asked("fdesetup"), mac.asked("powermetrics")) == (2, 2)
+
+
 async def test_without_its_tools_nothing_is_known_of_a_mac_and_every_reason_is(mac: Mac) -> None:
     for tool in [path.name for path in mac.folder.iterdir() if not path.suffix and path.name != "uname"]:
         mac.loses(tool)

@@ -24,6 +24,8 @@ ANSWER_SECONDS = 10.0
 """For the answer's way, and for a tool that another controller has running."""
 HUNG_SECONDS = 60.0
 """Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
+UNKNOWN_SECONDS = 60.0
+"""Until what was not told is asked again, even where it changes more seldom: a runtime is installed now and then."""
 REFUSED_SECONDS = 1800.0
 """Until what sudo does not allow is tried again: each try is written to the machine's log."""
 LASTING_SECONDS = 60.0
@@ -62,6 +64,8 @@ class _Machine:
             return age >= REFUSED_SECONDS
         if probe.follows and (anew or self.asked_under.get(probe.name) != self.followed(probe)):
             return age >= probe.soonest_seconds
+        if self.readings.of(probe) is None:
+            return age >= min(probe.every_seconds, UNKNOWN_SECONDS)
         return age >= (0 if anew and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
 
 

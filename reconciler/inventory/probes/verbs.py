@@ -135,7 +135,7 @@ _JACCL = "import mlx.core as mx; print('jaccl', mx.distributed.is_available('jac
 
 RDMA_ENABLED = Probe("RDMA", RunTool(("rdma_ctl", "status"), 5.0), rdma_enabled, 60.0)
 RDMA_SET = Probe("RDMA setting", RunTool(("nvram", "rdma-enable"), 5.0), rdma_set, 600.0)
-JACCL = Probe("JACCL", RunTool(("{python}", "-I", "-c", _JACCL), 40.0), has_jaccl, 3600.0)
+JACCL = Probe("JACCL", RunTool(("{python}", "-I", "-c", _JACCL), 40.0), has_jaccl, 600.0)
 KERNEL_OBJECTS = Probe(
     "kernel objects", RunTool(("ioclasscount", _DOMAINS, _PAIRS), 5.0), kernel_objects, 30.0
 )
