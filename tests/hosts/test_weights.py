@@ -18,6 +18,7 @@ from .model import write_model
 from .network import Network
 from .test_three_hosts import ask, client, group, ranks
 
+pytestmark = pytest.mark.timeout(300)  # three agents, a fetch and two copies come before the first test
 GOOD, ROTTEN, UNUSABLE = "900d" + "2" * 36, "2077e4" + "3" * 34, "bad0" + "4" * 36
 MODEL = f"""apiVersion: reconciler/v1alpha1
 kind: Model
