@@ -213,8 +213,8 @@ PLANNED = (
     Mutant(
         "an-old-wish-is-charged-to-the-new",
         "reconciler/planning/budget.py",
-        "return tuple(attempt for attempt in attempts if attempt.wish == view.wish)",
-        "return tuple(attempts)",
+        " if each.wish == view.wish]",
+        "]",
         "a changed manifest waits half an hour because the one before it was wrong",
         BUDGET,
     ),
