@@ -126,7 +126,7 @@ def competing(first: int, second: int) -> tuple[Manifest, ...]:
 
 
 _SCENARIOS = (
-    Scenario("bring-up", cluster(big(), small(), wide(), deployment("other", nodes=2))),
+    Scenario("bring-up", cluster(big(), small(3), wide(), deployment("other", nodes=2))),
     Scenario(
         "rank-crash",
         cluster(big(), small(1), wide()),
@@ -256,7 +256,11 @@ _SCENARIOS = (
             (2.9, commit(*cluster(small(1), wide()))),
         ),
     ),
-    Scenario("stopped-rank", USUAL, ((8, freeze("big", 0, 1)), (12, freeze("big", 0, 0)))),
+    Scenario(
+        "stopped-rank",
+        USUAL,
+        ((8, freeze("big", 0, 1)), (12, freeze("big", 0, 0)), (16, freeze("wide", 0, 0))),
+    ),
     Scenario(
         "shim-death",
         cluster(big(), small(1), nodes=THREE),
