@@ -9,6 +9,7 @@ restrict (sshd(8)).
 from __future__ import annotations
 
 import asyncio
+import logging
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from reconciler.wire.generation import Jump
 
 from .gateway_key import authorized_line, ensure_line, public_key, without_key
 from .ssh_channels import run
+
+log = logging.getLogger(__name__)
 
 COMMAND_SECONDS = 15.0
 NESTED_MAX = 4
@@ -105,8 +108,11 @@ async def admit(way: Way, key: Path) -> None:
     """
     ends = [*((jump.host, jump.port) for jump in way.jumps), (way.host, way.port)][1:]
     for connection, jump, end in zip(way.connections, way.jumps, ends, strict=True):
-        line = authorized_line(await _splice(connection, jump, *end), public_key(key))
+        tool = (await _said(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
+        line = authorized_line(_splice(tool or "nc", *end), public_key(key))
         try:
+            if not tool:
+                raise Unreachable("it runs no command for us that finds nc or python3")
             await _rewrite(connection, lambda existing, line=line: ensure_line(existing, line))  # type: ignore[misc]
         except Unreachable as error:
             raise Unreachable(
@@ -115,24 +121,22 @@ async def admit(way: Way, key: Path) -> None:
 
 
 async def dismiss(way: Way, key: Path) -> None:
-    """Take the gateway's ``key`` back from every machine on the way. Raises ``Unreachable``."""
+    """Take the gateway's ``key`` back from every machine on the way.
+
+    One that cannot be changed keeps no node from leaving: what the key leads to lets the gateway in no more.
+    """
     public = public_key(key)
-    for connection in way.connections:
-        await _rewrite(connection, lambda existing: without_key(existing, public))
+    for connection, jump in zip(way.connections, way.jumps, strict=True):
+        try:
+            await _rewrite(connection, lambda existing: without_key(existing, public))
+        except Unreachable as error:
+            log.warning("%s@%s may keep a line for %s: %s", jump.user, jump.host, public, error)
 
 
-async def _splice(
-    connection: asyncssh.SSHClientConnection, jump: Jump, host: str, port: int
-) -> tuple[str, ...]:
-    """The command that joins its standard input and output with a port, by what there is on the machine."""
-    tool = (await _said(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
-    if tool.endswith("/nc"):
-        return (tool, host, str(port))
-    if tool:
-        return (tool, "-I", "-c", _SPLICE, host, str(port))
-    raise Unreachable(
-        f"{jump.user}@{jump.host} has neither nc nor python3, by which the gateway could pass it: install nc there"
-    )
+def _splice(tool: str, host: str, port: int) -> tuple[str, ...]:
+    """The command that joins its standard input and output with a port."""
+    python = () if Path(tool).name == "nc" else ("-I", "-c", _SPLICE)
+    return (tool, *python, host, str(port))
 
 
 async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[str], str]) -> None:

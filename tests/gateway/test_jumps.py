@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from reconciler.errors import Unreachable
 from reconciler.transport.jumps import Way, admit, dismiss
 from reconciler.wire.generation import Jump, jump_key_name
 from tests.sshd import Sshd, command_of, descendants, make_key, sshd
@@ -139,6 +140,25 @@ async def test_its_key_opens_one_port_of_one_machine_and_nothing_else(
             await thief.open_unix_connection(str(cluster.ranks[0].path))
     await dismiss(way(machine, [first]), cluster.home / "keys" / NAME)
     assert first.authorized.count("\n") == 1
+
+
+async def test_a_machine_without_a_shell_says_which_line_is_missing_and_keeps_nobody(
+    machine: Sshd, bastions: list[Bastion], tmp_path: Path
+) -> None:
+    (first, *_) = bastions
+    before = first.authorized
+    config = first.server.place / "config"
+    config.write_text(f"ForceCommand false\n{config.read_text()}")
+    await first.server.stop()
+    await first.server.start()
+    async with asyncssh.connect(
+        "127.0.0.1", first.server.port, client_keys=[str(tmp_path / "mine")], known_hosts=None, config=None
+    ) as connection:
+        taken = Way((first.jump,), (connection,), "127.0.0.1", machine.port)
+        with pytest.raises(Unreachable, match=r'add to its authorized_keys: restrict,command="nc 127.0.0.1 '):
+            await admit(taken, tmp_path / NAME)
+        await dismiss(taken, tmp_path / NAME)
+    assert first.authorized == before
 
 
 async def test_the_way_is_left_with_the_connection(
