@@ -39,6 +39,7 @@ NOT_HERE = {
     "reconciler node add studio-1.local --user cluster": "needs another machine; tests/hosts adds three",
     "reconciler node bootstrap studio-1": "needs another machine; tests/hosts has three, tests/cli shaped ones",
     "reconciler node add --again studio-1": "needs another machine, whose key has changed; tests/cli has one",
+    "reconciler reboot studio-1 studio-2": "needs machines to restart; tests/hosts restarts two",
 }
 """Commands of the documents that are not run again here, and why."""
 

@@ -289,10 +289,14 @@ class Controller:
         kind = world.pass_by("ask for a completion", ASK)
         await world.sleep(ASK_SECONDS)
         rank = world.sockets.get(socket)
-        if kind == ERROR or rank is None or not rank.process.alive:
+        if rank is None or not rank.process.alive:
+            raise Unreachable("rank 0 broke off")
+        if kind == ERROR:
+            world.oracles.broke_off(rank)
             raise Unreachable("rank 0 broke off")
         if kind == LOST or rank.hung or not rank.machine.reachable:
             await world.sleep(120.0)
+            world.oracles.broke_off(rank)
             raise Silent("no completion within 120 s")
         return ASK_SECONDS
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from reconciler.planning.faults import PROOFS_MAX
 from reconciler.planning.group import fingerprint
 from reconciler.planning.healing.sights import PANICS_MAX
 from reconciler.planning.lost import LOST_AFTER_SECONDS
@@ -62,6 +63,8 @@ class Oracles:
         self.pruning = Pruning(world, self.violated)
         self._gone: dict[tuple[ReplicaId, int], float] = {}
         """When the first rank of an epoch ended."""
+        self._broken: Counter[tuple[ReplicaId, int]] = Counter()
+        """How many first completions of each epoch did not come."""
         self._routed: dict[ReplicaId, int] = {}
         self._holder: Process | None = None
         """Of the store: the controller that took it over last."""
@@ -243,6 +246,13 @@ class Oracles:
     def excuse(self, replica: ReplicaId, seconds: float = 0.0) -> None:
         """Something was done to a replica for which its group may have to go."""
         self._unwell[replica] = self._world.loop.now + seconds
+
+    def broke_off(self, rank: Rank) -> None:
+        """A first completion did not come: a group may go of which so many did not, however well it is."""
+        epoch = (replica_of(rank.id), rank.id.epoch)
+        self._broken[epoch] += 1
+        if self._broken[epoch] >= PROOFS_MAX:
+            self.excuse(epoch[0])
 
     def excuse_on(self, machine: Machine) -> None:
         """The same for those with a rank on a machine."""

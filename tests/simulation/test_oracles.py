@@ -10,6 +10,7 @@ import pytest
 from reconciler import status
 from reconciler.agent.server import Fence
 from reconciler.planning import remains, replica, stalls
+from reconciler.planning.faults import PROOFS_MAX
 from reconciler.planning.healing import sights
 from reconciler.planning.ledger import Ledger
 from reconciler.planning.lost import LOST_AFTER_SECONDS
@@ -243,6 +244,20 @@ def test_a_commit_excuses_what_it_has_changed_and_nothing_else(monkeypatch: pyte
     assert any("the rank small.0" in text for text in ended)
     assert any("the rank wide.0" in text for text in ended)
     assert not any("the rank big.0" in text for text in ended)
+
+
+def test_first_completions_that_did_not_come_excuse_the_end_of_a_group_when_they_are_enough() -> None:
+    world = up()
+    world.run(REASONS_KEPT_SECONDS)
+    rank = world.rank("wide", 0, 0)
+    assert rank is not None
+    for _ in range(PROOFS_MAX - 1):
+        world.oracles.broke_off(rank)
+    world.oracles.terminated(rank)
+    assert len(world.oracles.violations) == 1
+    world.oracles.broke_off(rank)
+    world.oracles.terminated(rank)
+    assert len(world.oracles.violations) == 1
 
 
 def test_an_object_that_is_taken_out_although_the_manifests_have_it() -> None:
