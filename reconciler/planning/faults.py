@@ -18,7 +18,7 @@ from reconciler.state import (
 
 from . import circumstances, quarantine, rungs, stalls
 from .healing.scene import Scene, Symptom
-from .healing.sights import Sighting
+from .healing.sights import Sighting, panicking
 from .healing.table import Remedy, Row, diagnose
 from .view import View
 
@@ -155,7 +155,7 @@ def tries(view: View, fault: FaultClass) -> int:
     return sum(1 for _ in takewhile(same, latest))
 
 
-def scene(view: View, symptom: Symptom) -> Scene:
+def scene(view: View, symptom: Symptom | None) -> Scene:
     """What is seen of a group that is as good as dead."""
     record, world = view.record, view.world
     assert record is not None
@@ -187,8 +187,8 @@ def _symptom(view: View) -> Symptom | None:
     if missing and (record.proven_at is not None or not record.secret):
         text = f"rank {missing[0]} of epoch {record.epoch} is gone without a trace"
         return Symptom(Cause.RANK_MISSING, text, now)
-    if missing and _unwired(view, record):
-        why = rungs.obstacle(view.world, view.replica, rungs.used(record), record.members)
+    why = _hopeless(view, record) if missing else ""
+    if why:
         text = f"rank {missing[0]} of epoch {record.epoch} cannot be started: {why}"
         return Symptom(Cause.RANK_MISSING, text, now)
     stall = stalls.of_group(view, tuple(view.current.values()))
@@ -199,6 +199,16 @@ def _symptom(view: View) -> Symptom | None:
         return None
     text = f"epoch {record.epoch} gave no completion in {proof.telling} attempts: {proof.text}"
     return Symptom(Cause.PROOF_FAILED, text, now)
+
+
+def _hopeless(view: View, record: GroupRecord) -> str:
+    """What has happened since an epoch was drawn, so that the rest of its ranks are better not started."""
+    panics = panicking(scene(view, None))
+    if panics is not None:
+        return panics.text
+    if not _unwired(view, record):
+        return ""
+    return rungs.obstacle(view.world, view.replica, rungs.used(record), record.members)
 
 
 def _unwired(view: View, record: GroupRecord) -> bool:

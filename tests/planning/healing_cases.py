@@ -34,6 +34,14 @@ def _ends(code: int | None = None, signal: int | None = None, words: str = "") -
     return happen
 
 
+def _never_starts(world: World) -> None:
+    """There was never a process of rank 1: its shim could not be started."""
+    _ends(ExitCode.UNEXPECTED, words="never started: [Errno 28] No space left on device")(world)
+    _, second = _group(world)
+    place, report = world.ranks[second]
+    world.ranks[second] = (place, replace(report, pid=None, shim_pid=None))
+
+
 def _dies(world: World) -> None:
     _ends(signal=11)(world)
 
@@ -109,6 +117,7 @@ HAPPENINGS: dict[str, Happen] = {
     "C7 no protection domain": _while_forming(_ends(ExitCode.KERNEL_OBJECTS)),
     "C8 a crash": _dies,
     "C8 an unexpected error": _ends(ExitCode.UNEXPECTED),
+    "C8 a rank that never started": _while_forming(_never_starts),
     "C8 weights that cannot be read": _ends(ExitCode.WEIGHTS, words="model.safetensors is cut short"),
     "C9 a hang": _hangs,
     "C10 out of memory": _ends(ExitCode.MEMORY, words="this node has too little memory"),

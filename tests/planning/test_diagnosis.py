@@ -15,6 +15,7 @@ from reconciler.planning.ledger import Ledger
 from reconciler.planning.view import View
 from reconciler.planning.world import World as Snapshots
 from reconciler.state import (
+    AllocateEpoch,
     Attempt,
     Cause,
     Contact,
@@ -26,9 +27,12 @@ from reconciler.state import (
     ObservedRank,
     PortFacts,
     RefusedBecause,
+    StartRank,
 )
 from reconciler.wire.launch import ExitCode, RankId
 from tests.worlds import two_nodes
+
+from .macs import B, learn, two_macs
 
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
 
@@ -172,3 +176,16 @@ def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> 
     decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
     assert [refusal.reason for refusal in decided.refused] == [RefusedBecause.RANK_REFUSES]
     assert [trouble.fault for trouble in decided.troubles] == [FaultClass.REBOOT]
+
+
+def test_a_machine_that_has_panicked_again_gets_no_rank_of_an_epoch_drawn_before() -> None:
+    world = two_macs()
+    rank = world.groups[world.replica()].rank_ids[1]
+    world.end_rank(rank, signal=9)
+    (drawn,) = (step for step in world.plan().steps if isinstance(step, AllocateEpoch))
+    world.obey(drawn)
+    learn(world, B, panics=2)
+    world.boots[B] = "another"
+    decided = world.plan()
+    assert not [step for step in decided.steps if isinstance(step, StartRank)]
+    assert [refusal.reason for refusal in decided.refused] == [RefusedBecause.RANK_REFUSES]

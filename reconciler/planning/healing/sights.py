@@ -173,6 +173,11 @@ def crash(scene: Scene) -> Sighting | None:
     return None if explained else _symptom(scene)
 
 
+def never_started(scene: Scene) -> Sighting | None:
+    """C8. There was no process that could have used a transport: its disk was full, or its agent ended."""
+    return crash(scene) if scene.first is not None and scene.first.report.pid is None else None
+
+
 def refused(scene: Scene) -> Sighting | None:
     """C8. The rank itself says that what it was given cannot work."""
     return _ended(scene, ExitCode.CONFIG, ExitCode.WEIGHTS)

@@ -109,6 +109,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.KERNEL_OBJECTS, sights.kernel_objects, Remedy.FORM, 1, Remedy.REBOOT, person=RESTART + REPLUG,
     ),
+    Row(FaultClass.RANK_CRASH, sights.never_started, Remedy.FORM),
     Row(FaultClass.RANK_CRASH, sights.crash, Remedy.FORM, 3, Remedy.LOWER_RUNG),
     Row(
         FaultClass.RANK_CRASH, sights.refused, Remedy.REFUSE, counted=False,
