@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 TINY = ROOT / "examples" / "models" / "tiny"
 INDEX = "model.safetensors.index.json"
 SENTENCE_MAX = 200
+PAUSE_SECONDS = 0.3
+"""Between two answers, so that other tests have something of the machine."""
 GATEWAY = """apiVersion: reconciler/v1alpha1
 kind: Gateway
 metadata: {{name: main}}
@@ -202,6 +204,7 @@ def clients(made: Cluster) -> Iterator[list[Answer]]:
         async with openai.AsyncOpenAI(base_url=endpoint, api_key="none", timeout=60, max_retries=0) as sdk:
             while not over.is_set():
                 answers.append(await stream(sdk, asyncio.Event()))
+                await asyncio.sleep(PAUSE_SECONDS)
 
     asking = threading.Thread(target=lambda: asyncio.run(ask()))
     asking.start()

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.e2e
 __all__ = ["clone"]
 
 LONG = "Count from 1 to 100."
+PAUSE_SECONDS = 0.3
+"""Between two answers, so that other tests have something of the machine."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Stream:
         with openai.OpenAI(
             base_url=self.cluster.endpoint(), api_key="none", timeout=120, max_retries=0
         ) as sdk:
-            while not self.enough.is_set():
+            while not self.enough.wait(PAUSE_SECONDS):
                 try:
                     self._ask(sdk)
                 except openai.APIError as error:

@@ -22,6 +22,8 @@ from tests.sshd import make_key
 from .network import Host, Network
 
 CUT_SECONDS = 60.0
+PAUSE_SECONDS = 0.3
+"""Between two answers, so that other tests have something of the machine."""
 LOST_AFTER_SECONDS = 30.0
 """Of a node by default."""
 
@@ -74,7 +76,7 @@ def load(cluster: Cluster) -> Iterator[list[str]]:
                         answers += 1
             except openai.OpenAIError as error:
                 wrong.append(repr(error))
-                time.sleep(0.2)
+            over.wait(PAUSE_SECONDS)
 
     thread = threading.Thread(target=stream)
     thread.start()
