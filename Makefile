@@ -14,8 +14,7 @@ TINY_VENV := .venv-tiny
 RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
-WHOLE_CLUSTERS := tests/e2e tests/documents
-REAL_PROCESSES := $(addprefix tests/,agent bench fetcher gateway hosts runner transport)
+WHOLE_CLUSTERS := tests/e2e tests/hosts tests/documents
 
 .PHONY: help quickstart test check fuzz faults fuzz-faults bench mutants schemas tiny clean
 
@@ -25,15 +24,13 @@ help: ## show what there is
 quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
 	@$(BIN)/reconciler up -f manifests --models examples/models --any-port $(if $(ONCE),--once)
 
-test: $(VENV)/dev ## every check and every test, in three lanes: two of them wait more than they compute
+test: $(VENV)/dev ## every check and every test, in two lanes: whole clusters wait more than they compute
 	@$(MAKE) --no-print-directory check
-	@said=$$(mktemp -d); trap 'rm -rf "$$said"' EXIT; \
-	$(BIN)/python -m pytest $(WHOLE_CLUSTERS) >"$$said/1" 2>&1 & first=$$!; \
-	$(BIN)/python -m pytest $(REAL_PROCESSES) >"$$said/2" 2>&1 & second=$$!; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(WHOLE_CLUSTERS) $(REAL_PROCESSES)); status=$$?; \
-	wait $$first || status=$$?; wait $$second || status=$$?; \
-	echo "and beside them, $(WHOLE_CLUSTERS):"; cat "$$said/1"; \
-	echo "and $(REAL_PROCESSES):"; cat "$$said/2"; exit $$status
+	@lane=$$(mktemp); trap 'rm -f "$$lane"' EXIT; \
+	$(BIN)/python -m pytest $(WHOLE_CLUSTERS) >"$$lane" 2>&1 & whole=$$!; \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(WHOLE_CLUSTERS)); parts=$$?; \
+	echo "and beside them, $(WHOLE_CLUSTERS):"; wait $$whole; status=$$?; \
+	cat "$$lane"; exit $$((parts | status))
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/ruff check .
