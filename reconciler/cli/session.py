@@ -286,8 +286,13 @@ class _Stopping:
 
     @property
     def late(self) -> bool:
-        bound = ACCEPT_SECONDS_MAX if self._accepted_by is None else STOP_SECONDS_MAX
-        return time.monotonic() - self._began_at > bound
+        """Whether it is waited for no longer: one that was started again meanwhile has the time of a new one to hear."""
+        now, process = time.monotonic(), self._controller.process
+        heard = process is not None and process.pid == self._accepted_by
+        deaf_since = max(self._began_at, self._controller.started_at)
+        return now - self._began_at > STOP_SECONDS_MAX or (
+            not heard and now - deaf_since > ACCEPT_SECONDS_MAX
+        )
 
 
 def _elsewhere(items: list[dict[str, Any]], endpoint: str) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from reconciler import bootstrap
 from reconciler.cli import supervise
+from reconciler.cli.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
 from reconciler.cli.supervise import Child, Supervisor
 
 ROOT = Path(__file__).parents[2]
@@ -239,3 +240,17 @@ def test_last_words_are_those_of_the_newest_process_alone(start: Start, tmp_path
     _, child, _ = start("print('one'); print('two')")
     wait(lambda: child.last_words(5) == "one\ntwo")
     assert child.last_words() == "two"
+
+
+def test_a_controller_that_was_started_again_has_the_time_of_a_new_one_to_hear_that_it_is_to_stop_everything(
+    tmp_path: Path,
+) -> None:
+    controller = Child("controller", ["true"], tmp_path / "log")
+    stopping = _Stopping(controller)
+    assert not stopping.late
+    stopping._began_at -= ACCEPT_SECONDS_MAX + 1
+    assert stopping.late
+    controller.started_at = time.monotonic()
+    assert not stopping.late
+    stopping._began_at -= STOP_SECONDS_MAX
+    assert stopping.late
