@@ -1,0 +1,265 @@
+"""What happens to emulated machines and cables, and the way back of each. Pure: the next world comes of the last.
+
+Every function raises ``NoSuchThing`` for what there is not, and ``Invalid`` for what cannot happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from reconciler.errors import Invalid
+
+from .state import (
+    DOMAINS_MAX,
+    TB4_GBPS,
+    TB5_GBPS,
+    Cable,
+    End,
+    Faults,
+    Machine,
+    NoSuchThing,
+    Port,
+    World,
+    shown,
+)
+
+DOCK = "ThunderBay Flex 8"
+LEAK_BYTES = 64 * 2**30
+BOOT_SECONDS = 8.0
+"""From the last sign of life until SSH answers again."""
+AT_THE_LOCK = float("inf")
+"""``Machine.away_until`` of one whose disk a person has to unlock."""
+
+
+# --- cables ---
+
+
+def unplug(world: World, end: End) -> World:
+    """Pull the cable out of this receptacle; the rest of it goes with it."""
+    if _cable(world, end).plugged:
+        return _with_cable(world, end, plugged=False)
+    raise Invalid(
+        f"nothing is plugged in at {shown(end)}: plug it in with: reconciler sandbox plug {shown(end)}"
+    )
+
+
+def plug(world: World, end: End, other: End | None = None) -> World:
+    """Plug in what was there last; or a new cable between two free receptacles."""
+    if other is None:
+        return _with_cable(world, end, plugged=True)
+    for each in (end, other):
+        world.port(each)
+        if world.link_of(each) is not None:
+            raise Invalid(
+                f"{shown(each)} has a cable already: take it out with: reconciler sandbox unplug {shown(each)}"
+            )
+    if end[0] == other[0]:
+        raise Invalid(f"a cable from {end[0]} to itself joins nothing: name two machines")
+    fast = world.port(end).thunderbolt5 and world.port(other).thunderbolt5
+    kept = tuple(each for each in world.cables if not {end, other} & set(each.ends))
+    return replace(world, cables=(*kept, Cable(end, other, TB5_GBPS if fast else TB4_GBPS)))
+
+
+def swap(world: World, a: End, b: End) -> World:
+    """What is in one receptacle is plugged into the other, and the other way round; swapped again it is as before."""
+    one, other = _cable(world, a), _cable(world, b)
+    if one == other:
+        raise Invalid(f"{shown(a)} and {shown(b)} are the two ends of one cable: name the ends of two")
+    moved = {a: b, b: a}
+    cables = tuple(
+        replace(each, a=moved.get(each.a, each.a), b=moved.get(each.b, each.b)) for each in world.cables
+    )
+    for each in cables:
+        if each.a[0] == each.b[0]:
+            raise Invalid(f"swapped like this, a cable would lead from {each.a[0]} to itself")
+    return replace(world, cables=cables)
+
+
+def slow(world: World, end: End, slowly: bool = True) -> World:
+    """Put a Thunderbolt 4 cable in place of this one, or one that is as fast as both machines."""
+    fast = all(world.port(each).thunderbolt5 for each in _cable(world, end).ends)
+    return _with_cable(world, end, gbps=TB5_GBPS if fast and not slowly else TB4_GBPS)
+
+
+def dock(world: World, end: End, name: str = DOCK) -> World:
+    """Put a dock in between, or take it away where the name is empty."""
+    return _with_cable(slow(world, end, bool(name)), end, dock=name)
+
+
+# --- settings of machines ---
+
+
+def rdma(world: World, name: str, on: bool) -> World:
+    """As ``rdma_ctl`` does in Recovery, which is a reboot too: see ``reboot``."""
+    machine = world.machine(name)
+    if on and not any(port.thunderbolt5 for port in machine.ports):
+        raise Invalid(f"{name} ({machine.model}) has no Thunderbolt 5, and so no RDMA")
+    return with_machine(world, name, rdma_enabled=on)
+
+
+def bridge(world: World, name: str, receptacle: int | None = None, on: bool = True) -> World:
+    """Make all ports, or one, members of ``bridge0``, or of nothing. Who joins it has no address of its own."""
+    machine = world.machine(name)
+    numbers = _numbers(machine, receptacle)
+    ports = tuple(
+        replace(port, bridged=on, address=None if on else port.address)
+        if port.receptacle in numbers
+        else port
+        for port in machine.ports
+    )
+    return with_machine(world, name, ports=ports, bridge=machine.bridge or on)
+
+
+def drop_bridge(world: World, name: str) -> World:
+    """Take ``bridge0`` away, until the next boot."""
+    return replace_machine(
+        bridge(world, name, None, False), name, lambda machine: replace(machine, bridge=False)
+    )
+
+
+def set_address(world: World, name: str, receptacle: int, address: str | None) -> World:
+    """Give a port an IPv4 address (``10.77.0.1/30``), or take it away."""
+    if address is not None:
+        try:
+            ipaddress.IPv4Interface(address)
+        except ValueError:
+            raise Invalid(f"{address!r} is no IPv4 address with its prefix, such as 10.77.0.1/30") from None
+    world.machine(name).port(receptacle)
+    return _with_port(world, name, receptacle, address=address)
+
+
+def lose_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
+    """The address of all ports, or of one, goes."""
+    for number in _numbers(world.machine(name), receptacle):
+        world = _with_port(world, name, number, address=None)
+    return world
+
+
+def find_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
+    """Ports without an address get one as macOS gives them by itself, where nothing else does."""
+    machine = world.machine(name)
+    for number in _numbers(machine, receptacle):
+        port = machine.port(number)
+        if not port.bridged and port.address is None:
+            world = _with_port(world, name, number, address=self_assigned(port))
+    return world
+
+
+def self_assigned(port: Port) -> str:
+    """Of 169.254/16 (RFC 3927), always the same for the same port."""
+    digest = hashlib.sha256(port.mac.encode()).digest()
+    return f"169.254.{1 + digest[0] % 254}.{digest[1]}/16"
+
+
+def addressed(world: World, pool: str = "10.77.0.0/16") -> World:
+    """Every plugged cable has a /30 of its own, and its ports are in no bridge: a network that is ready."""
+    nets = ipaddress.IPv4Network(pool).subnets(new_prefix=30)
+    for cable in world.cables:
+        if cable.plugged:
+            for (name, receptacle), host in zip(cable.ends, next(nets).hosts(), strict=True):
+                world = set_address(bridge(world, name, receptacle, False), name, receptacle, f"{host}/30")
+    return world
+
+
+def leak_wired(world: World, name: str, leaked_bytes: int = LEAK_BYTES) -> World:
+    """So much memory is wired for processes that are gone; only a reboot gives it back."""
+    free = world.machine(name).memory_bytes - world.machine(name).wired_bytes
+    if not 0 <= leaked_bytes < free:
+        raise Invalid(f"{name} can have {free / 2**30:g} GiB wired at most")
+    return with_machine(world, name, leaked_bytes=leaked_bytes)
+
+
+def exhaust_pd(world: World, name: str, held: int = DOMAINS_MAX) -> World:
+    """So many protection domains of each device are held by nobody; only a reboot gives them back."""
+    if not 0 <= held <= DOMAINS_MAX:
+        raise Invalid(f"a device has {DOMAINS_MAX} protection domains")
+    return with_machine(world, name, domains_held=held)
+
+
+def fault(world: World, name: str, **faults: Any) -> World:
+    """Set fields of ``Faults``."""
+    return with_machine(world, name, faults=replace(world.machine(name).faults, **faults))
+
+
+# --- boots ---
+
+
+def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = BOOT_SECONDS) -> World:
+    """It goes, and comes back: a new boot id, ``bridge0`` with every port in it again, no address, no wired limit,
+    and nothing held by anybody. What its network or a person's consent does to it is as before."""
+    machine = world.machine(name)
+    kept = Faults(privacy=machine.faults.privacy, partitioned=machine.faults.partitioned)
+    return with_machine(
+        world, name,
+        boot_id=boot_id, boot_at=now + seconds, away_until=AT_THE_LOCK if machine.filevault else now + seconds,
+        ports=tuple(replace(port, bridged=True, address=None) for port in machine.ports),
+        bridge=True, wired_limit_mb=0, leaked_bytes=0, domains_held=0,
+        faults=replace(kept, ssh_seconds=machine.faults.ssh_seconds),
+    )  # fmt: skip
+
+
+def panic(
+    world: World, name: str, now: float, boot_id: str, report: str, seconds: float = BOOT_SECONDS
+) -> World:
+    """As ``reboot``, and a report is left."""
+    panics = (*world.machine(name).panics, report)
+    return with_machine(reboot(world, name, now, boot_id, seconds), name, panics=panics)
+
+
+def unlock(world: World, name: str, now: float) -> World:
+    """A person types the password of the disk."""
+    if world.machine(name).away_until != AT_THE_LOCK:
+        raise Invalid(f"{name} does not wait for the password of its disk")
+    return with_machine(world, name, away_until=now)
+
+
+# --- parts ---
+
+
+def with_machine(world: World, name: str, **changed: Any) -> World:
+    """The world with other values in fields of one machine."""
+    return replace_machine(world, name, lambda machine: replace(machine, **changed))
+
+
+def replace_machine(world: World, name: str, change: Callable[[Machine], Machine]) -> World:
+    """The world with another machine in place of one."""
+    world.machine(name)
+    return replace(
+        world, machines=tuple(change(each) if each.name == name else each for each in world.machines)
+    )
+
+
+def _with_port(world: World, name: str, receptacle: int, **changed: Any) -> World:
+    ports = tuple(
+        replace(port, **changed) if port.receptacle == receptacle else port
+        for port in world.machine(name).ports
+    )
+    return with_machine(world, name, ports=ports)
+
+
+def _numbers(machine: Machine, receptacle: int | None) -> tuple[int, ...]:
+    if receptacle is not None:
+        return (machine.port(receptacle).receptacle,)
+    return tuple(port.receptacle for port in machine.ports)
+
+
+def _cable(world: World, end: End) -> Cable:
+    world.port(end)
+    cable = world.cable_of(end)
+    if cable is None:
+        known = ", ".join(
+            sorted(shown(each) for other in world.cables for each in other.ends if each[0] == end[0])
+        )
+        raise NoSuchThing(f"there is no cable at {shown(end)}; {end[0]} has: {known or 'none'}")
+    return cable
+
+
+def _with_cable(world: World, end: End, **changed: Any) -> World:
+    cable = _cable(world, end)
+    return replace(
+        world, cables=tuple(replace(each, **changed) if each == cable else each for each in world.cables)
+    )

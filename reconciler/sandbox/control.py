@@ -1,0 +1,147 @@
+"""The control socket of the sandbox: ``$RECONCILER_HOME/sandbox/control``, mode 0600.
+
+Newline-delimited JSON, one object on a line. Whoever connects sends one question, which names what it asks; what
+comes back, and how long the connection lasts, is said by what was asked. An answer has ``"ok": true``, or
+``"ok": false`` with ``"error"``, a sentence.
+
+=========  ============================================  =========================================================
+``ask``    more of the question                          answer
+=========  ============================================  =========================================================
+``world``  —                                             ``world``: machines and cables (``told.tell``); the end
+``do``     ``command``, ``words``: as after              ``said``: a sentence for people; the end
+           ``reconciler sandbox``
+``tool``   ``machine``, ``argv``, ``root``: whether      ``stdout``, ``stderr``, ``code``; the end. Nothing at all
+           it runs as root, ``pid``                      while the tool hangs
+``down``   —                                             ``ok`` once all is gone; the end
+=========  ============================================  =========================================================
+
+More of them are added by whoever plays more of a machine (``Asks``): each is a coroutine that is given the sandbox, the
+question and the connection, and may keep that for as long as it likes. What it learns of changes comes from
+``Sandbox.watch``, which calls back with the world before and after each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import ReconcilerError
+
+LINE_BYTES_MAX = 4 * 1024 * 1024
+QUESTION_SECONDS = 10.0
+"""Until whoever has connected has said what it wants."""
+log = logging.getLogger(__name__)
+
+Question = Mapping[str, Any]
+
+
+class Channel:
+    """One connection to the control socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def hear(self) -> dict[str, Any] | None:
+        """The next line; None when the other side has gone, or says what makes no sense."""
+        try:
+            line = await self._reader.readline()
+            said = json.loads(line) if line.endswith(b"\n") else None
+        except (OSError, ValueError):
+            return None
+        return said if isinstance(said, dict) else None
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        """One line; nothing when the other side has gone."""
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps(message).encode() + b"\n")
+
+    async def sent(self) -> None:
+        """Until what was said is on its way."""
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+Ask = Callable[[Question, Channel], Awaitable[None]]
+"""Answers one kind of question; the connection ends when it returns."""
+
+
+class Control:
+    """Listens, and has each question answered by who knows. ``asks`` may grow while it listens."""
+
+    def __init__(self, path: Path, asks: dict[str, Ask]) -> None:
+        self._path = path
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self.asks = asks
+
+    async def start(self) -> None:
+        """Raises ``OSError``, also where the path is too long for a socket."""
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._accept, self._path, limit=LINE_BYTES_MAX)
+        self._path.chmod(0o600)
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        own = asyncio.current_task()
+        going = [task for task in self._open if task is not own]
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        channel = Channel(reader, writer)
+        try:
+            async with asyncio.timeout(QUESTION_SECONDS):
+                question = await channel.hear()
+            if question is not None:
+                await self._answer(question, channel)
+        except TimeoutError:
+            pass
+        except ReconcilerError as error:
+            channel.say({"ok": False, "error": str(error)})
+        except asyncio.CancelledError:  # the sandbox ends
+            pass
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("a question was not understood", exc_info=True)
+            channel.say({"ok": False, "error": f"the question makes no sense: {error!r}"})
+        finally:
+            self._open.discard(task)
+            await channel.sent()
+            channel.close()
+
+    async def _answer(self, question: Question, channel: Channel) -> None:
+        ask = self.asks.get(str(question.get("ask")))
+        if ask is None:
+            known = ", ".join(sorted(self.asks))
+            channel.say({"ok": False, "error": f"nobody answers {question.get('ask')!r}: ask {known}"})
+            return
+        await ask(question, channel)
+
+
+async def put(path: Path, question: Question, seconds: float) -> dict[str, Any]:
+    """Ask, and give back the answer. Raises ``OSError`` where nobody listens, ``TimeoutError`` where none comes."""
+    async with asyncio.timeout(seconds):
+        reader, writer = await asyncio.open_unix_connection(path, limit=LINE_BYTES_MAX)
+        channel = Channel(reader, writer)
+        try:
+            channel.say(question)
+            await channel.sent()
+            answer = await channel.hear()
+        finally:
+            channel.close()
+    return answer if answer is not None else {"ok": False, "error": "the sandbox has ended"}
