@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.planning import plan
 from reconciler.planning.group import PORT_FIRST
-from reconciler.resources import LOCAL, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -101,6 +101,11 @@ def deployment(name: str = "tiny", nodes: Any = 2, **spec: Any) -> ModelDeployme
     parallelism = {"strategy": spec.pop("strategy", "tensor"), "nodes": nodes}
     spec = {"model": "tiny", "parallelism": parallelism, **spec}
     return manifest(ModelDeployment, name, **spec)  # type: ignore[no-any-return]
+
+
+def fabric(name: str = "studios", *links: tuple[str, str], pool: str | None = None) -> Fabric:
+    """Cables, each by its two ends: `node/receptacle`."""
+    return manifest(Fabric, name, links=links, addressing={"pool": pool})  # type: ignore[no-any-return]
 
 
 def gateway() -> Gateway:

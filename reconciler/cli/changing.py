@@ -231,12 +231,18 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
     return {each.metadata.name: each.spec.access for each in manifests if isinstance(each, Node)}
 
 
-def load_paths(paths: tuple[str, ...]) -> tuple[Any, ...]:
-    """Manifests from files and folders. Raises ``InvalidManifests`` with everything that is wrong."""
+def load_paths(paths: tuple[str, ...], whole: bool = False) -> tuple[Any, ...]:
+    """Manifests from files and folders. Raises ``InvalidManifests`` with everything that is wrong.
+
+    ``whole``: they may be all there is, which they are where any of them is a Node.
+    """
     from reconciler.source.documents import load
     from reconciler.source.files import read_paths
 
-    documents = load(read_paths(paths, lambda: sys.stdin.buffer.read()))
+    files = read_paths(paths, lambda: sys.stdin.buffer.read())
+    documents = load(files, part=True)
+    if whole and any(document.key[0] == "Node" for document in documents):
+        documents = load(files)
     if not documents:
         raise Invalid(f"no manifests in {', '.join(paths)}")
     return documents

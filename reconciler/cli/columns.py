@@ -65,6 +65,16 @@ def _withheld(spec: Item) -> str:
     return ",SchedulingDisabled" if spec["unschedulable"] else ""
 
 
+def _fabric(item: Item, wide: bool) -> list[str]:
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        str(len(item["spec"]["links"])),
+    ]
+    pool = item["spec"]["addressing"].get("pool") or "-"
+    return [*row, pool, state(item)] if wide else [*row, state(item)]
+
+
 def _model(item: Item, wide: bool) -> list[str]:
     status = item["status"]
     row = [
@@ -141,6 +151,10 @@ HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
     ),
+    "Fabric": (
+        ("NAME", "READY", "LINKS", "STATUS"),
+        ("NAME", "READY", "LINKS", "POOL", "STATUS"),
+    ),
     "Model": (
         ("NAME", "READY", "SIZE", "SOURCE", "STATUS"),
         ("NAME", "READY", "SIZE", "SOURCE", "NODES", "STATUS"),
@@ -165,6 +179,7 @@ HEADERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 
 ROWS = {
     "Node": _node,
+    "Fabric": _fabric,
     "Model": _model,
     "ModelDeployment": _deployment,
     "Gateway": _gateway,

@@ -119,7 +119,7 @@ def _checked(files: Files, key: Key, text: str) -> Any:
     from reconciler.source.documents import load
     from reconciler.source.editing import put_text
 
-    documents = load({"": text.encode("utf-8", "surrogateescape")})
+    documents = load({"": text.encode("utf-8", "surrogateescape")}, part=True)
     if [document.key for document in documents] != [key]:
         raise Invalid(
             f'expected one document, which stays the {key[0]} "{key[1]}"; kind and name cannot change'

@@ -61,8 +61,8 @@ class PathType(click.ParamType[Path]):
 def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
     """List objects and their state.
 
-    WHAT is a kind (nodes, models, modeldeployments, gateways, notifiers, ranks), several with commas,
-    or all; KIND NAME...; or KIND/NAME...
+    WHAT is a kind (nodes, fabrics, models, modeldeployments, gateways, notifiers, ranks), several with
+    commas, or all; KIND NAME...; or KIND/NAME...
 
     \b
     Examples:

@@ -90,7 +90,7 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
     from reconciler.source.documents import load
     from reconciler.source.editing import apply_documents
 
-    incoming = load({f"{name}.yaml": text.encode()})
+    incoming = load({f"{name}.yaml": text.encode()}, part=True)
 
     def decide(files: Files) -> Any:
         if any(document.key == (NODE, name) for document in load(files)):

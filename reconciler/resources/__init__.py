@@ -6,6 +6,7 @@ from .words import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES, STOPPED
 
 if TYPE_CHECKING:
     from .base import NAME_PATTERN, NAME_RULE, Metadata, Strict
+    from .fabric import Addressing, End, Fabric, FabricSpec, Link, link_between
     from .kinds import (
         KINDS,
         Gateway,
@@ -33,10 +34,15 @@ __all__ = [
     "SHORT_NAMES",
     "STOPPED",
     "Access",
+    "Addressing",
+    "End",
+    "Fabric",
+    "FabricSpec",
     "Gateway",
     "Growth",
     "Health",
     "HuggingFace",
+    "Link",
     "Manifest",
     "Metadata",
     "Model",
@@ -51,6 +57,7 @@ __all__ = [
     "TokenRef",
     "Webhook",
     "is_loopback",
+    "link_between",
     "uncommitted",
 ]
 
@@ -60,7 +67,7 @@ if not TYPE_CHECKING:
         """The kinds, loaded with pydantic when they are used: completing a word is to take no longer than typing."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import base, kinds, node, weights
+        from . import base, fabric, kinds, node, weights
 
-        found = (module for module in (base, node, weights, kinds) if hasattr(module, name))
+        found = (module for module in (base, node, fabric, weights, kinds) if hasattr(module, name))
         return getattr(next(found), name)

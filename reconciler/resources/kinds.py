@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from .base import ApiVersion, Metadata, Name, Seconds, Strict
+from .fabric import Fabric
 from .node import Node
 from .scheduling import Placement
 from .weights import ModelSpec
@@ -299,10 +300,11 @@ class Notifier(Strict):
     spec: NotifierSpec
 
 
-Manifest = Node | Model | ModelDeployment | Gateway | Notifier
+Manifest = Node | Fabric | Model | ModelDeployment | Gateway | Notifier
 
 KINDS: dict[str, type[Manifest]] = {
     "Node": Node,
+    "Fabric": Fabric,
     "Model": Model,
     "ModelDeployment": ModelDeployment,
     "Gateway": Gateway,

@@ -8,6 +8,7 @@ STOPPED = "reconciler/stopped"
 
 PLURALS: dict[str, str] = {
     "Node": "nodes",
+    "Fabric": "fabrics",
     "Model": "models",
     "ModelDeployment": "modeldeployments",
     "Gateway": "gateways",
@@ -15,6 +16,7 @@ PLURALS: dict[str, str] = {
 }
 SHORT_NAMES: dict[str, tuple[str, ...]] = {
     "Node": ("node", "no"),
+    "Fabric": ("fabric", "fab"),
     "Model": ("model", "mo"),
     "ModelDeployment": ("modeldeployment", "deployment", "deployments", "deploy", "md"),
     "Gateway": ("gateway", "gw"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from reconciler.errors import InvalidManifests, Problem
 from reconciler.resources import API_VERSION, KINDS, Gateway, Manifest, ModelDeployment
 
-from . import pieces, yaml_tree
+from . import cabling, pieces, yaml_tree
 from .explain import explain, suggest
 from .wording import clip
 from .yaml_tree import Node, Tree
@@ -51,10 +51,11 @@ class _Read:
         return node.line, node.column
 
 
-def load(files: Mapping[str, bytes]) -> tuple[Document, ...]:
+def load(files: Mapping[str, bytes], *, part: bool = False) -> tuple[Document, ...]:
     """Every document of ``files`` (name to contents), in the order of file names.
 
-    Names serve for messages only. Raises ``InvalidManifests`` with every problem of every file.
+    Names serve for messages only. ``part``: more documents belong to these, in which objects may be that these
+    name. Raises ``InvalidManifests`` with every problem of every file.
     """
     problems: list[Problem] = []
     found: list[_Read] = []
@@ -68,7 +69,7 @@ def load(files: Mapping[str, bytes]) -> tuple[Document, ...]:
     if len(found) > pieces.DOCUMENTS_MAX:
         late = found[pieces.DOCUMENTS_MAX].document
         problems.append(Problem(late.file, late.line, 1, "", f"more than {pieces.DOCUMENTS_MAX} documents"))
-    problems += _across(found)
+    problems += _across(found, part)
     if problems:
         raise InvalidManifests(tuple(problems))
     return tuple(read.document for read in found)
@@ -149,7 +150,7 @@ def _check_kind(file: str, root: Node) -> list[Problem]:
 # --- across documents ------------------------------------------------------------------------------
 
 
-def _across(found: list[_Read]) -> list[Problem]:
+def _across(found: list[_Read], part: bool) -> list[Problem]:
     """Objects that get in each other's way: the later one is the problem, and names the earlier."""
     problems: list[Problem] = []
     first: dict[tuple[str, str], Document] = {}
@@ -169,7 +170,7 @@ def _across(found: list[_Read]) -> list[Problem]:
                 text = f'only one Gateway is possible; "{gateway.key[1]}" is at {_at(gateway)}'
                 problems.append(_problem(read, text, "kind"))
             gateway = gateway or document
-    return problems + _names_for_clients(distinct)
+    return [*problems, *_names_for_clients(distinct), *_cables(distinct, part)]
 
 
 def _names_for_clients(found: list[_Read]) -> list[Problem]:
@@ -193,6 +194,14 @@ def _names_for_clients(found: list[_Read]) -> list[Problem]:
                     f'an alias of ModelDeployment "{manifest.metadata.name}", at {_at(read.document)}'
                 )
     return problems
+
+
+def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:
+    """Fabrics that share a cable or an address, or that join what is no Node."""
+    by_key = {read.document.key: read for read in found}
+    places = {key: _at(read.document) for key, read in by_key.items()}
+    for flaw in cabling.flaws([read.document.manifest for read in found], places, part):
+        yield _problem(by_key["Fabric", flaw.fabric], flaw.text, *flaw.path)
 
 
 def _at(document: Document) -> str:

@@ -102,7 +102,8 @@ def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document
 def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
     """Remove objects, each a kind and a name; those that are not there have no result.
 
-    A file without documents is removed. Raises ``InvalidManifests`` where the files are not valid.
+    A file without documents is removed. Raises ``InvalidManifests`` where the files, before or after, are not
+    valid: a Node cannot go while a Fabric names it.
     """
     present = {document.key: document for document in load(current_files)}
     files, results = _Files(current_files), []
@@ -120,7 +121,9 @@ def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str,
             pieces[:] = [Piece("", head if _MODELINE.match(head) else modeline + head, 1, 1), *kept[1:]]
         else:
             pieces[:] = [Piece("", "", 1, 1)]
-    return Edit(files.changes(), tuple(results))
+    edit = Edit(files.changes(), tuple(results))
+    load(edit.applied_to(current_files))
+    return edit
 
 
 Values = Mapping[tuple[str, ...], Any]
@@ -142,7 +145,7 @@ def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, st
         piece = pieces[existing.index]
         for path, value in values.items():
             piece = _with_field(piece, path, value)
-        (after,) = load({existing.file: piece.body.encode()})
+        (after,) = load({existing.file: piece.body.encode()}, part=True)
         action: Action = "unchanged" if after.manifest == existing.manifest else "configured"
         if action == "configured":
             pieces[existing.index] = piece

@@ -155,7 +155,7 @@ def undo(repo: ClusterRepo, files: Mapping[str, bytes], key: Key) -> Undo:
         raise Refused(
             "NoHistory", f"{name} was created by {revision}: there is nothing before that to go back to"
         )
-    (document,) = load({newest.file: newest.before.encode()})
+    (document,) = load({newest.file: newest.before.encode()}, part=True)
     if newest.others:
         also = ", ".join(f"{kind.lower()}/{other}" for kind, other in newest.others[:5])
         note = f"{revision} changed {also} too: left as it is, only {name} goes back"
@@ -171,7 +171,7 @@ def undo(repo: ClusterRepo, files: Mapping[str, bytes], key: Key) -> Undo:
 def go_back(repo: ClusterRepo, files: Mapping[str, bytes], key: Key, revision: str) -> Undo:
     """Make an object what it was at a revision. Raises ``Refused`` where it was not there."""
     file, text = text_at(repo, revision, key)
-    (document,) = load({file: text.encode()})
+    (document,) = load({file: text.encode()}, part=True)
     current = next((known for known in load(files) if known.key == key), None)
     if current is not None and current.manifest == document.manifest:
         return Undo(Edit({}, (Result(*key, "unchanged"),)), "")

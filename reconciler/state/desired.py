@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 
@@ -65,6 +65,7 @@ class Desired:
 
     revision: str
     nodes: Mapping[NodeName, Node] = field(default_factory=dict)
+    fabrics: Mapping[str, Fabric] = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
     deployments: Mapping[DeploymentName, ModelDeployment] = field(default_factory=dict)
     gateway: Gateway | None = None
@@ -85,6 +86,7 @@ class Desired:
         return cls(
             revision=revision,
             nodes={NodeName(m.metadata.name): m for m in manifests if isinstance(m, Node)},
+            fabrics={m.metadata.name: m for m in manifests if isinstance(m, Fabric)},
             models={m.metadata.name: m for m in manifests if isinstance(m, Model)},
             deployments={
                 DeploymentName(m.metadata.name): m for m in manifests if isinstance(m, ModelDeployment)
@@ -99,7 +101,8 @@ class Desired:
 
     def objects(self) -> dict[ObjectKey, Manifest]:
         """Every object by its key, in the order of kinds and names."""
-        manifests: list[Manifest] = [*self.nodes.values(), *self.models.values(), *self.deployments.values()]
+        manifests: list[Manifest] = [*self.nodes.values(), *self.fabrics.values()]
+        manifests += [*self.models.values(), *self.deployments.values()]
         if self.gateway is not None:
             manifests.append(self.gateway)
         manifests += self.notifiers.values()

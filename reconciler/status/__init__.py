@@ -192,6 +192,12 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
     return True, "AgentReached", "its agent answers", extra
 
 
+def _fabric(name: str, snapshots: Snapshots) -> Readiness:
+    cables = snapshots.desired.fabrics[name].spec.cables
+    text = f"{len(cables)} {'link is' if len(cables) == 1 else 'links are'} declared"
+    return True, "Declared", text, {"links": [{"link": str(link)} for link in cables]}
+
+
 def _model(name: str, snapshots: Snapshots) -> Readiness:
     source = snapshots.desired.models[name].spec.source
     told = weights.of_hub if source.huggingface else weights.of_path
@@ -269,7 +275,7 @@ def _notifier(name: str, snapshots: Snapshots) -> Readiness:
 
 
 _READINESS = {
-    "Node": _node, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway, "Notifier": _notifier,
+    "Node": _node, "Fabric": _fabric, "Model": _model, "ModelDeployment": _deployment, "Gateway": _gateway, "Notifier": _notifier,
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from reconciler.resources import KINDS
 from reconciler.source.documents import load
 from reconciler.state import GatewayObservation
 from reconciler.status import Snapshots
-from tests.worlds import World, deployment, gateway, model, node, notifier
+from tests.worlds import World, deployment, fabric, gateway, model, node, notifier
 
 from .newcomer import ROOT
 
@@ -86,12 +86,14 @@ def test_a_page_lists_the_fields_of_the_schema_with_their_defaults(kind: str) ->
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_example_of_a_page_is_valid_and_of_its_kind(kind: str) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", section(page(kind).read_text(), "Example"), re.DOTALL)
-    (document,) = load({f"{kind}.yaml": example.encode()})
+    (document,) = load({f"{kind}.yaml": example.encode()}, part=True)
     assert document.key[0] == kind
 
 
 def test_the_status_of_each_kind_is_told_whole() -> None:
-    world = World([node("node-a"), node("node-b"), model(), deployment(), gateway(), notifier()])
+    cables = fabric("studios", ("node-a/3", "node-b/3"))
+    nodes = [node("node-a"), node("node-b")]
+    world = World([*nodes, cables, model(), deployment(), gateway(), notifier()])
     world.settle()
     observed = world.observed()
     seen = type(observed)(observed.nodes, GatewayObservation(1, "http://127.0.0.1:8400/v1"))

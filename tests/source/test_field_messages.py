@@ -60,6 +60,21 @@ spec:
   tell: [opened]
 """
 
+FABRIC = """\
+apiVersion: reconciler/v1alpha1
+kind: Fabric
+metadata:
+  name: studios
+spec:
+  addressing:
+    pool: 10.77.0.0/16
+  links:
+    - [a/3, b/3]
+    - [a/4, c/3]
+""" + "".join(
+    f"---\napiVersion: reconciler/v1alpha1\nkind: Node\nmetadata: {{name: {name}}}\nspec: {{local: {{}}}}\n"
+    for name in "abc"
+)
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
 ONE_WAY = (
     "exactly one of local and ssh is to be given: local: {} for the machine that the controller runs on, ssh: {host,"
@@ -304,6 +319,48 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         NOTIFIER, "[opened]", "[openend]",
         '8:10: spec.tell[0]: expected one of opened, personNeeded, closed; did you mean "opened"?',
     ),
+    "a link of one end": (
+        FABRIC, "[a/4, c/3]", "[a/4]",
+        "10:7: spec.links[1]: expected two ends, such as [studio-1/3, studio-2/3], got 1",
+    ),
+    "a link that is no pair": (
+        FABRIC, "[a/4, c/3]", "a/4",
+        '10:7: spec.links[1]: expected a list, got "a/4" (a string)',
+    ),
+    "an end without a receptacle": (
+        FABRIC, "c/3", "c",
+        '10:13: spec.links[1][1]: expected node/receptacle, such as "studio-1/3", got "c" (a string)',
+    ),
+    "an end at an interface": (
+        FABRIC, "c/3", "c/en3",
+        '10:13: spec.links[1][1]: expected node/receptacle, such as "studio-1/3", got "c/en3" (a string)',
+    ),
+    "a link of a node with itself": (
+        FABRIC, "[a/4, c/3]", "[a/4, a/5]",
+        "10:7: spec.links[1]: both ends are at a: a link joins two nodes",
+    ),
+    "a receptacle with two cables": (
+        FABRIC, "[a/4, c/3]", "[a/3, c/3]",
+        "6:3: spec: links 1 and 2 both end at a/3: a receptacle takes one cable",
+    ),
+    "a pool that is no network": (
+        FABRIC, "10.77.0.0/16", "ten",
+        '7:11: spec.addressing.pool: expected an IPv4 network such as "10.77.0.0/16", got "ten" (a string)',
+    ),
+    "a pool with a host's address": (
+        FABRIC, "10.77.0.0/16", "10.77.0.1/16",
+        '7:11: spec.addressing.pool: expected an IPv4 network with its prefix, here "10.77.0.0/16", got'
+        ' "10.77.0.1/16" (a string)',
+    ),
+    "a pool of addresses that others have": (
+        FABRIC, "10.77.0.0/16", "169.254.0.0/16",
+        "7:11: spec.addressing.pool: expected a network within 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, got"
+        ' "169.254.0.0/16" (a string)',
+    ),
+    "a pool with too little room": (
+        FABRIC, "10.77.0.0/16", "10.77.0.0/30",
+        "6:3: spec: addressing.pool 10.77.0.0/30 has room for 1 links, and there are 2: give it a shorter prefix",
+    ),
     "an unknown kind": (
         DEPLOYMENT, "kind: ModelDeployment", "kind: Deployment",
         '2:7: kind: unknown kind "Deployment", did you mean "ModelDeployment"?',
@@ -314,15 +371,15 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a kind of another system": (
         NODE, "kind: Node", "kind: Service",
-        '2:7: kind: unknown kind "Service"; expected one of Node, Model, ModelDeployment, Gateway, Notifier',
+        '2:7: kind: unknown kind "Service"; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier',
     ),
     "a kind that is no text": (
         NODE, "kind: Node", "kind: [Node]",
-        "2:7: kind: expected one of Node, Model, ModelDeployment, Gateway, Notifier",
+        "2:7: kind: expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier",
     ),
     "no kind": (
         NODE, "kind: Node\n", "",
-        "1:1: kind: required field is missing; expected one of Node, Model, ModelDeployment, Gateway, Notifier",
+        "1:1: kind: required field is missing; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier",
     ),
 }  # fmt: skip
 

@@ -1,0 +1,152 @@
+"""The kind Fabric: the Thunderbolt cables that are meant to be there."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
+
+from .base import NAME_PATTERN, ApiVersion, Metadata, Strict
+
+LINK_PREFIX = 30
+"""Of a link's own network: it has room for the addresses of two ends."""
+LINKS_MAX = 512
+PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+"""Networks that anybody may use at home (RFC 1918)."""
+
+
+class End(NamedTuple):
+    """One end of a link: a receptacle of a Node, by the number that macOS gives it."""
+
+    node: str
+    receptacle: int
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.receptacle}"
+
+
+class Link(NamedTuple):
+    """One cable. The ends are in the order of names: it makes no difference which is written first."""
+
+    one: End
+    other: End
+
+    @property
+    def name(self) -> str:
+        """The same for the same two receptacles, such as ``studio-1/3 - studio-2/4``."""
+        return f"{self.one} - {self.other}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def link_between(one: End, other: End) -> Link:
+    """The link of two ends, whichever comes first."""
+    return Link(one, other) if one <= other else Link(other, one)
+
+
+def _end(written: str) -> End:
+    node, _, receptacle = written.rpartition("/")
+    return End(node, int(receptacle))
+
+
+def _pool(value: str) -> str:
+    example = 'such as "10.77.0.0/16"'
+    try:
+        network = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        raise ValueError(f"expected an IPv4 network {example}") from None
+    if str(network) != value:
+        raise ValueError(f'expected an IPv4 network with its prefix, here "{network}"')
+    if network.prefixlen > LINK_PREFIX:
+        raise ValueError(f"expected a network of at least /{LINK_PREFIX}: each link has one of its own")
+    if not any(network.subnet_of(private) for private in PRIVATE):
+        raise ValueError(f"expected a network within {', '.join(map(str, PRIVATE))}")
+    return value
+
+
+def _joined(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(value) != 2:
+        raise ValueError(f"expected two ends, such as [studio-1/3, studio-2/3], got {len(value)}")
+    one, other = map(_end, value)
+    if one.node == other.node:
+        raise ValueError(f"both ends are at {one.node}: a link joins two nodes")
+    return value
+
+
+def _receptacle(value: str) -> str:
+    if not re.fullmatch(_END, value):
+        raise ValueError('expected node/receptacle, such as "studio-1/3"')
+    return value
+
+
+_END = NAME_PATTERN.strip("^$") + "/[1-9][0-9]?"
+_END_SCHEMA = {"type": "string", "pattern": f"^{_END}$", "examples": ["studio-1/3"]}
+Receptacle = Annotated[
+    str, StringConstraints(max_length=66), AfterValidator(_receptacle), WithJsonSchema(_END_SCHEMA)
+]
+"""`node/receptacle`."""
+
+Ends = Annotated[
+    tuple[Receptacle, ...],
+    AfterValidator(_joined),
+    WithJsonSchema({"type": "array", "items": _END_SCHEMA, "minItems": 2, "maxItems": 2}),
+]
+
+
+class Addressing(Strict):
+    """Which addresses the ends of links get."""
+
+    pool: Annotated[str, AfterValidator(_pool)] | None = None
+    """A private IPv4 network that nothing else uses, such as `10.77.0.0/16`: each link gets a /30 of it. Given to the
+    machines whose Node allows it by `repair.network`."""
+
+    @property
+    def network(self) -> ipaddress.IPv4Network | None:
+        """The pool as a network."""
+        return ipaddress.IPv4Network(self.pool) if self.pool else None
+
+
+class FabricSpec(Strict):
+    """The cables between some of the nodes."""
+
+    addressing: Addressing = Addressing()
+    links: Annotated[tuple[Ends, ...], Field(max_length=LINKS_MAX)]
+    """Each a pair of `node/receptacle`, such as `[studio-1/3, studio-2/3]`: two nodes, and the numbers of the
+    receptacles as macOS counts them."""
+
+    @property
+    def cables(self) -> tuple[Link, ...]:
+        """The links in the order of their names."""
+        return tuple(sorted(link_between(*map(_end, pair)) for pair in self.links))
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        seen: dict[str, int] = {}
+        for number, pair in enumerate(self.links, 1):
+            for end in pair:
+                if end in seen:
+                    raise ValueError(
+                        f"links {seen[end]} and {number} both end at {end}: a receptacle takes one cable"
+                    )
+                seen[end] = number
+        network = self.addressing.network
+        room = 2 ** (LINK_PREFIX - network.prefixlen) if network else LINKS_MAX
+        if len(self.links) > room:
+            raise ValueError(
+                f"addressing.pool {network} has room for {room} links, and there are {len(self.links)}:"
+                " give it a shorter prefix"
+            )
+        return self
+
+
+class Fabric(Strict):
+    """The Thunderbolt cabling that is meant to be there."""
+
+    api_version: ApiVersion
+    kind: Literal["Fabric"]
+    """What the object is, and so which fields its spec has."""
+    metadata: Metadata
+    spec: FabricSpec
