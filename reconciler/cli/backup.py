@@ -72,8 +72,7 @@ def restore(settings: Settings, file: Path, force: bool) -> None:
       reconciler restore reconciler-20260102T030405Z.tar.gz
       reconciler restore --force before-upgrade.tar.gz
     """
-    from reconciler.bootstrap import Home
-    from reconciler.store import swap
+    from reconciler.bootstrap import Home, swap
 
     Home(settings.home).check()
     with _alone(settings):
@@ -121,9 +120,8 @@ def _check_empty(settings: Settings) -> None:
 def _staged(settings: Settings, file: Path) -> archive.Contents:
     """Everything of a backup, checked and ready to be put in place. Raises ``Invalid``."""
     from reconciler import store
-    from reconciler.bootstrap import Home
+    from reconciler.bootstrap import Home, swap
     from reconciler.source.bundles import read_bundle
-    from reconciler.store import swap
 
     draft = swap.stage(settings.home)
     contents = archive.read(file, draft)

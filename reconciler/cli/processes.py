@@ -16,7 +16,7 @@ from .app import Settings
 @click.pass_obj
 def controller(settings: Settings, watch: Path | None) -> int:
     """Run the controller."""
-    from reconciler.bootstrap import run_controller
+    from reconciler.bootstrap.controller import run_controller
 
     return run_controller(settings.home, watch)
 
@@ -28,6 +28,6 @@ def controller(settings: Settings, watch: Path | None) -> int:
 @click.pass_obj
 def gateway(settings: Settings, any_port: bool) -> int:
     """Run the gateway."""
-    from reconciler.bootstrap import run_gateway
+    from reconciler.bootstrap.gateway import run_gateway
 
     return run_gateway(settings.home, any_port)

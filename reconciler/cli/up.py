@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
+from reconciler.bootstrap import Home, swap
 from reconciler.errors import Conflict, Invalid
-from reconciler.store import swap
 from reconciler.wire.footing import Footing
 
 from .app import INTERRUPTED_STATUS, Settings
@@ -71,8 +71,6 @@ def up(settings: Settings, /, **options: Any) -> int:
     how = _How(**options)
     if how.watch is not None and how.paths:
         raise click.UsageError("--watch and -f exclude each other: a watched folder needs no repository")
-    from reconciler.bootstrap import Home
-
     Home(settings.home).check()
     say = Screen()
     with only_one(settings) as footing, signals() as asked:

@@ -11,13 +11,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reconciler.errors import Refused, Unreachable
 
 from .recipe import Recipe
-from .ssh_channels import Completed
 from .wheelhouse import Pack, Tell
+
+if TYPE_CHECKING:  # the module itself loads asyncssh, which a cluster on one machine need not wait for
+    from .ssh_channels import Completed
 
 PIECE_BYTES = 4 * 2**20
 """Sent at a time: what has arrived need not be sent again."""

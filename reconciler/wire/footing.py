@@ -6,7 +6,6 @@ may soon belong to other processes. What has lost its footing ends, and leaves a
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 from pathlib import Path
@@ -49,6 +48,8 @@ class Footing:
 
 async def first_lost(*footings: Footing) -> Footing:
     """Wait until one of them is lost."""
+    import asyncio  # a command that asks once need not wait for it
+
     while True:
         for each in footings:
             if each.lost:

@@ -6,13 +6,15 @@ The same few lines serve blocking sockets (shim, follower ranks), selectors (age
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import struct
-from typing import Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from .codec import WireError
+
+if TYPE_CHECKING:  # commands speak over blocking sockets, and need not wait for it
+    import asyncio
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """No frame is longer: a prompt of a million characters fits, a runaway peer does not."""
@@ -93,9 +95,11 @@ def _exactly(sock: socket.socket, count: int) -> Optional[bytes]:
 
 async def read(reader: asyncio.StreamReader) -> Optional[Dict[str, Any]]:
     """The next frame of a stream, or None when the peer has closed it between frames."""
+    from asyncio import IncompleteReadError
+
     try:
         header = await reader.readexactly(_HEADER.size)
-    except asyncio.IncompleteReadError as error:
+    except IncompleteReadError as error:
         if error.partial:
             raise WireError("connection closed within a frame") from None
         return None
@@ -103,5 +107,5 @@ async def read(reader: asyncio.StreamReader) -> Optional[Dict[str, Any]]:
     _check(length)
     try:
         return _parse(await reader.readexactly(length))
-    except asyncio.IncompleteReadError:
+    except IncompleteReadError:
         raise WireError("connection closed within a frame") from None

@@ -23,10 +23,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.bootstrap import Home
+from reconciler.bootstrap import Home, swap
 from reconciler.source.git import ClusterRepo
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
-from reconciler.store import Store, swap
+from reconciler.store import Store
 
 from .conftest import Cli, Result
 
@@ -384,7 +384,7 @@ def test_a_file_that_is_not_there_is_said(cli: Cli, home: Path) -> None:
 
 DYING = """
 import os, pathlib, signal, sys
-from reconciler.store import swap
+from reconciler.bootstrap import swap
 left = int(sys.argv[2])
 really = pathlib.Path.rename
 def rename(self, target):

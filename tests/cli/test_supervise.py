@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import bootstrap
+from reconciler.bootstrap import parent
 from reconciler.cli import supervise
 from reconciler.cli.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
 from reconciler.cli.supervise import Child, Supervisor
@@ -154,7 +154,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         import sys, time
         from pathlib import Path
         from reconciler.cli.supervise import Child, Supervisor
-        worker = "import time; from reconciler import bootstrap; bootstrap._end_with_parent(); time.sleep(600)"
+        worker = "import time; from reconciler.bootstrap import parent; parent.end_with_parent(); time.sleep(600)"
         child = Child("worker", (sys.executable, "-c", worker), Path({str(tmp_path / "log")!r}))
         Supervisor([child], print, Path({str(ROOT)!r})).start()
         print(child.process.pid, flush=True)
@@ -180,7 +180,7 @@ def exists(pid: int) -> bool:
 
 
 def test_supervisor_and_children_mean_the_same_variable() -> None:
-    assert supervise.PARENT_VARIABLE == bootstrap.PARENT_VARIABLE
+    assert supervise.PARENT_VARIABLE == parent.PARENT_VARIABLE
 
 
 def test_a_log_that_has_grown_is_put_aside_at_the_next_start(

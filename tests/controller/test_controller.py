@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.bootstrap import EXIT_DEPOSED
+from reconciler.bootstrap.controller import EXIT_DEPOSED
 from reconciler.cli.client import ask
 from reconciler.errors import Refused, Unreachable
 from reconciler.store import EventFilter, Store

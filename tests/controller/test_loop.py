@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap import Surroundings, compose
+from reconciler.bootstrap.controller import Surroundings, compose
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Unreachable
 from reconciler.source.sources import DirectorySource

@@ -678,7 +678,7 @@ MACHINES = (
     ),
     Mutant(
         "a-read-only-home-is-a-crash",
-        "reconciler/bootstrap.py",
+        "reconciler/bootstrap/home.py",
         "        except OSError as error:\n            raise Unwritable",
         "        except ZeroDivisionError as error:\n            raise Unwritable",
         "a home on a disk that is mounted read-only is a traceback",
@@ -686,7 +686,7 @@ MACHINES = (
     ),
     Mutant(
         "a-home-is-open-to-anybody",
-        "reconciler/bootstrap.py",
+        "reconciler/bootstrap/home.py",
         "        if status.st_mode & stat.S_IWOTH:",
         "        if False:",
         "any user of the machine decides what runs",
@@ -694,7 +694,7 @@ MACHINES = (
     ),
     Mutant(
         "a-home-is-anybody-s",
-        "reconciler/bootstrap.py",
+        "reconciler/bootstrap/home.py",
         "        if status.st_uid != os.geteuid():",
         "        if False:",
         "what belongs to another user is used until something fails",
@@ -710,7 +710,7 @@ MACHINES = (
     ),
     Mutant(
         "two-controllers-run",
-        "reconciler/bootstrap.py",
+        "reconciler/bootstrap/home.py",
         "                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "                pass",
         "two controllers start and stop each other's ranks",

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from reconciler.bootstrap import Surroundings, compose
+from reconciler.bootstrap.controller import Surroundings, compose
 from reconciler.controller.loop import Loop
 from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile

@@ -1,23 +1,19 @@
-"""The composition root: reads environment and clock, and builds each process once.
+"""The controller's process: everything that it acts on or asks, built once.
 
-The only module that knows every room.
+The only module that knows every room but the gateway's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import secrets
 import signal
-import stat
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,14 +25,13 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.publish import Publisher
 from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import Conflict, Deposed, Invalid, ReconcilerError, Unwritable
+from reconciler.errors import Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.carrying import Open, nowhere
 from reconciler.execution.handlers import nothing_to_stage, nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.execution.runtimes import Builder
-from reconciler.gateway import server as gateway
 from reconciler.inventory import Collector, Probes, observe_gateway
 from reconciler.notify import Webhooks
 from reconciler.resources import Access
@@ -44,7 +39,7 @@ from reconciler.source import hooks
 from reconciler.source.git import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import GatewayObservation, MachineFacts, NodeName, Outcome
-from reconciler.store import Store, swap
+from reconciler.store import Store
 from reconciler.transport.bundle import bundle_of, write_bundle
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import LocalNode, restart
@@ -54,120 +49,21 @@ from reconciler.transport.wheelhouse import Wheelhouse
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import log_to
 from reconciler.wire.node import NodeReport
-from reconciler.wire.paths import agent_socket
+
+from .home import Home
+from .parent import LOG_FORMAT, end_with_parent
 
 log = logging.getLogger("reconciler")
-LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
-PARENT_VARIABLE = "RECONCILER_PARENT_FD"
-"""Number of a pipe's descriptor whose end means that the supervising process is gone."""
 CONNECTING_MAX = 16
 """SSH connections that are made at a time."""
 EXIT_DEPOSED = 75
 """Another controller has taken over, or may: what this one stood on is gone (``EX_TEMPFAIL`` in sysexits.h)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where everything of one cluster is kept: ``$RECONCILER_HOME``."""
-
-    root: Path
-
-    @property
-    def repo(self) -> Path:
-        return self.root / "cluster.git"
-
-    @property
-    def socket(self) -> Path:
-        return self.root / "controller.sock"
-
-    @property
-    def routes(self) -> Path:
-        return self.root / "routes.json"
-
-    @property
-    def gateway(self) -> Path:
-        return self.root / "gateway.json"
-
-    @property
-    def store(self) -> Path:
-        return self.root / "store.db"
-
-    @property
-    def models(self) -> Path:
-        """The model directory of all local nodes: they are one machine."""
-        return self.root / "models"
-
-    @property
-    def run(self) -> Path:
-        return self.root / "run"
-
-    @property
-    def gateway_key(self) -> Path:
-        """Of the gateway, which lets it reach ranks on other machines."""
-        return self.root / "keys" / "gateway"
-
-    def node(self, name: NodeName) -> Path:
-        """What the agent of a local node keeps."""
-        return self.root / "nodes" / name
-
-    def nodes_with_agents(self) -> list[NodeName]:
-        """Local nodes that had an agent once, wanted or not: only it can tell whether ranks are left there."""
-        return sorted(NodeName(lock.parent.name) for lock in self.root.glob("nodes/*/agent.lock"))
-
-    def create(self) -> None:
-        """Make the folders that are missing, for nobody but their owner."""
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        swap.finish(self.root)
-        for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def check(self) -> None:
-        """Raise ``Invalid`` where this path cannot be a home, ``Unwritable`` where it takes nothing now."""
-        try:
-            agent_socket(str(self.run), "any")  # there is a limit to the length of a socket's path
-        except ValueError as error:
-            raise Invalid(str(error)) from None
-        if not self.root.exists():
-            return
-        status = self.root.stat()
-        if not stat.S_ISDIR(status.st_mode):
-            raise Invalid(f"{self.root} is not a folder; choose another --home")
-        if status.st_uid != os.geteuid():
-            raise Invalid(
-                f"{self.root} belongs to user {status.st_uid}, this is user {os.geteuid()};"
-                " be that user, or choose another --home"
-            )
-        if status.st_mode & stat.S_IWOTH:
-            raise Invalid(f"anybody may write to {self.root}, and so change what runs: chmod o-w {self.root}")
-        try:
-            with tempfile.TemporaryFile(dir=self.root) as file:
-                file.write(b"room")
-                file.flush()
-        except OSError as error:
-            raise Unwritable(f"{self.root} cannot be written: {error.strerror}") from error
-
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[Footing]:
-        """One controller at a time. Raises ``Conflict`` naming the process that has it."""
-        path = self.root / "controller.lock"
-        with path.open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise Conflict(f"{self.root} is in use by another controller (pid {holder})") from None
-            file.seek(0)
-            file.truncate()
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-            yield Footing.held(str(path), file.fileno())
-
-
 def run_controller(home: Path, watch: Path | None) -> int:
     """Run the controller until it is stopped; its exit status. ``watch``: a folder instead of the repo."""
     log_to(sys.stderr, LOG_FORMAT)
-    _end_with_parent()
+    end_with_parent()
     place = Home(home.absolute())
     try:
         place.check()
@@ -375,24 +271,3 @@ def _end_on_signals(end: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-
-
-def run_gateway(home: Path, any_port: bool) -> int:
-    """Run the gateway until it is stopped; its exit status. ``any_port``: the next free one if it is taken."""
-    log_to(sys.stderr, LOG_FORMAT)
-    _end_with_parent()
-    return gateway.run_gateway(home.absolute(), any_port)
-
-
-def _end_with_parent() -> None:
-    """End like on SIGTERM when the supervising process is gone, however it went."""
-    descriptor = os.environ.pop(PARENT_VARIABLE, None)
-    if descriptor is None:
-        return
-
-    def wait() -> None:
-        while os.read(int(descriptor), 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="wait for the end of the parent", daemon=True).start()

@@ -1,0 +1,125 @@
+"""A cluster's home: its folders, what may be one, and the lock that one controller has.
+
+Every command that changes something needs it: nothing is imported here that takes long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reconciler.errors import Conflict, Invalid, Unwritable
+from reconciler.wire.footing import Footing
+from reconciler.wire.paths import agent_socket
+
+from . import swap
+
+if TYPE_CHECKING:
+    from reconciler.state import NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where everything of one cluster is kept: ``$RECONCILER_HOME``."""
+
+    root: Path
+
+    @property
+    def repo(self) -> Path:
+        return self.root / "cluster.git"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "controller.sock"
+
+    @property
+    def routes(self) -> Path:
+        return self.root / "routes.json"
+
+    @property
+    def gateway(self) -> Path:
+        return self.root / "gateway.json"
+
+    @property
+    def store(self) -> Path:
+        return self.root / "store.db"
+
+    @property
+    def models(self) -> Path:
+        """The model directory of all local nodes: they are one machine."""
+        return self.root / "models"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def gateway_key(self) -> Path:
+        """Of the gateway, which lets it reach ranks on other machines."""
+        return self.root / "keys" / "gateway"
+
+    def node(self, name: NodeName) -> Path:
+        """What the agent of a local node keeps."""
+        return self.root / "nodes" / name
+
+    def nodes_with_agents(self) -> list[NodeName]:
+        """Local nodes that had an agent once, wanted or not: only it can tell whether ranks are left there."""
+        from reconciler.state import NodeName
+
+        return sorted(NodeName(lock.parent.name) for lock in self.root.glob("nodes/*/agent.lock"))
+
+    def create(self) -> None:
+        """Make the folders that are missing, for nobody but their owner."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        swap.finish(self.root)
+        for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def check(self) -> None:
+        """Raise ``Invalid`` where this path cannot be a home, ``Unwritable`` where it takes nothing now."""
+        try:
+            agent_socket(str(self.run), "any")  # there is a limit to the length of a socket's path
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+        if not self.root.exists():
+            return
+        status = self.root.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise Invalid(f"{self.root} is not a folder; choose another --home")
+        if status.st_uid != os.geteuid():
+            raise Invalid(
+                f"{self.root} belongs to user {status.st_uid}, this is user {os.geteuid()};"
+                " be that user, or choose another --home"
+            )
+        if status.st_mode & stat.S_IWOTH:
+            raise Invalid(f"anybody may write to {self.root}, and so change what runs: chmod o-w {self.root}")
+        try:
+            with tempfile.TemporaryFile(dir=self.root) as file:
+                file.write(b"room")
+                file.flush()
+        except OSError as error:
+            raise Unwritable(f"{self.root} cannot be written: {error.strerror}") from error
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[Footing]:
+        """One controller at a time. Raises ``Conflict`` naming the process that has it."""
+        path = self.root / "controller.lock"
+        with path.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise Conflict(f"{self.root} is in use by another controller (pid {holder})") from None
+            file.seek(0)
+            file.truncate()
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield Footing.held(str(path), file.fileno())
