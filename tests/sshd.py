@@ -43,8 +43,7 @@ class Sshd:
         return Machine("127.0.0.1", self.port, getpass.getuser(), " ".join(words[:2]))
 
     async def start(self) -> Sshd:
-        if os.geteuid() == 0:
-            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # its privilege separation asks for it
+        make_separation_folder()
         command = [PROGRAM, "-D", "-E", str(self.place / "log"), "-f", str(self.place / "config")]
         self.process = await asyncio.create_subprocess_exec(
             *command, stdin=subprocess.DEVNULL, start_new_session=True
@@ -93,6 +92,12 @@ async def sshd(place: Path, port: int, more: str = "") -> AsyncIterator[Sshd]:
         yield await server.start()
     finally:
         await server.stop()
+
+
+def make_separation_folder() -> None:
+    """What a server of root asks for; where no service has ever started one it is not there."""
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
 
 def make_key(path: Path, kind: str = "ed25519") -> str:

@@ -49,6 +49,7 @@ from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.wire.launch import Phase
 
 from . import machine, node, weights
+from .likeness import Likeness
 from .routing import routes, serving
 from .weights import Readiness
 
@@ -79,7 +80,8 @@ def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, Object
     """The status of every object in force, and of those whose manifest is gone while something of them is left."""
     keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
     planned = _Planned.of(snapshots.plan)
-    return {key: _status(key, snapshots, planned, previous.get(key)) for key in sorted(keys)}
+    likeness = Likeness.of(snapshots.desired, snapshots.observed)
+    return {key: _status(key, snapshots, planned, likeness, previous.get(key)) for key in sorted(keys)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class _Planned:
 
 
 def _status(
-    key: ObjectKey, snapshots: Snapshots, planned: _Planned, before: ObjectStatus | None
+    key: ObjectKey, snapshots: Snapshots, planned: _Planned, likeness: Likeness, before: ObjectStatus | None
 ) -> ObjectStatus:
     leaving = snapshots.memory.leaving.get(key)
     readiness = _READINESS[key.kind] if leaving is None else _terminating
@@ -131,15 +133,18 @@ def _status(
             active,
         ),
         ("Stalled", bool(stalled), why_stalled, stalled),
-        *(_of_node(key, snapshots) if key.kind == "Node" else ()),
+        *(_of_node(key, snapshots, likeness) if key.kind == "Node" else ()),
     )
     told = {condition.type: condition for condition in before.conditions} if before else {}
     said = tuple(_condition(told.get(each[0]), each, snapshots.now, generation) for each in conditions)
     return ObjectStatus(said, generation, extra)
 
 
-def _of_node(key: ObjectKey, snapshots: Snapshots) -> tuple[tuple[str, bool, str, str], ...]:
-    return node.conditions(NodeName(key.name), snapshots.desired, snapshots.observed, snapshots.plan)
+def _of_node(
+    key: ObjectKey, snapshots: Snapshots, likeness: Likeness
+) -> tuple[tuple[str, bool, str, str], ...]:
+    name = NodeName(key.name)
+    return node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
 
 
 def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> tuple[str, str]:

@@ -5,7 +5,6 @@ Each is a threshold on what was last seen, without memory: the same sight gives 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from reconciler.state import (
@@ -20,11 +19,11 @@ from reconciler.state import (
     RefusedBecause,
     Waiting,
     WaitingFor,
-    parity,
 )
 from reconciler.wire.node import HeldBy, NodeReport
 
 from . import weights
+from .likeness import Likeness
 
 Said = tuple[str, bool, str, str]
 """Type, status, reason and message of a condition."""
@@ -37,7 +36,9 @@ SKEW_SECONDS_MAX = 2.0
 _GIB = 2**30
 
 
-def conditions(name: NodeName, desired: Desired, observed: Observed, plan: Plan) -> tuple[Said, ...]:
+def conditions(
+    name: NodeName, desired: Desired, observed: Observed, plan: Plan, likeness: Likeness
+) -> tuple[Said, ...]:
     """All of them, in the order in which to read them: each matters only if those before it are well."""
     seen = observed.nodes.get(name)
     report = seen.report if seen else None
@@ -48,7 +49,7 @@ def conditions(name: NodeName, desired: Desired, observed: Observed, plan: Plan)
         _memory_pressure(report),
         ("DiskPressure", *weights.disk_pressure(report)),
         _clock_skew(seen),
-        _parity(name, desired, observed),
+        likeness.condition(name),
         _quarantined(name, plan),
     )
 
@@ -151,30 +152,6 @@ def _clock_skew(seen: NodeObservation | None) -> Said:
     setting = "sudo sntp -sS time.apple.com" if darwin else "sudo timedatectl set-ntp true"
     text = f"its clock is {abs(skewed):.1f} s {how} the controller's: on the one that is wrong, {setting}"
     return "ClockSkew", True, reason, text
-
-
-def _parity(name: NodeName, desired: Desired, observed: Observed) -> Said:
-    """Whether it has what most nodes have: ranks of one group need the same."""
-    compared = {
-        other: parity.traits(seen.report)
-        for other, seen in observed.nodes.items()
-        if other in desired.nodes and seen.report is not None and seen.report.runtime
-    }
-    if name not in compared:
-        return "ParityOk", False, "NotCompared", "it is not known yet what runs there"
-    mine = compared[name]
-    counts = Counter(compared.values())
-    most = max(counts, key=lambda each: (counts[each], [value or "" for value in each]))
-    different = list(parity.differences(mine, most))
-    if not different:
-        lacking = parity.unknown(mine, darwin=mine[0] is not None and mine[0].startswith("Darwin"))
-        text = f"not known of it, and so not compared: {', '.join(lacking)}" if lacking else ""
-        return "ParityOk", True, "SameAsMost" if len(compared) > 1 else "NothingToCompare", text
-    others = ", ".join(sorted(other for other, found in compared.items() if found == most))
-    own, usual = (", ".join(f"{each[0]} {each[at]}" for each in different) for at in (1, 2))
-    of_system = all(what in parity.OF_SYSTEM for what, _, _ in different)
-    text = f"{own} here, {usual} on {others}: ranks of one group need the same; update one of them"
-    return "ParityOk", False, "SystemDiffers" if of_system else "RuntimeDiffers", text
 
 
 def _versions(report: NodeReport) -> str:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sshd import PROGRAM, make_key
+from tests.sshd import PROGRAM, make_key, make_separation_folder
 
 TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")
 _BOOT = """
@@ -223,6 +223,7 @@ class Network:
 
     def start(self) -> None:
         self.person.joinpath(".ssh").mkdir(mode=0o700, parents=True)
+        make_separation_folder()
         self.switch = subprocess.Popen(["unshare", "--net", "sleep", "100000"], start_new_session=True)
         switch = self.switch.pid
         _wait(lambda: _apart(switch), "the switch to have a namespace")

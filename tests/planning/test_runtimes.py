@@ -20,6 +20,7 @@ from reconciler.state import (
 )
 from reconciler.state.runtimes import Runtimes, Tidied
 from reconciler.status import node as conditions
+from reconciler.status.likeness import Likeness
 from tests.worlds import World, deployment, manifest, model, node
 
 A, B = NodeName("node-a"), NodeName("node-b")
@@ -51,6 +52,13 @@ def start_agents(world: World) -> None:
     for step in world.plan().steps:
         if isinstance(step, StartAgent):
             world.obey(step)
+
+
+def conditions_of(world: World, decided: Plan) -> dict[str, list[object]]:
+    """Of node-a."""
+    desired, observed = world.desired(), world.observed()
+    likeness = Likeness.of(desired, observed)
+    return {kind: rest for kind, *rest in conditions.conditions(A, desired, observed, decided, likeness)}
 
 
 def test_a_node_gets_its_runtime_before_its_agent_is_replaced_and_its_ranks_start() -> None:
@@ -97,9 +105,7 @@ def test_how_far_it_is_is_said_by_the_node() -> None:
     world.in_flight = {BuildRuntime(A).subject}
     world.runtimes = replace(world.runtimes, told={A: "sending 8 of 81 MiB"})
     decided = world.plan()
-    said = {
-        kind: rest for kind, *rest in conditions.conditions(A, world.desired(), world.observed(), decided)
-    }
+    said = conditions_of(world, decided)
     assert said["RuntimeReady"] == [
         False,
         "RuntimeBuilding",
@@ -159,9 +165,7 @@ def test_what_runs_on_the_old_runtime_goes_on_while_the_next_is_built_beside_it(
         world.obey(step)
     assert world.alive() == ranks
     decided = world.plan()
-    said = {
-        kind: rest for kind, *rest in conditions.conditions(A, world.desired(), world.observed(), decided)
-    }
+    said = conditions_of(world, decided)
     assert said["RuntimeReady"][:2] == [True, "RuntimeFound"]
     assert "cannot be built" in str(said["RuntimeReady"][2])
     world.unbuildable = set()

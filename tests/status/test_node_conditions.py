@@ -10,8 +10,10 @@ import pytest
 from reconciler.resources import NodeSpec, SshAccess
 from reconciler.state import Contact, NodeName, Observed
 from reconciler.status import node
+from reconciler.status.likeness import Likeness
 from reconciler.wire.node import HeldBy, Load
 from tests.worlds import World, two_nodes
+from tests.worlds import node as node_of
 
 A, B = NodeName("node-a"), NodeName("node-b")
 GIB = 2**30
@@ -29,7 +31,8 @@ def said(world: World, **changes: Any) -> dict[str, tuple[bool, str, str]]:
     mine = seen.nodes[A]
     assert mine.report is not None
     nodes = {**seen.nodes, A: replace(mine, report=replace(mine.report, **changes), **about)}
-    found = node.conditions(A, world.desired(), Observed(nodes, seen.gateway), world.plan())
+    observed, desired = Observed(nodes, seen.gateway), world.desired()
+    found = node.conditions(A, desired, observed, world.plan(), Likeness.of(desired, observed))
     return {kind: (status, reason, text) for kind, status, reason, text in found}
 
 
@@ -93,6 +96,12 @@ def test_a_mac_of_another_release_is_told_from_the_others() -> None:
     status, reason, text = said(world, release="1.0")["ParityOk"]
     assert (status, reason) == (False, "SystemDiffers")
     assert "on node-b" in text
+
+
+def test_of_the_many_that_are_alike_some_are_named() -> None:
+    world = World([node_of(f"node-{letter}") for letter in "abcdefg"])
+    _, _, text = said(world, runtime={"mlx": "0.1"})["ParityOk"]
+    assert "on node-b, node-c, node-d and 3 more:" in text
 
 
 @pytest.mark.parametrize(
