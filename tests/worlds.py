@@ -432,11 +432,10 @@ class World:
     def _note_transport(self, step: AllocateEpoch) -> None:
         if step.failed is not None:
             self.rungs[step.replica] = (*self.rungs.get(step.replica, ()), step.failed)
-        if step.group.transport.startswith("jaccl"):
-            for name, boot in zip(step.group.members, step.group.boots, strict=True):
-                before = self.verbs.get(name)
-                count = before.count + 1 if before and before.boot_id == boot else 1
-                self.verbs[name] = VerbsAttempts(boot, count)
+        for name, boot in step.vain:
+            before = self.verbs.get(name)
+            count = before.count + 1 if before and before.boot_id == boot else 1
+            self.verbs[name] = VerbsAttempts(boot, count)
 
     def _prove(self, step: ProveGroup) -> None:
         if step.replica in self.mute:
@@ -445,9 +444,6 @@ class World:
         group = self.groups.get(step.replica)
         if group is not None and group.epoch == step.epoch:
             self.groups[step.replica] = replace(group, proven_at=self.now)
-            for name in group.members if group.transport.startswith("jaccl") else ():
-                before = self.verbs[name]
-                self.verbs[name] = replace(before, count=max(0, before.count - 1))
 
     def _start_agent(self, step: StartAgent) -> None:
         if step.node in self.broken:

@@ -114,6 +114,7 @@ class Rank:
             idle_seconds=round(self.vitals.idle_seconds, 1) if self.watched else 0.0,
             age_seconds=round(self.vitals.age_seconds, 1),
             step_tokens=progress.step_tokens,
+            verbs=progress.verbs,
             size=self.size,
             port=self.port,
             memory_bytes=self.memory_bytes,

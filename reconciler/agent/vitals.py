@@ -16,7 +16,7 @@ LOOK_SECONDS = 1.0
 TICK_SECONDS_MAX = 2 * LOOK_SECONDS
 WORTH_TELLING_SECONDS = 2.0
 """Controllers are told of every tick of a silence that has lasted so long: they decide when it is too long."""
-_COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM)
+_COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
 class Vitals:

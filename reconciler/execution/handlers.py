@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -67,7 +67,13 @@ class Groups(Protocol):
     @property
     def token(self) -> int: ...
     def renew(self) -> None: ...
-    def allocate(self, group: GroupRecord, attempt: Attempt, failed: RungFailure | None = None) -> None: ...
+    def allocate(
+        self,
+        group: GroupRecord,
+        attempt: Attempt,
+        failed: RungFailure | None = None,
+        vain: Sequence[tuple[NodeName, str]] = (),
+    ) -> None: ...
     def adopt(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
@@ -189,7 +195,7 @@ def _write(
         case AdoptGroup():
             groups.adopt(step.group)
         case AllocateEpoch():
-            groups.allocate(step.group, step.attempt, step.failed)
+            groups.allocate(step.group, step.attempt, step.failed, step.vain)
         case FreeTransport():
             groups.free_transport(step.replica, step.transport)
         case SetBack():

@@ -19,6 +19,11 @@ RENDEZVOUS_SECONDS = 120.0
 """As long, for the ranks wait for the imports of the slowest. A rank keeps to this by itself."""
 RENDEZVOUS_MARGIN_SECONDS = 30.0
 """What a rank has beyond it for saying so: who has not ended by then cannot."""
+VERBS_SECONDS = 60.0
+"""A queue pair takes milliseconds; one whose other end does not answer fails by itself after a part of this. A rank
+keeps to it by itself, where the driver lets it."""
+KEEP_ALIVE_SECONDS = 60.0
+"""Queue pairs were seen to decay after some 23 min without use (gojaccl's documentation), in one case over a night."""
 LOADING_SECONDS = 60.0
 LOADING_BYTES_PER_SECOND = 50_000_000
 """Slower than any disk that is worth it: what is read lazily may show in no number until it is all there."""
@@ -44,6 +49,7 @@ def standstill_seconds(phase: str, share_bytes: int, progress_deadline: float) -
     allowed = {
         Phase.STARTING: START_SECONDS,
         Phase.RENDEZVOUS: RENDEZVOUS_SECONDS + RENDEZVOUS_MARGIN_SECONDS,
+        Phase.VERBS: VERBS_SECONDS + RENDEZVOUS_MARGIN_SECONDS,
         Phase.LOADING: LOADING_SECONDS + share_bytes / LOADING_BYTES_PER_SECOND,
         Phase.WARM: WARM_SECONDS,
     }

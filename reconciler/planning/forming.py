@@ -55,7 +55,8 @@ def form(
             return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED
-    found = _spot(view, fault)
+    vain = _vain(view)
+    found = _spot(view.worn(vain), fault)
     if isinstance(found, Waiting):
         return Decision(waiting=(found,))
     if isinstance(found, Refusal):
@@ -74,6 +75,7 @@ def form(
         wish=view.wish,
         standing=standing or budget.planned(view, faults.fault(view)),
         failed=failed,
+        vain=vain,
     )
     return Decision(steps=(step,))
 
@@ -141,6 +143,20 @@ def _given_up(view: View, fault: Fault) -> RungFailure | None:
         return None  # no other transport would help until the machine has restarted
     facts = circumstances.written(view.circumstances(record.members))
     return RungFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
+
+
+def _vain(view: View) -> tuple[tuple[NodeName, str], ...]:
+    """The machines, in their boots, on which the group set RDMA up and never served: whoever ended before that took
+    nothing of the kernel's, and whoever served gives it back when it ends in order."""
+    record = view.record
+    if record is None or record.proven_at is not None:
+        return ()
+    boots = dict(zip(record.members, record.boots, strict=False))
+    return tuple(
+        (rank.node, boots[rank.node])
+        for _, rank in sorted(view.current.items())
+        if rank.report.verbs and rank.node in boots
+    )
 
 
 def _unexamined(view: View) -> list[NodeName]:

@@ -13,7 +13,7 @@ from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig
 from reconciler.wire.node import ModelReport, NodeReport
 
-from .deadlines import RENDEZVOUS_SECONDS
+from .deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
 from .rungs import Wiring
 
 PORT_FIRST = 21_000
@@ -33,6 +33,8 @@ def fingerprint(deployment: ModelDeployment, model: Model) -> str:
         "context": spec.serving.context,
         "maxBatch": spec.serving.max_batch,
     }
+    if spec.fast_synch:
+        wish["fastSynch"] = True
     if spec.restarted_at is not None:  # only then, so that groups formed before the field existed stay
         wish["restartedAt"] = spec.restarted_at
     return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:16]
@@ -91,6 +93,10 @@ def launch(
         rendezvous_seconds=RENDEZVOUS_SECONDS,
         trust_remote_code=model.spec.trust_remote_code,
         devices=wiring.devices,
+        prefer_ring=wiring.ring,
+        verbs_seconds=VERBS_SECONDS,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS if wiring.backend == "jaccl" else 0.0,
+        fast_synch=deployment.spec.fast_synch,
     )
     return LaunchSpec(
         id=rank_id,

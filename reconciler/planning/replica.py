@@ -353,9 +353,8 @@ def _phase(rank: ObservedRank) -> str:
     report = rank.report
     if report.phase == Phase.LOADING and report.total_bytes:
         return f"loading ({100 * report.loaded_bytes // report.total_bytes} %)"
-    return {Phase.RENDEZVOUS: "looking for the others", Phase.WARM: "warming up"}.get(
-        report.phase, report.phase
-    )
+    told = {Phase.RENDEZVOUS: "looking for the others", Phase.VERBS: "setting up RDMA"}
+    return {**told, Phase.WARM: "warming up"}.get(report.phase, report.phase)
 
 
 def _not_proven(view: View) -> Decision | None:

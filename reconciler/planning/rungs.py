@@ -56,6 +56,8 @@ class Wiring:
     """The address at which each rank's neighbour finds it."""
     devices: tuple[tuple[str, ...], ...] = ()
     """For each rank, by peer, its RDMA device; empty towards itself and where none is used."""
+    ring: bool = False
+    """Whether RDMA is used as a ring."""
 
 
 def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, members: Placed) -> Rung | str:
@@ -124,7 +126,7 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
         for a in range(size)
     )
     complete = all(devices[a][b] and devices[b][a] for a, b in needed)
-    return Wiring("jaccl", hosts, devices) if complete else None
+    return Wiring("jaccl", hosts, devices, transport in RINGS) if complete else None
 
 
 # --- what facts say --------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ CONTINUATIONS_MAX = 3
 """A rank that is stopped again and again is not merely stopped."""
 NOTICE_SECONDS = 5.0
 """A silence that people are told of: no healthy decode step takes so long."""
-_COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM)
+_COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
 @dataclass(frozen=True, slots=True)

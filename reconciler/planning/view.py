@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from reconciler.resources import Growth, Health, Model, ModelDeployment
-from reconciler.state import GroupRecord, NodeName, ObservedRank, ReplicaId, RungFailure, Waiting, WaitingFor
+from reconciler.state import (
+    GroupRecord,
+    NodeName,
+    ObservedRank,
+    ReplicaId,
+    RungFailure,
+    VerbsAttempts,
+    Waiting,
+    WaitingFor,
+)
 from reconciler.state.identity import ObjectKey
 
 from . import circumstances, group
@@ -75,6 +84,16 @@ class View:
         memory = self.world.memory
         rungs = {**memory.rungs, self.replica: (*memory.rungs.get(self.replica, ()), failed)}
         return replace(self, world=replace(self.world, memory=replace(memory, rungs=rungs)))
+
+    def worn(self, vain: Iterable[tuple[NodeName, str]]) -> View:
+        """The same, in a world in which RDMA was set up in vain on these machines, in their boots, once more."""
+        memory = self.world.memory
+        verbs = dict(memory.verbs)
+        for name, boot in vain:
+            before = verbs.get(name)
+            count = before.count if before and before.boot_id == boot else 0
+            verbs[name] = VerbsAttempts(boot, count + 1)
+        return replace(self, world=replace(self.world, memory=replace(memory, verbs=verbs)))
 
     def circumstances(self, members: tuple[NodeName, ...]) -> dict[str, str]:
         """The facts that a group on these nodes would be formed under."""

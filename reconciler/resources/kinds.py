@@ -176,6 +176,9 @@ class ModelDeploymentSpec(Strict):
     """How the ranks of a group may be joined, best first: a rung that fails, or that the machines cannot have, is
     skipped until that has changed. `jaccl`, `jaccl-ring`: RDMA over Thunderbolt, as a mesh or a ring. `ring`: TCP
     over the Thunderbolt cables. `ring-lan`: TCP over any network."""
+    fast_synch: bool = False
+    """Sets `MLX_METAL_FAST_SYNCH` for every rank: less latency of collectives, and deadlocks that can leave a GPU
+    unusable until its machine restarts. MLX advises against it."""
     placement: Placement = Placement()
     serving: Serving = Serving()
     health: Health = Health()

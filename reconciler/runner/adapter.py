@@ -67,7 +67,7 @@ def versions() -> tuple[str, str]:
     return version("mlx"), version("mlx-lm")
 
 
-def ending_of(error: RuntimeError) -> RankEnd | None:
+def ending_of(error: Exception) -> RankEnd | None:
     """What an error of MLX means for the rank; None for one that nobody expected."""
     code = meaning(str(error))
     if code is None:

@@ -45,7 +45,7 @@ class Batch:
     def run(self, step: Step) -> tuple[list[Read], list[Token]]:
         """Do a step. Raises ``RankEnd``: ``DIVERGED``, ``PEER_LOST`` or ``MEMORY``."""
         self._check(step)
-        with _known_endings():
+        with known_endings():
             read, tokens = self._do(step)
         self._steps += 1
         self._live.difference_update(token.uid for token in tokens if token.ended)
@@ -54,7 +54,7 @@ class Batch:
 
     def settle(self) -> None:
         """Wait until this rank owes the others no part in a collective. Raises like ``run``."""
-        with _known_endings():
+        with known_endings():
             self._generator.settle()
 
     def _check(self, step: Step) -> None:
@@ -88,10 +88,11 @@ class Batch:
 
 
 @contextlib.contextmanager
-def _known_endings() -> Iterator[None]:
+def known_endings() -> Iterator[None]:
+    """What MLX raises, as the ends of ranks; what nobody expected stays what it is."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         known = ending_of(error)
         if known is None:
             raise

@@ -38,7 +38,11 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
         (alone or all(map(_is_address, config.addresses)), "addresses are not all ip:port"),
         (alone or _is_address(config.control), f"control is {config.control!r}, expected ip:port"),
         (alone or bool(config.secret), "secret is empty"),
-        (alone or config.backend == "ring", f"backend {config.backend!r} is not supported, expected 'ring'"),
+        (
+            alone or config.backend in ("ring", "jaccl"),
+            f"backend {config.backend!r} is not supported, expected 'ring' or 'jaccl'",
+        ),
+        (alone or config.backend != "jaccl" or _is_matrix(config), "devices do not join all neighbours"),
         (
             alone or config.strategy in ("tensor", "pipeline"),
             f"strategy is {config.strategy!r}, expected 'tensor' or 'pipeline'",
@@ -46,8 +50,19 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
         (2 <= config.context <= CONTEXT_MAX, f"context is {config.context}, expected 2 to {CONTEXT_MAX}"),
         (config.batch_max >= 1, f"batch_max is {config.batch_max}, the least is 1"),
         (config.rendezvous_seconds > 0, "rendezvous_seconds is not above 0"),
+        (config.verbs_seconds > 0, "verbs_seconds is not above 0"),
+        (config.keep_alive_seconds >= 0, "keep_alive_seconds is below 0"),
         (config.id.rank != 0 or bool(config.socket), "socket is empty"),
     ]
+
+
+def _is_matrix(config: RankConfig) -> bool:
+    """Whether there is a device for every pair of a mesh, or for all neighbours of a ring."""
+    size, devices = config.size, config.devices
+    if len(devices) != size or any(len(row) != size or row[rank] for rank, row in enumerate(devices)):
+        return False
+    neighbours = all(row[(rank + 1) % size] and row[rank - 1] for rank, row in enumerate(devices))
+    return neighbours and (config.prefer_ring or sum(map(bool, sum(devices, ()))) == size * (size - 1))
 
 
 def _is_address(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from reconciler.wire.generation import Sampling
@@ -36,6 +38,11 @@ class Orders:
     tickets: tuple[Ticket, ...]
     cancelled: tuple[Ticket, ...]
     draining: bool
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing has come in."""
+        return not (self.tickets or self.cancelled or self.draining)
 
 
 class Inbox:
@@ -99,12 +106,27 @@ class Inbox:
             self._draining = True
             self._condition.notify()
 
-    def take(self, sleep: bool) -> Orders:
-        """What has come in; with ``sleep`` not before there is something, or draining is over."""
+    @contextlib.contextmanager
+    def owing(self) -> Iterator[None]:
+        """What is done meanwhile is owed as a request is: that it stands still is to be seen."""
+        self._owe(1)
+        yield
+        self._owe(-1)
+
+    def _owe(self, count: int) -> None:
         with self._condition:
-            while sleep and not (self._tickets or self._cancelled or (self._draining and not self._open)):
-                self._condition.wait()
+            self._demand += count
+            self._progress.demand(self._demand)
+
+    def take(self, sleep: bool, seconds: float | None = None) -> Orders:
+        """What has come in; with ``sleep`` not before there is something, draining is over, or ``seconds`` are."""
+        with self._condition:
+            if sleep:
+                self._condition.wait_for(self._something, seconds)
             orders = Orders(tuple(self._tickets), tuple(self._cancelled), self._draining and not self._open)
             self._tickets.clear()
             self._cancelled.clear()
         return orders
+
+    def _something(self) -> bool:
+        return bool(self._tickets or self._cancelled or (self._draining and not self._open))

@@ -8,20 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reconciler.wire.generation import Failed, Finished, Prefill, Sampling
-from reconciler.wire.group import Insertion, Step
+from reconciler.wire.group import Insertion, KeepAlive, Step
 
 from .adapter import Read, Token
 from .answer import Answer
 from .batch import Batch
 from .config import CONTEXT_MAX
 from .inbox import Inbox, Ticket
+from .keep_alive import Pulse
 
 PROMPT_TOKENS_PER_STEP = CONTEXT_MAX
 """All insertions of one step together, so that its frame stays well below the wire's bound."""
 
 Post = Callable[[Mapping[Any, Sequence[object]]], None]
 """Takes the events of one step, by connection; must not wait."""
-Say = Callable[[Step], None]
+Say = Callable[[Step | KeepAlive], None]
 """Sends a step to every other rank."""
 
 log = logging.getLogger("reconciler.runner")
@@ -50,12 +51,19 @@ class Leader:
             self._batch.run(step)
             insert = ()
 
-    def serve(self, post: Post) -> None:
-        """Answer requests until the inbox has drained. Raises ``RankEnd``."""
+    def serve(self, post: Post, pulse: Pulse | None = None) -> None:
+        """Answer requests until the inbox has drained, with the pulse of a group whose links decay. Raises
+        ``RankEnd``."""
         while True:
-            orders = self._inbox.take(sleep=not (self._waiting or self._running or self._remove))
+            idle = not (self._waiting or self._running or self._remove)
+            orders = self._inbox.take(sleep=idle, seconds=pulse.seconds if pulse else None)
             if orders.draining:
                 return
+            if pulse and idle and orders.none:
+                with self._inbox.owing():
+                    self._say(KeepAlive(self._batch.next_step))
+                    pulse.beat()
+                continue
             self._waiting.extend(orders.tickets)
             for ticket in orders.cancelled:
                 self._cancel(ticket)

@@ -47,7 +47,8 @@ class ProgressPipe:
     def enter(self, phase: str, detail: str = "") -> None:
         """Report a new phase now, in the rank's log as well: that is what people follow."""
         log.info("%s%s", phase, f": {detail}" if detail else "")
-        self._set(phase=phase, detail=detail[:DETAIL_CHARACTERS_MAX])
+        verbs = self._now.verbs or phase == Phase.VERBS
+        self._set(phase=phase, detail=detail[:DETAIL_CHARACTERS_MAX], verbs=verbs)
         self._write()
 
     def say(self, detail: str) -> None:

@@ -26,6 +26,7 @@ from .weights import ModelFiles, check_division, inspect
 
 if TYPE_CHECKING:
     from .adapter import Loaded
+    from .keep_alive import Pulse
 
 EXIT_SECONDS = 20.0
 """Bound on the interpreter's orderly exit, in which MLX frees what it holds of the network."""
@@ -33,6 +34,7 @@ EXIT_SECONDS_AT_MOST = 2 * EXIT_SECONDS
 """Bound on its very last part, in which threads of Python do not run any more."""
 FREED_BY_THE_SYSTEM = ("ring",)
 """Backends that hold nothing but sockets and memory. Others must give back what they hold of the network."""
+FAST_SYNCH = "MLX_METAL_FAST_SYNCH"
 WARM_TOKENS = 4
 WARM_TEXT = "Hello"
 LOADED_EVERY_SECONDS = 0.5
@@ -54,6 +56,7 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
         config = read_config(config_path)
         if config.backend in FREED_BY_THE_SYSTEM:
             watch.orderly_seconds = HURRIED_SECONDS
+        _set_fast_synch(config)
         ending = _serve(config, progress, watch)
     except RankEnd as end:
         ending = watch.ending or end
@@ -72,6 +75,15 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
     if config is not None and config.backend in FREED_BY_THE_SYSTEM:
         _end_now(ending.code)
     return ending.code
+
+
+def _set_fast_synch(config: RankConfig) -> None:
+    """As all ranks of the group have it, for unequal ones hang: before Metal is used for the first time, when MLX
+    reads it."""
+    if config.fast_synch:
+        os.environ[FAST_SYNCH] = "1"
+    else:
+        os.environ.pop(FAST_SYNCH, None)
 
 
 def _end_now(code: int) -> NoReturn:
@@ -102,7 +114,7 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
 
     progress.enter(Phase.RENDEZVOUS)
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    peers, group = _form(config, files, watch, orders)
+    peers, group = _form(config, files, (progress, watch), orders)
     with _loading(progress, files, config):
         loaded = load_shard(files, group, config.strategy, config.trust_remote_code)
     progress.enter(Phase.WARM)
@@ -112,20 +124,33 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
 
 
 def _form(
-    config: RankConfig, files: ModelFiles, watch: Watch, orders: SimpleQueue[dict[str, Any]]
+    config: RankConfig,
+    files: ModelFiles,
+    told: tuple[ProgressPipe, Watch],
+    orders: SimpleQueue[dict[str, Any]],
 ) -> tuple[dict[int, socket.socket], Any]:
     """The control channel and then MLX's group; nothing of both for a rank alone."""
     if config.size == 1:
         return {}, None
     from .adapter import versions
-    from .ring import init_ring
+    from .side_channel import SideChannel
 
+    progress, watch = told
     mlx, mlx_lm = versions()
     mine = Join(config.id.rank, config.id.epoch, config.secret, mlx, mlx_lm, files.digest)
     peers = channel.lead(config, mine) if config.id.rank == 0 else {0: channel.follow(config, mine)}
+    side = SideChannel(config, peers)
     for rank, connection in peers.items():
-        watch.peer(rank, connection, orders.put)
-    return peers, init_ring(config, list(peers.values()), sys.stdin.fileno())
+        watch.peer(rank, connection, side.hearing(rank, orders.put))
+    if config.backend == "ring":
+        from .ring import init_ring
+
+        return peers, init_ring(config, list(peers.values()), sys.stdin.fileno())
+    from .jaccl import init_jaccl, require_jaccl
+
+    require_jaccl()
+    progress.enter(Phase.VERBS)
+    return peers, init_jaccl(config, side, sys.stdin.fileno())
 
 
 @contextlib.contextmanager
@@ -175,7 +200,7 @@ def _lead(
 
     progress.enter(Phase.READY)
     watch.ready(drain)
-    leader.serve(server.post)
+    leader.serve(server.post, _pulse(config, group))
     server.stop()
     batch.settle()
     watch.stand_down()
@@ -199,10 +224,18 @@ def _follow(
         watch.ready(lambda: None)  # rank 0 decides when the group has nothing left to do
         progress.enter(Phase.READY)
 
-    reason = follow_steps(orders, batch, progress, ready)
+    reason = follow_steps(orders, batch, progress, ready, _pulse(config, group))
     batch.settle()
     watch.stand_down()
     return RankEnd(ExitCode.OK, f"left the group: {reason}")
+
+
+def _pulse(config: RankConfig, group: Any) -> Pulse | None:
+    from .keep_alive import Pulse
+
+    return (
+        Pulse(group, config.keep_alive_seconds) if group is not None and config.keep_alive_seconds else None
+    )
 
 
 def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPipe) -> Any:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
-import signal
 import socket
 import stat
 import struct
@@ -23,6 +20,7 @@ import mlx.core as mx
 from reconciler.wire.launch import ExitCode, RankConfig
 
 from .ending import RankEnd
+from .forming import checked, interrupted, timed_out
 from .mlx_errors import meaning
 
 WAIT_MICROSECONDS = 1000
@@ -47,16 +45,13 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
     try:
         with (
             _environment(config),
-            _interrupted([c.fileno() for c in peers] + [shim], config.rendezvous_seconds),
+            interrupted([c.fileno() for c in peers] + [shim], config.rendezvous_seconds),
         ):
             group = mx.distributed.init(strict=True, backend="ring")
     except RuntimeError as error:
         time.sleep(NOTICE_SECONDS)  # where a peer's end was the cause, the watch ends this rank now
         raise _failure(str(error), config) from None
-    if group.size() != config.size:
-        raise RankEnd(
-            ExitCode.WRONG_GROUP, f"MLX formed a group of {group.size()} ranks, expected {config.size}"
-        )
+    checked(group, config)
     if sys.platform == "linux":
         for descriptor in _sockets() - before:
             _let_it_sleep(descriptor)
@@ -64,7 +59,7 @@ def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> 
 
 
 def _failure(text: str, config: RankConfig) -> RankEnd:
-    if f"(error: {errno.EINTR})" in text:
+    if timed_out(text):
         wait = f"{config.rendezvous_seconds:g} s"
         return RankEnd(ExitCode.RENDEZVOUS, f"the other ranks did not connect MLX's ring within {wait}")
     code = meaning(text)
@@ -111,23 +106,3 @@ def _environment(config: RankConfig) -> Iterator[None]:
         os.environ.pop("MLX_HOSTFILE", None)
         os.environ.pop("MLX_RANK", None)
         Path(path).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _interrupted(descriptors: Sequence[int], seconds: float) -> Iterator[None]:
-    """Signals that Python handles make a blocking ``accept`` fail (``EINTR``), and so end the wait."""
-    for number in (signal.SIGIO, signal.SIGALRM):
-        signal.signal(number, lambda *_: None)
-    flags = {descriptor: fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in descriptors}
-    try:
-        for descriptor, flag in flags.items():
-            fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
-            fcntl.fcntl(descriptor, fcntl.F_SETFL, flag | os.O_ASYNC)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for descriptor, flag in flags.items():
-            fcntl.fcntl(descriptor, fcntl.F_SETFL, flag)
-        for number in (signal.SIGIO, signal.SIGALRM):
-            signal.signal(number, signal.SIG_IGN)

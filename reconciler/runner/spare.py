@@ -29,7 +29,7 @@ def wait_for_config(descriptor: int) -> str:
 
 
 def _import_all() -> None:
-    from . import batch, follower, inbox, leader, loading, ring, sampling, server  # noqa: F401
+    from . import batch, follower, inbox, jaccl, leader, loading, ring, sampling, server  # noqa: F401
     from .adapter import versions
 
     versions()  # of what is imported now: another may be installed by the time they are asked for

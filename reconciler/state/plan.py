@@ -71,6 +71,8 @@ class AllocateEpoch(_OfReplica):
     """Of the budget of restarts."""
     failed: RungFailure | None = None
     """The transport that is given up with it."""
+    vain: tuple[tuple[NodeName, str], ...] = ()
+    """The machines, and their boots, on which the group before it has set RDMA up in vain."""
 
     @property
     def attempt(self) -> Attempt:
@@ -95,9 +97,8 @@ class AllocateEpoch(_OfReplica):
         place = ", ".join(self.group.members)
         if self.cause in (Cause.TRANSPORT_FAILED, Cause.TRANSPORT_BACK):
             place += f" over {self.group.transport}"
-        return (
-            f"form {self.replica} as epoch {self.group.epoch} on {place} ({self.cause.value}: {self.detail})"
-        )
+        why = f"{self.cause.value}: {self.detail}"
+        return f"form {self.replica} as epoch {self.group.epoch} on {place} ({why})"
 
 
 @dataclass(frozen=True, slots=True)

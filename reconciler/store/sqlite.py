@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -203,12 +203,19 @@ class Store:
 
     # --- epochs and groups ---------------------------------------------------------------------
 
-    def allocate(self, group: GroupRecord, attempt: Attempt, failed: RungFailure | None = None) -> None:
-        """Write a group, why, and the transport that it leaves. Raises ``Conflict`` unless its epoch is the highest."""
+    def allocate(
+        self,
+        group: GroupRecord,
+        attempt: Attempt,
+        failed: RungFailure | None = None,
+        vain: Sequence[tuple[NodeName, str]] = (),
+    ) -> None:
+        """Write a group, why, the transport that it leaves, and the machines in their boots on which the one before
+        it set RDMA up in vain. Raises ``Conflict`` unless its epoch is the highest."""
         with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)
-            self.transports.note(group, failed)
+            self.transports.note(group.replica, failed, vain)
 
     def adopt(self, group: GroupRecord) -> None:
         """Write a group that runs already. Raises ``Conflict`` where there was a later epoch."""
@@ -240,7 +247,6 @@ class Store:
             self._db.execute(
                 "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ?", (at, *name)
             )
-            self.transports.came_up(group)
 
     def release(self, replica: ReplicaId) -> None:
         """Remove a replica's group. Its last epoch stays, for epochs only grow."""

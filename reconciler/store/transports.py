@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 
 from reconciler.state import (
     DeploymentName,
     FaultClass,
-    GroupRecord,
     NodeName,
     ReplicaId,
     RungFailure,
     VerbsAttempts,
 )
-
-VERBS = ("jaccl", "jaccl-ring")
-"""The transports that use RDMA."""
 
 
 class Transports:
@@ -24,12 +21,14 @@ class Transports:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def note(self, group: GroupRecord, failed: RungFailure | None) -> None:
-        """Note the transport that is given up with a new group, and that one with RDMA is about to set that up."""
+    def note(
+        self, replica: ReplicaId, failed: RungFailure | None, vain: Iterable[tuple[NodeName, str]]
+    ) -> None:
+        """Note the transport that is given up with a new group, and the machines, in their boots, on which the one
+        before it has set RDMA up in vain."""
         if failed is not None:
-            self._fail(group.replica, failed)
-        if group.transport in VERBS:
-            self._count_verbs(group)
+            self._fail(replica, failed)
+        self._count_verbs(vain)
 
     def _fail(self, replica: ReplicaId, failure: RungFailure) -> None:
         self._db.execute(
@@ -67,20 +66,12 @@ class Transports:
             found[replica] = (*found.get(replica, ()), failure)
         return found
 
-    def _count_verbs(self, group: GroupRecord) -> None:
+    def _count_verbs(self, vain: Iterable[tuple[NodeName, str]]) -> None:
         self._db.executemany(
             "INSERT INTO verbs_attempts (node, boot_id, count) VALUES (?, ?, 1) ON CONFLICT (node) DO UPDATE"
             " SET count = iif(boot_id = excluded.boot_id, count + 1, 1), boot_id = excluded.boot_id",
-            list(zip(group.members, group.boots, strict=True)),
+            list(vain),
         )
-
-    def came_up(self, group: GroupRecord) -> None:
-        """Take the attempt of a group back that now serves: what it holds, it gives back when it ends in order."""
-        if group.transport in VERBS and group.proven_at is None:
-            self._db.executemany(
-                "UPDATE verbs_attempts SET count = max(0, count - 1) WHERE node = ? AND boot_id = ?",
-                list(zip(group.members, group.boots, strict=True)),
-            )
 
     def verbs(self) -> dict[NodeName, VerbsAttempts]:
         """How often RDMA was set up in vain on each machine since the boot that is named."""

@@ -57,6 +57,34 @@ class Step:
     insert: Tuple[Insertion, ...] = ()
 
 
+@message("share")
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """One rank's part of an all-gather of bytes, while MLX sets up RDMA."""
+
+    round: int
+    """Counts the all-gathers of a group from 0."""
+    content: str
+    """The bytes in hexadecimal."""
+
+
+@message("shares")
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """All parts of an all-gather, in the order of ranks."""
+
+    round: int
+    contents: Tuple[str, ...]
+
+
+@message("keepAlive")
+@dataclasses.dataclass(frozen=True)
+class KeepAlive:
+    """Do a small collective before step ``number``: queue pairs that nobody uses for long decay."""
+
+    number: int
+
+
 @message("leave")
 @dataclasses.dataclass(frozen=True)
 class Leave:
@@ -65,5 +93,5 @@ class Leave:
     reason: str
 
 
-FOLLOWER_HEARS = vocabulary(Joined, Step, Leave)
-LEADER_HEARS = vocabulary(Join)
+FOLLOWER_HEARS = vocabulary(Joined, Step, KeepAlive, Shares, Leave)
+LEADER_HEARS = vocabulary(Join, Share)

@@ -71,6 +71,14 @@ class RankConfig:
     trust_remote_code: bool = False
     devices: Tuple[Tuple[str, ...], ...] = ()
     """With ``jaccl``: for each rank, by peer, its RDMA device; empty towards itself and non-neighbours."""
+    prefer_ring: bool = False
+    """With ``jaccl``: whether the devices are used as a ring, also where they would make a mesh."""
+    verbs_seconds: float = 60.0
+    """Bound on setting up RDMA, once all ranks are there."""
+    keep_alive_seconds: float = 0.0
+    """A group that has been idle for so long does a small collective, and again; 0: never."""
+    fast_synch: bool = False
+    """Whether ``MLX_METAL_FAST_SYNCH`` is set for this rank; else it is unset, whatever the machine says."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +103,8 @@ class Phase:
     STARTING = "starting"
     """The process exists; imports are running."""
     RENDEZVOUS = "rendezvous"
+    VERBS = "verbs"
+    """With ``jaccl`` alone: RDMA is being set up, which takes objects of the kernel."""
     LOADING = "loading"
     WARM = "warm"
     """The first completion is running."""
@@ -103,7 +113,7 @@ class Phase:
     """Finishes what it has, takes nothing new."""
     EXITED = "exited"
 
-    ALL = (STARTING, RENDEZVOUS, LOADING, WARM, READY, DRAINING, EXITED)
+    ALL = (STARTING, RENDEZVOUS, VERBS, LOADING, WARM, READY, DRAINING, EXITED)
 
 
 class ExitCode:
@@ -183,6 +193,8 @@ class Progress:
     """Tokens of prompts that are being read now; with 0 only single tokens are awaited."""
     tokens: int = 0
     """Tokens generated since its start, of all requests together."""
+    verbs: bool = False
+    """Whether it has begun to set up RDMA."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -246,6 +246,8 @@ class RankReport:
     """Memory that is its process's now; what the GPU alone holds may not be in it."""
     tokens_per_second: float = 0.0
     """Tokens that it has generated lately, of all requests together."""
+    verbs: bool = False
+    """``Progress.verbs``."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 
 from reconciler import status
 from reconciler.planning import plan
+from reconciler.planning.deadlines import KEEP_ALIVE_SECONDS
 from reconciler.planning.growth import PER_HOUR_MAX
 from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
@@ -26,7 +27,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.status import Snapshots
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, Phase
 from tests.worlds import World, deployment, model, node, two_nodes
 
 from .healing_cases import HAPPENINGS
@@ -126,6 +127,61 @@ def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -
     world.pass_time(world.now + 400)
     world.settle()
     assert transport(world) == "jaccl"
+
+
+def test_only_ranks_that_began_to_set_rdma_up_and_never_served_have_done_so_in_vain() -> None:
+    world = two_macs()
+    kill(world)
+    world.settle()
+    assert world.verbs == {}, "a group that served gives back what it took"
+    world.first_phase = Phase.RENDEZVOUS
+    kill(world)
+    world.settle()
+    kill(world, ExitCode.RENDEZVOUS)
+    world.pass_time(world.now + 5)
+    world.settle()
+    assert world.verbs == {}, "nothing was taken before all ranks were there"
+    world.report(world.groups[world.replica()].rank_ids[0], verbs=True, phase=Phase.VERBS)
+    kill(world, ExitCode.RENDEZVOUS)
+    world.pass_time(world.now + 5)
+    world.settle()
+    assert world.verbs == {A: VerbsAttempts("boot", 1)}
+
+
+def test_the_attempt_that_was_one_too_many_is_the_last() -> None:
+    world = two_macs()
+    world.verbs[A] = VerbsAttempts("boot", VERBS_ATTEMPTS_MAX - 1)
+    world.first_phase = Phase.RENDEZVOUS
+    kill(world)
+    world.settle()
+    world.report(world.groups[world.replica()].rank_ids[0], verbs=True, phase=Phase.VERBS)
+    kill(world, ExitCode.RENDEZVOUS)
+    world.pass_time(world.now + 5)
+    world.settle()
+    assert transport(world) == "ring"
+    assert "RDMA was set up 5 times in vain" in world.groups[world.replica()].transport_why
+
+
+def test_what_is_told_to_ranks_over_rdma_and_to_others() -> None:
+    told = {}
+    for ladder in ("jaccl", "jaccl-ring", "ring"):
+        world = two_macs(transport=[ladder], fastSynch=ladder == "ring")
+        kill(world)
+        world.settle()
+        (config, *_) = (step.spec.config for step in world.history if isinstance(step, StartRank))
+        told[ladder] = (config.backend, config.prefer_ring, config.keep_alive_seconds, config.fast_synch)
+    assert told == {
+        "jaccl": ("jaccl", False, KEEP_ALIVE_SECONDS, False),
+        "jaccl-ring": ("jaccl", True, KEEP_ALIVE_SECONDS, False),
+        "ring": ("ring", False, 0.0, True),
+    }
+
+
+def test_another_synchronisation_of_metal_needs_another_group() -> None:
+    world = two_macs()
+    world.manifests[-1] = deployment(fastSynch=True)
+    assert world.settle() == Plan()
+    assert forms(world) == [Cause.SPEC_CHANGED]
 
 
 def test_a_transport_that_is_taken_out_of_the_ladder_is_left() -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -16,14 +17,19 @@ from reconciler.runner import leader as leader_module
 from reconciler.runner.adapter import PREFILL_TOKENS, Generator, Loaded, Tokenizer
 from reconciler.runner.answer import Answer
 from reconciler.runner.batch import Batch
+from reconciler.runner.ending import RankEnd
+from reconciler.runner.follower import follow_steps
 from reconciler.runner.inbox import Inbox, Ticket
+from reconciler.runner.keep_alive import Pulse
 from reconciler.runner.leader import Leader
 from reconciler.runner.loading import load_shard
 from reconciler.runner.progress import ProgressPipe
 from reconciler.runner.sampling import Agreement, sampler
 from reconciler.runner.weights import inspect
+from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Failed, Finished, Sampling
-from reconciler.wire.group import Insertion, Step
+from reconciler.wire.group import Insertion, KeepAlive, Leave, Step
+from reconciler.wire.launch import ExitCode
 
 from .ranks import GREEDY, question
 
@@ -73,12 +79,32 @@ class Loop:
 
     def __init__(self, loaded: Loaded, batch_max: int = 4) -> None:
         self.steps: list[Step] = []
+        self.beats = 0
         self.events: dict[str, list[Any]] = {}
         self._tokenizer = loaded.tokenizer
         progress = ProgressPipe(None)
         self.inbox = Inbox(100, progress)
         batch = Batch(Generator(loaded, batch_max, ALONE), progress)
-        self._leader = Leader(batch, batch_max, self.inbox, self.steps.append)
+        self._leader = Leader(batch, batch_max, self.inbox, self._say)
+
+    def _say(self, order: Step | KeepAlive) -> None:
+        if isinstance(order, Step):
+            self.steps.append(order)
+        else:
+            self.beats += 1
+            assert order.number == len(self.steps)
+
+    def rest(self, beats: int) -> None:
+        """Be idle until there were so many signs of life."""
+        pulse = Pulse(None, 0.02)
+        thread = threading.Thread(target=self._leader.serve, args=(self._post, pulse))
+        thread.start()
+        deadline = time.monotonic() + 30
+        while self.beats < beats and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.inbox.drain()
+        thread.join(60)
+        assert not thread.is_alive()
 
     def put(self, name: str, kind: type[Answer] = Answer, prompt: int = 10, tokens_max: int = 20) -> None:
         assert self.inbox.open() == ""
@@ -97,6 +123,29 @@ class Loop:
     def _post(self, events: Mapping[Any, Sequence[object]]) -> None:
         for name, told in events.items():
             self.events.setdefault(name, []).extend(told)
+
+
+def test_an_idle_group_does_a_collective_now_and_then_and_one_that_answers_does_not(loaded: Loaded) -> None:
+    loop = Loop(loaded)
+    loop.rest(beats=3)
+    assert (loop.beats >= 3, loop.steps) == (True, [])
+    busy = Loop(loaded)
+    busy.put("a", tokens_max=3)
+    busy.run()
+    assert busy.beats == 0
+
+
+def test_a_rank_that_is_at_another_step_than_rank_0_does_no_collective(loaded: Loaded) -> None:
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    progress = ProgressPipe(None)
+    batch = Batch(Generator(loaded, 4, ALONE), progress)
+    for order in (KeepAlive(0), Leave("over")):
+        orders.put(to_wire(order))
+    assert follow_steps(orders, batch, progress, lambda: None, Pulse(None, 60.0)) == "over"
+    orders.put(to_wire(KeepAlive(3)))
+    with pytest.raises(RankEnd, match="at step 0, rank 0 asked") as end:
+        follow_steps(orders, batch, progress, lambda: None, Pulse(None, 60.0))
+    assert end.value.code == ExitCode.DIVERGED
 
 
 class Unreadable(Answer):

@@ -167,7 +167,7 @@ class Rank(_Living):
         self.spec = shim.files.spec
         self.phase = Phase.STARTING
         self.steps = 0
-        self.hung = False
+        self.hung = self.verbs = False
         self.loaded_at = 0.0
         machine.processes[self.pid] = self
         machine.world.note(f"{self} starts on {machine.name}")
@@ -184,7 +184,8 @@ class Rank(_Living):
 
     def tell(self, phase: str, **more: Any) -> None:
         self.phase = phase
-        self.shim.hear(Progress(phase, self.steps, **more))
+        self.verbs = self.verbs or phase == Phase.VERBS
+        self.shim.hear(Progress(phase, self.steps, verbs=self.verbs, **more))
 
     def _rendezvous(self) -> None:
         if self.hung:
@@ -197,6 +198,8 @@ class Rank(_Living):
             self.end(ExitCode.PORT_IN_USE, None, f"{mine} is in use")
             return
         if not self._joined():
+            if self.config.backend == "jaccl":
+                self.tell(Phase.VERBS)
             code = ExitCode.VERBS if self.config.backend == "jaccl" else ExitCode.RENDEZVOUS
             self.later(1.0, self.end, code, None, "nothing comes over the cable")
             return
@@ -219,6 +222,8 @@ class Rank(_Living):
 
     def load(self) -> None:
         """Everybody is there."""
+        if self.config.backend == "jaccl":
+            self.tell(Phase.VERBS)
         total = self.spec.memory_bytes
         self.tell(Phase.LOADING, total_bytes=total)
         self.loaded_at = self.machine.load_seconds * self.machine.slow
@@ -247,7 +252,7 @@ class Rank(_Living):
         for each in self.machine.world.group_of(self):
             each.hung = True
         first = next((r for r in [self, *self.machine.world.group_of(self)] if r.id.rank == 0), self)
-        first.shim.hear(Progress(first.phase, first.steps, demand=1))
+        first.shim.hear(Progress(first.phase, first.steps, demand=1, verbs=first.verbs))
 
     def terminate(self) -> None:
         if self.hung or self.phase == Phase.DRAINING:

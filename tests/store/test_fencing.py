@@ -66,7 +66,7 @@ READS = {
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
     "incidents.put", "notices.put",  # likewise
     "notices.next", "notices.deliveries",
-    "transports.note", "transports.came_up", "transports.free", "transports.forget",
+    "transports.note", "transports.free", "transports.forget",
     "transports.failures", "transports.verbs",
 }  # fmt: skip
 

@@ -47,23 +47,16 @@ def test_what_failed_a_replica_is_forgotten_when_it_is_released(store: Store) ->
     assert store.transports.failures() == {}
 
 
-def test_setting_up_rdma_is_counted_for_each_boot_of_a_machine(store: Store) -> None:
+def test_setting_up_rdma_in_vain_is_counted_for_each_boot_of_a_machine(store: Store) -> None:
+    a, b = NodeName("node-a"), NodeName("node-b")
     store.allocate(VERBS, ATTEMPT)
-    store.allocate(replace(VERBS, epoch=2), ATTEMPT)
-    store.allocate(replace(VERBS, epoch=3, boots=("one", "three")), ATTEMPT)
-    store.allocate(replace(VERBS, epoch=4, transport="ring"), ATTEMPT)
-    assert store.transports.verbs() == {
-        NodeName("node-a"): VerbsAttempts("one", 3),
-        NodeName("node-b"): VerbsAttempts("three", 1),
-    }
-
-
-def test_a_group_that_serves_has_not_set_rdma_up_in_vain(store: Store) -> None:
-    store.allocate(VERBS, ATTEMPT)
-    store.allocate(replace(VERBS, epoch=2), ATTEMPT)
-    for at in (9.0, 10.0):
-        store.prove(TINY, 2, at)
-    assert {attempts.count for attempts in store.transports.verbs().values()} == {1}
+    assert store.transports.verbs() == {}
+    store.allocate(replace(VERBS, epoch=2), ATTEMPT, vain=((a, "one"), (b, "two")))
+    store.allocate(replace(VERBS, epoch=3), ATTEMPT, vain=((a, "one"),))
+    with pytest.raises(Conflict):
+        store.allocate(replace(VERBS, epoch=3), ATTEMPT, vain=((a, "one"),))
+    store.allocate(replace(VERBS, epoch=4), ATTEMPT, vain=((a, "one"), (b, "three")))
+    assert store.transports.verbs() == {a: VerbsAttempts("one", 3), b: VerbsAttempts("three", 1)}
 
 
 def test_a_group_comes_back_with_the_facts_and_boots_it_was_formed_under(store: Store) -> None:
