@@ -3,11 +3,15 @@
 One process holds the state of all machines and cables, and decides what each of their tools answers. What runs on an
 emulated machine is real: agents, shims and ranks are processes of this host, and addresses mean its loopback.
 
-===============  =====================================================================================
-module           what it is
-===============  =====================================================================================
-``state``        PURE: machines, ports and cables, and what follows of them
-``changes``      PURE: what happens to them, and the way back
-``macs``         PURE: Macs as they are sold, and cablings of several
-===============  =====================================================================================
+=================  =================================================================================
+module             what it is
+=================  =================================================================================
+``state``          PURE: machines, ports and cables, and what follows of them
+``changes``        PURE: what happens to them, and the way back
+``macs``           PURE: Macs as they are sold, and cablings of several
+``preconditions``  PURE: what keeps JACCL from forming a group there, and where an address leads
+``verbs``          what ranks on them say and are told: contexts of RDMA, the network, the GPU
+``relays``         connections between ranks, with which the sandbox plays the cables
+``python``         what the Python of a machine holds, so that ranks believe in it (``emulated``)
+=================  =================================================================================
 """

@@ -56,7 +56,9 @@ def free_address() -> str:
 class Rank:
     """One rank process, with the pipes that its shim would hold."""
 
-    def __init__(self, config: RankConfig, directory: Path, spare: bool = False) -> None:
+    def __init__(
+        self, config: RankConfig, directory: Path, spare: bool = False, python: str = sys.executable
+    ) -> None:
         self.config = config
         self.reports: list[Progress] = []
         path = self._path = directory / f"rank-{config.id.rank}.json"
@@ -65,7 +67,7 @@ class Rank:
         reading, writing = os.pipe()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "reconciler.runner"],
+                [python, "-m", "reconciler.runner"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

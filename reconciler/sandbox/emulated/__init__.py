@@ -1,0 +1,97 @@
+"""What makes a real rank believe that it runs on an emulated Mac. Standard library only; never imported by the product.
+
+The sandbox copies this folder as the package ``emulated_mac`` into the Python of each emulated machine, with a line in
+a ``.pth`` file that calls ``begin`` and a file ``emulated_mac.json`` that names the machine and the control socket of
+the sandbox (``reconciler.sandbox.python`` does all three). Every process of that Python then:
+
+* takes ``mx.distributed.is_available("jaccl")`` from the machine's state, and its GPU's faults at ``mx.eval``;
+* and a rank, in addition: reaches the addresses of emulated machines by relays of the sandbox, which plays the
+  network and the cables, and forms JACCL groups: see ``jaccl``.
+
+What it says to the sandbox, over one connection to the control socket that it keeps for its life, a line of JSON each:
+
+=========================================  =============================================================================
+the process says                           the sandbox answers, in the same order, one line each
+=========================================  =============================================================================
+``ask: rank, machine, pid``                ``ok, jaccl, alone, gpu``: whether MLX there has JACCL, whether its groups are
+                                           of one, what its GPU raises (a text, or empty)
+``say: listen, port``                      ``ok``; or ``errno`` by name: the port is held by somebody
+``say: way, host, port``                   ``ok, port`` on this host that leads there; or ``errno`` by name
+``say: carry, host, port``                 ``ok, port`` of a relay to where somebody will listen: MLX's ring
+``say: open, devices, ring``               ``ok, infos``: for each peer what it needs to reach this rank's queue pair
+                                           (null for none); or ``error``, JACCL's text. Nothing while the driver is wedged
+``say: connect, infos, right, port``       ``ok, port`` of a relay to the right neighbour, whose listening port was ``port``;
+                                           ``infos`` are the peers' for this rank; or ``error``, JACCL's text
+``say: felt``                              ``ok``: a fault of the GPU that comes once has been raised
+=========================================  =============================================================================
+
+At any time the sandbox may send a line with ``tell``: ``gpu, text`` (what the GPU raises from now on), ``failed, text``
+(what the next collective raises: its queue pairs are broken), ``hang, on`` (whether the process stands still). The end
+of the connection is the end of the process: the sandbox frees what it held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .line import Line
+
+CONFIG = "emulated_mac.json"
+"""Beside the package: ``machine`` and ``control``."""
+RANK = "RECONCILER_RANK_CONFIG"
+"""Set for ranks alone, and for processes that are about to be one."""
+MLX = "mlx.core"
+
+
+def begin() -> None:
+    """Called at the start of every process of the machine's Python."""
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    said = json.loads(Path(__file__).parent.with_name(CONFIG).read_text())
+    line = Line(said["control"], said["machine"])
+    sys.meta_path.insert(0, _Finder(line))
+    if RANK in os.environ:
+        from . import network
+
+        network.patch(line)
+
+
+class _Finder:
+    """Finds ``mlx.core`` as everybody else does, and has it changed once it is loaded."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != MLX:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._line)  # type: ignore[assignment]
+        return spec
+
+
+class _Loader:
+    def __init__(self, loader: Any, line: Line) -> None:
+        self._loader = loader
+        self._line = line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        from . import gpu, jaccl, network
+
+        gpu.patch(module, self._line)
+        jaccl.patch(module, self._line, network.ring(module, self._line))

@@ -1,0 +1,49 @@
+"""The GPU of an emulated Mac, and whatever else makes its work fail or stand still: felt at ``mx.eval``."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from .line import Line
+
+
+def patch(mx: Any, line: Line) -> None:
+    """Have every evaluation look at what is wrong with the machine first."""
+    feel = functools.partial(_feel, line, os.environ.get("RECONCILER_RANK_CONFIG") is not None)
+    for name in ("eval", "async_eval", "synchronize"):
+        setattr(mx, name, _felt(getattr(mx, name), feel))
+
+
+def _felt(work: Callable[..., Any], feel: Callable[[], None]) -> Callable[..., Any]:
+    @functools.wraps(work)
+    def felt(*args: Any, **kwargs: Any) -> Any:
+        feel()
+        return work(*args, **kwargs)
+
+    return felt
+
+
+def _feel(line: Line, is_rank: bool) -> None:
+    if is_rank:
+        _ = line.hello
+    if not line.moves.is_set():
+        _stand_still(line)
+    if line.failed:
+        raise RuntimeError(line.failed)
+    if line.gpu:
+        text = line.gpu
+        line.say("felt")
+        raise RuntimeError(text)
+
+
+def _stand_still(line: Line) -> None:
+    """As a collective that never ends: no signal wakes this thread, and others go on."""
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        line.moves.wait()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)

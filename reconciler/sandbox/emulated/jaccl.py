@@ -1,0 +1,174 @@
+"""JACCL on an emulated Mac: its checks with its own words, its stages in their order, its collectives over TCP.
+
+As the real one does (``jaccl.cpp``, ``mesh.cpp``, ``rdma.cpp`` of MLX 0.32), it reads the device matrix, opens the
+devices and takes their kernel objects, exchanges what names its queue pairs over the side channel, connects those,
+and meets the others once more. What the devices say is the sandbox's to tell; the collectives are MLX's ring, through
+relays with which the sandbox plays the cables. So nobody is told of the end of a peer.
+"""
+
+from __future__ import annotations
+
+import _socket
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import network
+from .line import Line
+
+Gather = Callable[[bytes, int], bytes]
+Devices = list[list[list[str]]]
+"""By rank and by peer: the names of the devices between them."""
+
+MESH_RANKS_MAX = 8
+RING_CABLES_MAX = 4
+VARIABLES = {
+    "rank": ("JACCL_RANK", "MLX_RANK"),
+    "devices": ("JACCL_IBV_DEVICES", "MLX_IBV_DEVICES"),
+    "ring": ("JACCL_RING", "MLX_JACCL_RING"),
+}
+MISSING = (
+    "[jaccl] You need to provide via environment variables a rank (JACCL_RANK/MLX_RANK), a device file"
+    " (JACCL_IBV_DEVICES/MLX_IBV_DEVICES) and a coordinator ip/port (JACCL_COORDINATOR/MLX_JACCL_COORDINATOR)."
+)
+
+
+def patch(mx: Any, line: Line, ring: Callable[[bool], Any]) -> None:
+    """Replace what tells of JACCL in ``mx.distributed``, and its ring, by what the emulated machine has."""
+    init, is_available = mx.distributed.init, mx.distributed.is_available
+
+    def emulated_init(strict: bool = False, backend: str = "any", *, all_gather_factory: Any = None) -> Any:
+        if backend not in ("jaccl", "ring") or (backend == "ring" and "MLX_HOSTFILE" not in os.environ):
+            return init(strict, backend)
+        if line.hello["alone"]:
+            return init(False, "jaccl")
+        if backend == "ring":
+            return ring(strict)
+        if not line.hello["jaccl"]:
+            if strict:
+                raise RuntimeError("Cannot initialize jaccl distributed backend.")
+            return init(False, "jaccl")
+        if all_gather_factory is None:
+            raise RuntimeError("an emulated Mac has no coordinator's port: give an all_gather_factory")
+        return form(line, init, all_gather_factory)
+
+    def emulated_is_available(backend: str = "any") -> bool:
+        return bool(line.hello["jaccl"] if backend == "jaccl" else is_available(backend))
+
+    mx.distributed.init = emulated_init
+    mx.distributed.is_available = emulated_is_available
+
+
+def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gather]) -> Any:
+    """The group, carried by MLX's ring. Raises ``RuntimeError`` and ``ValueError`` with JACCL's texts."""
+    rank, path, prefers_ring = (_variable(what) for what in ("rank", "devices", "ring"))
+    if not rank or not path:
+        raise RuntimeError(MISSING)
+    devices = read_devices(json.loads(Path(path).read_text()))
+    me, size = int(rank), len(devices)
+    rows = chosen(devices, prefers_ring is not None)
+    gather = factory(me, size)
+    opened = _told(line.say("open", devices=rows[me], ring=any(len(row) > 1 for row in rows[me])))
+    with socket.socket() as held:  # kept until MLX listens there, so that nobody else is given it
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _socket.socket.bind(held, (network.LOOPBACK, 0))  # JACCL itself listens on no port
+        port = held.getsockname()[1]
+        told = [
+            json.loads(part) for part in _gathered(gather, {"port": port, "infos": opened["infos"]}, size)
+        ]
+        right = (me + 1) % size
+        infos = [each["infos"][me] for each in told]
+        way = _told(line.say("connect", infos=infos, right=right, port=told[right]["port"]))
+        gather(b"\0", 1)
+        return network.joined(real, me, size, (port, way["port"]))
+
+
+def _variable(what: str) -> str | None:
+    return next((os.environ[name] for name in VARIABLES[what] if name in os.environ), None)
+
+
+def read_devices(said: Any) -> Devices:
+    """What the device file says. Raises ``RuntimeError`` with JACCL's texts."""
+    if not isinstance(said, list):
+        raise RuntimeError("[jaccl] The device file should start with an array")
+    devices: Devices = []
+    for rank, row in enumerate(said):
+        if not isinstance(row, list):
+            raise RuntimeError("[jaccl] The device file should have an array of arrays")
+        if len(row) != len(said):
+            raise RuntimeError(
+                "[jaccl] The device file should contain the connectivity of each rank to all other ranks but rank"
+                f" {rank} contains only {len(row)} entries."
+            )
+        devices.append([_names(cell) for cell in row])
+    return devices
+
+
+def _names(cell: Any) -> list[str]:
+    if cell is None:
+        return []
+    names = [cell] if isinstance(cell, str) else cell
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RuntimeError("[jaccl] Device names should be null, a string or array of strings.")
+    return names
+
+
+def chosen(devices: Devices, prefers_ring: bool) -> Devices:
+    """What of the devices is used: a ring where that is preferred and there is one, else a mesh, else a ring."""
+    size = len(devices)
+    if (prefers_ring or not is_mesh(devices)) and is_ring(devices):
+        if len(devices[0][1]) > RING_CABLES_MAX:
+            raise RuntimeError(
+                f"[jaccl] Up to 4 per direction supported but {len(devices[0][1])} were provided."
+            )
+        sides = [{(rank + 1) % size, (rank - 1) % size} for rank in range(size)]
+        return [
+            [names if at in sides[rank] else [] for at, names in enumerate(row)]
+            for rank, row in enumerate(devices)
+        ]
+    if not is_mesh(devices):
+        raise RuntimeError("[jaccl] The configuration should define a valid mesh or a valid ring.")
+    if size > MESH_RANKS_MAX:
+        raise RuntimeError(f"[jaccl] The JACCL mesh supports up to 8 peers but {size} were provided.")
+    return [[names[:1] for names in row] for row in devices]
+
+
+def is_mesh(devices: Devices) -> bool:
+    """Whether there is a device for every pair, and none from a rank to itself."""
+    size = len(devices)
+    return size > 1 and all(
+        bool(row[at]) != (rank == at) for rank, row in enumerate(devices) for at in range(size)
+    )
+
+
+def is_ring(devices: Devices) -> bool:
+    """Whether all neighbours are joined by equally many devices. None at all is a ring too, as JACCL sees it."""
+    size = len(devices)
+    if size < 2:
+        return False
+    count = len(devices[0][1])
+    return all(
+        len(row[(rank + step) % size]) == count for rank, row in enumerate(devices) for step in (1, -1)
+    )
+
+
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    error = answer.get("error", "")
+    if error:
+        raise (ValueError if "Changing queue pair" in error else RuntimeError)(error)
+    return answer
+
+
+def _gathered(gather: Gather, content: Any, size: int) -> list[bytes]:
+    """What all ranks share, which may be of different lengths: those are shared first, as JACCL does."""
+    mine = json.dumps(content).encode()
+    told = gather(struct.pack(">I", len(mine)), 4)
+    lengths = struct.unpack(f">{size}I", told)
+    longest = max(lengths)
+    joined = gather(mine.ljust(longest, b"\0"), longest)
+    return [joined[at * longest : at * longest + length] for at, length in enumerate(lengths)]

@@ -1,0 +1,125 @@
+"""The network of an emulated Mac, as its ranks see it: all of it is this host's loopback, by relays of the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .line import Line
+
+LOOPBACK = "127.0.0.1"
+MACOS = {"EADDRINUSE": 48, "ETIMEDOUT": 60, "ECONNREFUSED": 61, "EHOSTUNREACH": 65}
+"""Numbers of errors there: MLX's texts have them."""
+WAIT_MICROSECONDS = 1000
+
+Init = Callable[..., Any]
+
+
+def patch(line: Line) -> None:
+    """Have this process listen on loopback whatever the address, and connect by the ways of the sandbox."""
+    bind, connect = socket.socket.bind, socket.socket.connect
+
+    def bound(self: socket.socket, address: Any) -> None:
+        if self.family != socket.AF_INET:
+            return bind(self, address)
+        bind(self, (LOOPBACK, address[1]))
+        _raise(line.say("listen", port=self.getsockname()[1]))
+        return None
+
+    def connected(self: socket.socket, address: Any) -> None:
+        if self.family != socket.AF_INET:
+            return connect(self, address)
+        answer = line.say("way", host=address[0], port=address[1])
+        _raise(answer)
+        return connect(self, (LOOPBACK, answer["port"]))
+
+    replaced: Any = socket.socket
+    replaced.bind, replaced.connect = bound, connected
+
+
+def _raise(answer: dict[str, Any]) -> None:
+    if "errno" in answer:
+        number = getattr(errno, answer["errno"])
+        raise OSError(number, os.strerror(number))
+
+
+def ring(mx: Any, line: Line) -> Init:
+    """``mx.distributed.init(backend="ring")`` over the emulated network, from the same environment."""
+    real = mx.distributed.init
+
+    def init(strict: bool) -> Any:
+        addresses = [each[0] for each in json.loads(Path(os.environ["MLX_HOSTFILE"]).read_text())]
+        rank = int(os.environ["MLX_RANK"])
+        port = int(addresses[rank].rpartition(":")[2])
+        answer = line.say("listen", port=port)
+        if "errno" in answer:
+            raise RuntimeError(f"[ring] Couldn't bind socket (error: {MACOS[answer['errno']]})")
+        host, _, there = addresses[(rank + 1) % len(addresses)].rpartition(":")
+        answer = line.say("carry", host=host, port=int(there))
+        if "errno" in answer:
+            raise RuntimeError(f"[ring] Couldn't connect (error: {MACOS[answer['errno']]})")
+        return joined(real, rank, len(addresses), (port, answer["port"]), strict)
+
+    return init
+
+
+def joined(real: Init, rank: int, size: int, ports: tuple[int, int], strict: bool = True) -> Any:
+    """MLX's ring of ranks that each listen on a port and find their right neighbour at another."""
+    addresses = [[f"{LOOPBACK}:1"] for _ in range(size)]
+    addresses[(rank + 1) % size] = [f"{LOOPBACK}:{ports[1]}"]
+    addresses[rank] = [f"{LOOPBACK}:{ports[0]}"]
+    before = _sockets()
+    with _environment(addresses, rank):
+        group = real(strict=strict, backend="ring")
+    if sys.platform == "linux":
+        for descriptor in _sockets() - before:
+            _let_it_sleep(descriptor)
+    return group
+
+
+@contextlib.contextmanager
+def _environment(addresses: list[list[str]], rank: int) -> Iterator[None]:
+    names = ("MLX_HOSTFILE", "MLX_RANK")
+    before = {name: os.environ.get(name) for name in names}
+    descriptor, path = tempfile.mkstemp(prefix="emulated-", suffix=".json")
+    os.write(descriptor, json.dumps(addresses).encode())
+    os.close(descriptor)
+    os.environ.update(MLX_HOSTFILE=path, MLX_RANK=str(rank))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        Path(path).unlink(missing_ok=True)
+
+
+def _sockets() -> set[int]:
+    found = set()
+    for entry in Path("/dev/fd").iterdir():
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is gone by now
+            if stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
+                found.add(int(entry.name))
+    return found
+
+
+def _let_it_sleep(descriptor: int) -> None:
+    """Emulated Macs share the cores of one host: who waits for a neighbour leaves them to it."""
+    connection = socket.socket(fileno=os.dup(descriptor))
+    with connection:
+        wait = struct.pack("ll", 0, WAIT_MICROSECONDS)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+    os.set_blocking(descriptor, True)

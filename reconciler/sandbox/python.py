@@ -1,0 +1,21 @@
+"""The Python of an emulated machine: what its site-packages hold beside the host's packages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+SHIM = Path(__file__).parent / "emulated"
+PACKAGE = "emulated_mac"
+
+
+def put_shim(packages: Path, machine: str, control: Path) -> None:
+    """Have every process of the Python with these site-packages believe that it runs on that machine (``emulated``)."""
+    target = packages / PACKAGE
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(SHIM, target, ignore=shutil.ignore_patterns("__pycache__"))
+    said = {"machine": machine, "control": str(control)}
+    (packages / f"{PACKAGE}.json").write_text(json.dumps(said))
+    (packages / f"{PACKAGE}.pth").write_text(f"import {PACKAGE}; {PACKAGE}.begin()\n")

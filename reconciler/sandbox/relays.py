@@ -1,0 +1,135 @@
+"""Relays: connections between processes of emulated machines that go through the sandbox, which plays the cable.
+
+A relay listens on a port of loopback for one connection, and connects that to where it was meant to go. What it
+passes on, and whether it tells one side of the other's end, is decided by whoever made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+LOOPBACK = "127.0.0.1"
+CHUNK_BYTES = 1 << 16
+RETRY_SECONDS = 0.02
+CONNECT_SECONDS = 60.0
+"""Until somebody listens where the relay leads; who is not there by then does not come."""
+BUFFER_BYTES = 1 << 20
+
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def is_listening(port: int) -> bool:
+    """Whether somebody would accept a connection at a port of loopback."""
+    try:
+        _, writer = await asyncio.open_connection(LOOPBACK, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+class Relay:
+    """One connection. ``sent`` is told before anything is passed on, and of which side it comes (0: who connected
+    here); what it answers False to is thrown away."""
+
+    def __init__(
+        self, target: int, ends_are_told: bool, sent: Callable[[int], bool] = lambda side: True
+    ) -> None:
+        self._target = target
+        self._ends_are_told = ends_are_told
+        self._sent = sent
+        self._moves = asyncio.Event()
+        self._moves.set()
+        self._server: asyncio.Server | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+        self.cut_at: float | None = None
+        """Since when nothing passes, by whatever clock ``cut`` is given."""
+
+    async def start(self) -> int:
+        """The port at which it waits for its one connection."""
+        self._server = await asyncio.start_server(self._accept, LOOPBACK, 0, limit=BUFFER_BYTES)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def cut(self, at: float) -> None:
+        """Nothing passes any more, and neither side is told."""
+        self.cut_at = at if self.cut_at is None else self.cut_at
+        self._moves.clear()
+
+    def mend(self) -> None:
+        """What was kept back arrives, and everything after it."""
+        self.cut_at = None
+        self._moves.set()
+
+    def reset(self) -> None:
+        """Both sides are told that their connection is gone."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        """End it, and both of its connections."""
+        if self._server is not None:
+            self._server.close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self._server is not None
+        if self._task is not None:
+            writer.close()
+            return
+        self._server.close()
+        self._task = asyncio.create_task(self._run((reader, writer)))
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self, near: Pair) -> None:
+        self._writers.append(near[1])
+        far = await self._connected()
+        if far is None:
+            near[1].transport.abort()
+            return
+        self._writers.append(far[1])
+        for _, writer in (near, far):
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._pump(0, near[0], far[1]))
+            both.create_task(self._pump(1, far[0], near[1]))
+        for writer in self._writers:
+            writer.close()
+
+    async def _connected(self) -> Pair | None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_SECONDS):
+                while True:
+                    with contextlib.suppress(OSError):
+                        return await asyncio.open_connection(LOOPBACK, self._target, limit=BUFFER_BYTES)
+                    await asyncio.sleep(RETRY_SECONDS)
+        return None
+
+    async def _pump(self, side: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """What comes from one side to the other, until that side ends."""
+        while True:
+            try:
+                chunk = await reader.read(CHUNK_BYTES)
+            except OSError:
+                chunk = b""
+            await self._moves.wait()
+            if not chunk:
+                break
+            if self._sent(side) and not writer.is_closing():
+                writer.write(chunk)
+                with contextlib.suppress(
+                    OSError
+                ):  # that side is gone; this one is not told by its own writes
+                    await writer.drain()
+        if self._ends_are_told and not writer.is_closing():
+            with contextlib.suppress(OSError):
+                writer.write_eof()

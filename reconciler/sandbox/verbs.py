@@ -1,0 +1,270 @@
+"""The sandbox's side of what ranks on emulated Macs say (``emulated``): contexts of RDMA, and the network between them.
+
+A process that has said who it is has a context for its life: the devices it has opened, its queue pairs, its relays.
+Kernel objects are counted by contexts, so nothing is held by a process that is gone, other than what the state of its
+machine says (``exhaust-pd``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import preconditions
+from .changes import fault
+from .control import Ask, Channel, Question
+from .preconditions import BROKEN, GPU, Way
+from .relays import Relay, is_listening
+from .state import End, World
+
+DEAD_AFTER_SECONDS = 20.0
+"""After which TCP with keep-alive gives up a connection over which nothing comes."""
+TICK_SECONDS = 1.0
+UNREACHED_SECONDS = 1.0
+"""How long a connection to nowhere is tried: macOS takes longer, 75 s."""
+
+Change = Callable[[Callable[[World], World]], None]
+
+
+@dataclass(eq=False, slots=True)
+class Context:
+    """One process."""
+
+    number: int
+    machine: str
+    pid: int
+    channel: Channel
+    devices: Counter[str] = field(default_factory=Counter)
+    ends: list[list[End]] = field(default_factory=list)
+    """By peer, the ports at which it has queue pairs."""
+    pairs: list[tuple[End, End]] = field(default_factory=list)
+    """Its connected queue pairs: the port here, and the one at the other end of the cable."""
+    broken: set[tuple[End, End]] = field(default_factory=set)
+    """Those whose cable was pulled since."""
+    ports: set[int] = field(default_factory=set)
+    """Where it listens."""
+
+
+@dataclass(eq=False, slots=True)
+class Line:
+    """A relay and what it is in the emulated world."""
+
+    relay: Relay
+    way: Way | None
+    """None while nobody listens where it leads."""
+    near: Context
+    far: Context | None = None
+    """With RDMA alone: the process at the other end."""
+    kept_alive: bool = False
+    """Whether a connection over which nothing comes for long is given up."""
+    host: str = ""
+    port: int = 0
+    """Where it leads, while ``way`` is not known."""
+
+
+class Verbs:
+    """All processes on all machines. ``asks`` belongs into the control socket, ``changed`` into the sandbox's watch."""
+
+    def __init__(self, world: Callable[[], World], change: Change) -> None:
+        self._world = world
+        self._change = change
+        self._contexts: dict[int, Context] = {}
+        self._numbers = itertools.count(1)
+        self._lines: set[Line] = set()
+        self.asks: dict[str, Ask] = {"rank": self._rank}
+
+    def domains(self, machine: str) -> int:
+        """Protection domains that processes of a machine hold now, with those that nobody holds any more."""
+        held = sum(sum(c.devices.values()) for c in self._contexts.values() if c.machine == machine)
+        return held + self._world().machine(machine).domains_held * len(self._world().devices(machine))
+
+    def pids(self, machine: str) -> tuple[int, ...]:
+        """The processes of a machine that have a context."""
+        return tuple(sorted(context.pid for context in self._contexts.values() if context.machine == machine))
+
+    async def watch_over(self) -> None:
+        """What only time brings about, until it is cancelled."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._look()
+
+    def changed(self, before: World, after: World) -> None:
+        """What a change of the world does to the processes."""
+        for context in self._contexts.values():
+            old, new = before.machine(context.machine).faults, after.machine(context.machine).faults
+            if new.gpu != old.gpu:
+                context.channel.say({"tell": "gpu", "text": GPU.get(new.gpu, "")})
+            if new.decayed and not old.decayed and context.pairs:
+                context.channel.say({"tell": "failed", "text": BROKEN})
+            if new.hung != old.hung:
+                context.channel.say({"tell": "hang", "on": new.hung})
+            context.broken |= {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]}
+        self._look()
+
+    def _look(self) -> None:
+        """Cut what nothing passes any more, and mend what is well again."""
+        world, now, ticks = self._world(), time.time(), time.monotonic()
+        for line in self._lines:
+            way = line.way or self._leads(line.near, line.host, line.port)
+            if isinstance(way, str):
+                continue
+            line.way = way
+            if preconditions.passes(world, now, way, rdma=line.far is not None):
+                line.relay.mend()
+                continue
+            line.relay.cut(ticks)
+            assert line.relay.cut_at is not None
+            if line.kept_alive and ticks - line.relay.cut_at >= DEAD_AFTER_SECONDS:
+                line.relay.reset()
+
+    # --- one process -------------------------------------------------------------------------------
+
+    async def _rank(self, question: Question, channel: Channel) -> None:
+        number = next(self._numbers)
+        context = Context(number, str(question["machine"]), int(question["pid"]), channel)
+        machine = self._world().machine(context.machine)
+        self._contexts[number] = context
+        try:
+            channel.say(
+                {
+                    "ok": True,
+                    "jaccl": machine.jaccl,
+                    "alone": machine.faults.alone,
+                    "gpu": GPU.get(machine.faults.gpu, ""),
+                }
+            )
+            if machine.faults.hung:
+                channel.say({"tell": "hang", "on": True})
+            while (said := await channel.hear()) is not None:
+                channel.say({"ok": True, **await self._answered(context, said)})
+        finally:
+            del self._contexts[number]
+            await self._free()
+
+    async def _free(self) -> None:
+        """Somebody is gone. Over TCP the others notice by themselves; over RDMA nobody does, so what joined two stays
+        until both are gone."""
+        for line in list(self._lines):
+            if not any(each and each.number in self._contexts for each in (line.near, line.far)):
+                self._lines.discard(line)
+                await line.relay.close()
+
+    async def _answered(self, context: Context, said: dict[str, Any]) -> dict[str, Any]:
+        match said.get("say"):
+            case "listen":
+                return self._listen(context, int(said["port"]))
+            case "way":
+                return await self._way(context, str(said["host"]), int(said["port"]))
+            case "carry":
+                return await self._carry(context, str(said["host"]), int(said["port"]))
+            case "open":
+                return await self._open(context, said["devices"])
+            case "connect":
+                return await self._connect(context, said)
+            case "felt":
+                if self._world().machine(context.machine).faults.gpu == "timeout":
+                    self._change(lambda world: fault(world, context.machine, gpu=""))
+                return {}
+            case unknown:
+                return {"ok": False, "error": f"nobody answers {unknown!r}"}
+
+    def _listen(self, context: Context, port: int) -> dict[str, Any]:
+        held = self._world().machine(context.machine).faults.ports_held
+        if held:
+            self._change(lambda world: fault(world, context.machine, ports_held=held - 1))
+            return {"errno": "EADDRINUSE"}
+        context.ports.add(port)
+        return {}
+
+    def _leads(self, context: Context, host: str, port: int) -> Way | str:
+        listener = next((each.machine for each in self._contexts.values() if port in each.ports), "")
+        return preconditions.way(self._world(), context.machine, host, listener)
+
+    async def _way(self, context: Context, host: str, port: int) -> dict[str, Any]:
+        way = self._leads(context, host, port)
+        if isinstance(way, str) or not preconditions.passes(self._world(), time.time(), way):
+            error = way if isinstance(way, str) else "ETIMEDOUT"
+            if error == "ETIMEDOUT":
+                await asyncio.sleep(UNREACHED_SECONDS)
+            return {"errno": error}
+        if not await is_listening(port):
+            return {"errno": "ECONNREFUSED"}
+        return {"port": await self._add(Line(Relay(port, True), way, context, kept_alive=True))}
+
+    async def _carry(self, context: Context, host: str, port: int) -> dict[str, Any]:
+        """Of MLX's ring, whose ranks begin to listen at different moments."""
+        way = self._leads(context, host, port)
+        if isinstance(way, str) and way != "ECONNREFUSED":
+            return {"errno": way}
+        known = None if isinstance(way, str) else way
+        return {"port": await self._add(Line(Relay(port, True), known, context, host=host, port=port))}
+
+    async def _add(self, line: Line) -> int:
+        self._lines.add(line)
+        self._look()
+        return await line.relay.start()
+
+    # --- RDMA --------------------------------------------------------------------------------------
+
+    async def _open(self, context: Context, devices: list[list[str]]) -> dict[str, Any]:
+        while self._world().machine(context.machine).faults.verbs_wedged:
+            await asyncio.sleep(TICK_SECONDS)
+            os.kill(context.pid, 0)  # who is gone waits for nothing
+        world = self._world()
+        machine = world.machine(context.machine)
+        names = [name for row in devices for name in row]
+        held = Counter[str]()
+        for other in self._contexts.values():
+            if other.machine == context.machine:
+                held.update(other.devices)
+        error = preconditions.opening(world, time.time(), context.machine, names, held)
+        if error:
+            return {"error": error}
+        context.devices.update(names)
+        ports = {port.device: port.receptacle for port in machine.ports}
+        context.ends = [[(machine.name, ports[name]) for name in row] for row in devices]
+        return {
+            "infos": [{"context": context.number, "ends": ends} if ends else None for ends in context.ends]
+        }
+
+    async def _connect(self, context: Context, said: dict[str, Any]) -> dict[str, Any]:
+        world = self._world()
+        for mine, told in zip(context.ends, said["infos"], strict=True):
+            theirs = _ends(told)
+            for at, end in enumerate(mine):
+                other = theirs[at] if at < len(theirs) else None
+                error = preconditions.joining(world, end, other)
+                if error:
+                    return {"error": error}
+                assert other is not None
+                context.pairs.append((end, other))
+        right = int(said["right"])
+        far = self._contexts.get(int(said["infos"][right]["context"]))
+        if far is None:
+            return {"error": preconditions.RTR.format(preconditions.NOT_REACHED)}
+        here, there = context.ends[right][0], _ends(said["infos"][right])[0]
+        ranks = (context, far)
+        relay = Relay(int(said["port"]), ends_are_told=False, sent=lambda side: self._used(ranks[side]))
+        return {"port": await self._add(Line(relay, Way(here[0], there[0], (here, there)), *ranks))}
+
+    def _used(self, user: Context) -> bool:
+        """Queue pairs are used: those whose cable was pulled kill the processes at both of its ends."""
+        ends = {end for pair in user.broken for end in pair}
+        for each in self._contexts.values():
+            if ends.intersection(pair[0] for pair in each.broken):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGSEGV)
+        return not ends
+
+
+def _ends(told: dict[str, Any] | None) -> list[End]:
+    """The ports of a peer's queue pairs."""
+    return [(str(name), int(number)) for name, number in told["ends"]] if told else []

@@ -1,0 +1,121 @@
+"""What processes of emulated Macs say to the sandbox and are told (``reconciler.sandbox.emulated``)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from reconciler.sandbox import changes, macs
+from reconciler.sandbox.control import Control
+from reconciler.sandbox.state import World
+from reconciler.sandbox.verbs import Verbs
+
+NAMES = ("a", "b")
+
+
+class Sandbox:
+    """The part of it that processes speak with."""
+
+    def __init__(self, control: Path) -> None:
+        self.world = changes.addressed(macs.world(NAMES, "mini", macs.MESH, NAMES, 0.0))
+        self.verbs = Verbs(lambda: self.world, self.change)
+        self.path = control
+        self.control = Control(control, self.verbs.asks)
+
+    def change(self, change: Callable[[World], World]) -> None:
+        before, self.world = self.world, change(self.world)
+        self.verbs.changed(before, self.world)
+
+    @asynccontextmanager
+    async def process(self, machine: str) -> AsyncIterator[Process]:
+        reader, writer = await asyncio.open_unix_connection(self.path)
+        try:
+            yield Process(reader, writer, machine)
+        finally:
+            writer.close()
+
+
+class Process:
+    """One process of a machine."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, machine: str) -> None:
+        self._reader, self._writer, self._machine = reader, writer, machine
+
+    async def begin(self) -> dict[str, Any]:
+        return await self._ask({"ask": "rank", "machine": self._machine, "pid": os.getpid()})
+
+    async def say(self, what: str, **more: Any) -> dict[str, Any]:
+        return await self._ask({"say": what, **more})
+
+    async def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+        return await self.told()
+
+    async def told(self) -> dict[str, Any]:
+        line: dict[str, Any] = json.loads(await asyncio.wait_for(self._reader.readline(), 20))
+        return line
+
+
+@asynccontextmanager
+async def sandbox() -> AsyncIterator[Sandbox]:
+    with tempfile.TemporaryDirectory(prefix="s-") as directory:
+        built = Sandbox(Path(directory) / "control")
+        await built.control.start()
+        try:
+            yield built
+        finally:
+            await built.control.close()
+
+
+async def test_a_process_is_told_what_its_machine_is_like_and_what_happens_to_it() -> None:
+    async with sandbox() as built:
+        built.change(lambda world: changes.with_machine(world, "a", jaccl=False))
+        built.change(lambda world: changes.fault(world, "a", alone=True))
+        async with built.process("a") as process:
+            hello = await process.begin()
+            assert hello == {"ok": True, "jaccl": False, "alone": True, "gpu": ""}
+            built.change(lambda world: changes.fault(world, "a", gpu="timeout"))
+            assert "kIOGPUCommandBufferCallbackErrorTimeout" in (await process.told())["text"]
+            assert await process.say("felt") == {"tell": "gpu", "text": ""}
+            assert await process.told() == {"ok": True}
+            assert built.world.machine("a").faults.gpu == "", "it comes once"
+
+
+async def test_a_port_that_is_held_is_in_use_for_as_many_as_it_was_asked_for() -> None:
+    async with sandbox() as built, built.process("a") as process:
+        await process.begin()
+        built.change(lambda world: changes.fault(world, "a", ports_held=1))
+        assert await process.say("listen", port=21_000) == {"ok": True, "errno": "EADDRINUSE"}
+        assert await process.say("listen", port=21_000) == {"ok": True}
+
+
+async def test_what_a_process_holds_of_a_device_is_free_when_it_is_gone() -> None:
+    async with sandbox() as built:
+        (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
+        async with built.process("a") as first:
+            await first.begin()
+            opened = await first.say("open", devices=[[], [device]], ring=False)
+            assert [bool(info) for info in opened["infos"]] == [False, True]
+            assert built.verbs.domains("a") == 1
+            async with built.process("a") as second:
+                await second.begin()
+                refused = await second.say("open", devices=[[], [device]], ring=False)
+                assert refused["error"] == "[jaccl] Register memory region failed"
+        for _ in range(2000):
+            if not built.verbs.pids("a"):
+                break
+            await asyncio.sleep(0.01)
+        assert built.verbs.domains("a") == 0
+
+
+async def test_nobody_is_told_how_to_reach_a_port_where_nobody_listens() -> None:
+    async with sandbox() as built, built.process("a") as process:
+        await process.begin()
+        assert (await process.say("way", host="127.0.0.1", port=21_777))["errno"] == "ECONNREFUSED"
+        assert (await process.say("nonsense"))["ok"] is False
