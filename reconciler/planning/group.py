@@ -78,6 +78,10 @@ def launch(
     rank_id = record.rank_id(rank)
     size = len(record.members)
     addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
+    controls = [
+        f"{host}:{record.port + size}" for host in wiring.controls or wiring.hosts[:1] * max(1, size - 1)
+    ]
+    accepts = tuple(dict.fromkeys(controls)) if rank == 0 else ()
     config = RankConfig(
         id=rank_id,
         size=size,
@@ -85,7 +89,7 @@ def launch(
         strategy=record.strategy,
         backend=wiring.backend,
         addresses=addresses,
-        control=f"{wiring.hosts[0]}:{record.port + size}",
+        control=controls[max(0, rank - 1)],
         secret=record.secret,
         socket=paths.rank_socket(node.run_directory, rank_id),
         context=deployment.spec.serving.context,
@@ -93,6 +97,7 @@ def launch(
         rendezvous_seconds=RENDEZVOUS_SECONDS,
         trust_remote_code=model.spec.trust_remote_code,
         devices=wiring.devices,
+        also_control=accepts[1:],
         prefer_ring=wiring.ring,
         verbs_seconds=VERBS_SECONDS,
         keep_alive_seconds=KEEP_ALIVE_SECONDS if wiring.backend == "jaccl" else 0.0,

@@ -58,6 +58,9 @@ class Wiring:
     """For each rank, by peer, its RDMA device; empty towards itself and where none is used."""
     ring: bool = False
     """Whether RDMA is used as a ring."""
+    controls: tuple[str, ...] = ()
+    """The address at which each other rank finds rank 0, in the order of ranks from 1 on; empty where all find it at
+    the first of ``hosts``."""
 
 
 def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, members: Placed) -> Rung | str:
@@ -79,9 +82,11 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
     if failed is not None:
         return failed.text
     if transport in CABLES:
-        return next(_flaws(world, transport, members), "")
-    found = addresses.of(world, members)
-    return found if isinstance(found, str) else ""
+        flaw = next(_flaws(world, transport, members), "")
+        found = _controls(world, members)
+        return flaw or (found if isinstance(found, str) else "")
+    hosts = addresses.of(world, members)
+    return hosts if isinstance(hosts, str) else ""
 
 
 def failure(world: World, replica: ReplicaId, transport: str) -> RungFailure | None:
@@ -117,16 +122,34 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
     behind = [_port(world, name, members[at - 1]) for at, name in enumerate(members)]
     if any(port is None or not port.address for port in behind):
         return None
-    hosts = tuple(port.address or "" for port in behind if port)
+    hosts, controls = tuple(port.address or "" for port in behind if port), _controls(world, members)
+    if isinstance(controls, str):
+        return None
     if transport not in VERBS:
-        return Wiring("ring", hosts)
+        return Wiring("ring", hosts, controls=controls)
     needed = set(_pairs(transport, range(size)))
     devices = tuple(
         tuple(_device(world, members[a], members[b]) if _pair(a, b) in needed else "" for b in range(size))
         for a in range(size)
     )
     complete = all(devices[a][b] and devices[b][a] for a, b in needed)
-    return Wiring("jaccl", hosts, devices, transport in RINGS) if complete else None
+    return Wiring("jaccl", hosts, devices, transport in RINGS, controls) if complete else None
+
+
+def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
+    """Where each rank from 1 on finds rank 0: over the cable that joins the two, for nobody routes between the cables
+    of a Mac; where none does, over the network. Else why that cannot be told."""
+    found = []
+    for name in members[1:]:
+        here, there = _port(world, members[0], name), _port(world, name, members[0])
+        if here and there and here.address and there.address and here.connected and there.connected:
+            found.append(here.address)
+            continue
+        hosts = addresses.of(world, members)
+        if isinstance(hosts, str):
+            return f"no cable joins {members[0]} and {name}, and {hosts}"
+        found.append(hosts[0])
+    return tuple(found)
 
 
 # --- what facts say --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import hmac
 import selectors
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reconciler.wire.codec import WireError, decode, to_wire
 from reconciler.wire.frames import Decoder, encode, receive
@@ -40,8 +40,9 @@ def lead(config: RankConfig, mine: Join) -> dict[int, socket.socket]:
     Raises ``RankEnd``: ``PORT_IN_USE``, ``RENDEZVOUS`` when they do not come in time, ``UNEQUAL`` when they do
     not fit.
     """
-    with _listen(config.control) as listener:
-        joined = _Reception(config, mine, listener).wait()
+    with contextlib.ExitStack() as doors:
+        listeners = [doors.enter_context(_listen(at)) for at in (config.control, *config.also_control)]
+        joined = _Reception(config, mine, listeners).wait()
     problem = _problem(mine, {rank: join for rank, (join, _) in joined.items()})
     welcome = encode(to_wire(Joined(problem=problem)))
     for _, connection in joined.values():
@@ -189,24 +190,25 @@ class _Stranger:
 class _Reception:
     """Rank 0 at the door: anyone may knock, only ranks of this group with the secret come in."""
 
-    def __init__(self, config: RankConfig, mine: Join, listener: socket.socket) -> None:
+    def __init__(self, config: RankConfig, mine: Join, listeners: Sequence[socket.socket]) -> None:
         self._config = config
         self._secret = _bytes(mine.secret)
-        self._listener = listener
+        self._listeners = listeners
         self._selector = selectors.DefaultSelector()
         self._strangers: dict[socket.socket, _Stranger] = {}
         self._joined: dict[int, tuple[Join, socket.socket]] = {}
 
     def wait(self) -> dict[int, tuple[Join, socket.socket]]:
         deadline = time.monotonic() + self._config.rendezvous_seconds
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        for listener in self._listeners:
+            self._selector.register(listener, selectors.EVENT_READ)
         try:
             while len(self._joined) < self._config.size - 1:
                 if time.monotonic() > deadline:
                     raise self._late()
                 for key, _ in self._selector.select(timeout=1.0):
-                    if key.fileobj is self._listener:
-                        self._accept()
+                    if key.fileobj in self._listeners:
+                        self._accept(key.fileobj)  # type: ignore[arg-type]
                     else:
                         self._listen_to(self._strangers[key.fileobj])  # type: ignore[index]
                 self._drop_silent()
@@ -223,9 +225,9 @@ class _Reception:
             f"no word from rank {', '.join(map(str, missing))} within {self._config.rendezvous_seconds:g} s",
         )
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection, _ = listener.accept()
         except OSError:
             return  # it was gone before it was served
         if len(self._strangers) >= STRANGERS_MAX:

@@ -37,6 +37,7 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
         (alone or len(config.addresses) == size, f"{len(config.addresses)} addresses for {size} ranks"),
         (alone or all(map(_is_address, config.addresses)), "addresses are not all ip:port"),
         (alone or _is_address(config.control), f"control is {config.control!r}, expected ip:port"),
+        (all(map(_is_address, config.also_control)), "also_control is not all ip:port"),
         (alone or bool(config.secret), "secret is empty"),
         (
             alone or config.backend in ("ring", "jaccl"),

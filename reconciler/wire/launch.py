@@ -57,7 +57,7 @@ class RankConfig:
     addresses: Tuple[str, ...]
     """``ip:port`` of each rank in order, fresh for this epoch: MLX's ring listens there."""
     control: str
-    """``ip:port`` where rank 0 accepts the control channel of the other ranks."""
+    """``ip:port`` where this rank finds rank 0's end of the control channel; for rank 0 itself, where it accepts."""
     secret: str
     """Proof of membership on the control channel, drawn anew for each epoch."""
     socket: str
@@ -71,6 +71,8 @@ class RankConfig:
     trust_remote_code: bool = False
     devices: Tuple[Tuple[str, ...], ...] = ()
     """With ``jaccl``: for each rank, by peer, its RDMA device; empty towards itself and non-neighbours."""
+    also_control: Tuple[str, ...] = ()
+    """Of rank 0: where else it accepts, for ranks that find it over other cables or another network."""
     prefer_ring: bool = False
     """With ``jaccl``: whether the devices are used as a ring, also where they would make a mesh."""
     verbs_seconds: float = 60.0

@@ -18,9 +18,9 @@ def port(receptacle: int, peer: tuple[NodeName, int], address: str) -> PortFacts
     )  # fmt: skip
 
 
-def mac(one: PortFacts) -> MachineFacts:
+def mac(*ports: PortFacts) -> MachineFacts:
     return MachineFacts(
-        boot_id="boot", system="Darwin", version=(26, 3), jaccl=True, rdma_enabled=True, ports=(one,),
+        boot_id="boot", system="Darwin", version=(26, 3), jaccl=True, rdma_enabled=True, ports=ports,
         verbs_answer=True, protection_domains=0, wired_excess_bytes=0, launch_context=True, panics=0,
     )  # fmt: skip
 

@@ -177,6 +177,27 @@ def test_what_is_told_to_ranks_over_rdma_and_to_others() -> None:
     }
 
 
+def test_ranks_find_rank_0_over_the_cable_to_it_and_where_there_is_none_over_the_network() -> None:
+    """Nobody routes between the cables of a Mac."""
+    names = [NodeName(f"node-{letter}") for letter in "abcd"]
+    world = World([model(), *map(node, names), deployment(nodes=4, transport=["jaccl-ring"])])
+    world.system = "Darwin"
+    for at, name in enumerate(names):
+        right, left = names[(at + 1) % 4], names[at - 1]
+        world.facts[name] = mac(
+            port(3, (right, 4), f"10.77.{at}.1"), port(4, (left, 3), f"10.77.{(at - 1) % 4}.2")
+        )
+    world.settle()
+    config = {s.spec.id.rank: s.spec.config for s in world.history if isinstance(s, StartRank)}
+    first, *others = world.groups[world.replica()].members
+    towards = {p.peer[0]: p.address for p in world.facts[first].ports if p.peer}
+    meant = [f"{towards.get(name, '127.0.0.1')}:{config[1].control.partition(':')[2]}" for name in others]
+    assert meant[1].startswith("127.0.0.1:"), "no cable joins the two that are opposite"
+    assert [config[rank].control for rank in (1, 2, 3)] == meant
+    assert [config[0].control, *config[0].also_control] == meant
+    assert config[1].also_control == ()
+
+
 def test_another_synchronisation_of_metal_needs_another_group() -> None:
     world = two_macs()
     world.manifests[-1] = deployment(fastSynch=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import shutil
 import site
 import tempfile
@@ -19,7 +20,7 @@ from reconciler.sandbox.control import Control
 from reconciler.sandbox.python import put_shim
 from reconciler.sandbox.state import World
 from reconciler.sandbox.verbs import Verbs
-from reconciler.wire.launch import Phase
+from reconciler.wire.launch import Phase, RankConfig
 from tests.runner.ranks import Group, Rank, configs
 
 ROOT = Path(__file__).parents[2]
@@ -100,8 +101,19 @@ class Rig:
     def ip(self, here: str, there: str) -> str:
         """Of the port at which one machine is joined to another."""
         port = self.world.machine(here).port_of(self.device(here, there))
-        assert port is not None
-        return port.ip
+        return port.ip if port else ""
+
+    def _joined(self, config: RankConfig, members: list[str]) -> RankConfig:
+        """It finds rank 0 over the cable to it, where there is one, else over the network."""
+        port = config.control.rpartition(":")[2]
+        hosts = [self.ip(members[0], name) or "127.0.0.1" for name in members[1:]]
+        if not hosts:
+            return config
+        control = [f"{host}:{port}" for host in hosts]
+        rank = config.id.rank
+        return dataclasses.replace(
+            config, control=control[max(0, rank - 1)], also_control=() if rank else tuple(control[1:])
+        )
 
     @contextlib.contextmanager
     def running(self, model: Path, members: list[str], ring: bool = False, **changes: Any) -> Iterator[Group]:
@@ -118,7 +130,7 @@ class Rig:
         ranks: list[Rank] = []
         try:
             for config, name in zip(configs(model, directory, len(members), **changes), members, strict=True):
-                ranks.append(Rank(config, directory, python=self.python(name)))
+                ranks.append(Rank(self._joined(config, members), directory, python=self.python(name)))
             yield Group(ranks, ranks[0].config.socket)
         finally:
             for rank in ranks:

@@ -32,6 +32,8 @@ def patch(line: Line) -> None:
     def bound(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_INET:
             return bind(self, address)
+        # A port of several addresses of the machine is one of loopback.
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bind(self, (LOOPBACK, address[1]))
         _raise(line.say("listen", port=self.getsockname()[1]))
         return None
