@@ -38,6 +38,7 @@ COMMANDS = {
     "stop": "whole",
     "start": "whole",
     "node": "machines",
+    "fabric": "fabric",
     "approve": "approve",
     "plan": "read",
     "get": "get",

@@ -22,6 +22,7 @@ from .selectors import selector_option
 from .tables import fitting, lines
 
 TABLE = Form("table")
+FABRIC = "Fabric"
 
 
 class PathType(click.ParamType[Path]):
@@ -54,7 +55,7 @@ class PathType(click.ParamType[Path]):
     "--output",
     type=FormType(),
     default=TABLE,
-    metavar="json|yaml|name|wide|jsonpath=TEMPLATE|custom-columns=SPEC",
+    metavar="json|yaml|name|wide|dot|svg|jsonpath=TEMPLATE|custom-columns=SPEC",
     help="Print in this form instead of a table.",
 )
 @click.pass_obj
@@ -71,6 +72,8 @@ def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
       reconciler get nodes -l pool=studios --show-labels
       reconciler get ranks --sort-by .pid
       reconciler get node/node-a -o yaml
+      reconciler get fabric studios                drawn, with what is wrong
+      reconciler get fabric studios -o svg > studios.svg
       reconciler get modeldeployments -o jsonpath='{range .items[*]}{.metadata.name}{"\\n"}{end}'
       reconciler get models -o custom-columns=NAME:.metadata.name,PATH:.spec.source.path
     """
@@ -124,10 +127,25 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
         case "name":
             for item in found.items:
                 click.echo(full(item))
+        case "dot" | "svg":
+            click.echo(_graph(found.items, form.name), nl=False)
         case "custom-columns":
             _echo_rows([header for header, _ in form.columns], _columns(form, found.items), how)
+        case _ if one and whole["kind"] == FABRIC and not how["no_headers"]:
+            from .cabling import show
+
+            show(whole, form.name == "wide")
         case _:
             _print_tables(found.items, how)
+
+
+def _graph(items: list[Item], form: str) -> str:
+    """One Fabric in a language for graphs. Raises ``UsageError`` for anything else."""
+    from . import cabling_graph
+
+    if len(items) != 1 or items[0]["kind"] != FABRIC:
+        raise click.UsageError(f"{form} is a form of one Fabric: reconciler get fabric NAME -o {form}")
+    return cabling_graph.dot(items[0]) if form == "dot" else cabling_graph.svg(items[0])
 
 
 def full(item: Item) -> str:

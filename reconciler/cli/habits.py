@@ -58,10 +58,12 @@ COMMANDS = {
 _RANKS = "processes are ranks here: reconciler get ranks"
 _DEPLOYMENTS = "what is served is a deployment: reconciler get deployments"
 _NOTIFIERS = "who is told of incidents is a notifier: reconciler get notifiers"
+_FABRICS = "which cables are meant to be there says a fabric: reconciler get fabrics"
 _ENDPOINT = "the endpoint is a gateway: reconciler get gateways"
 
 KINDS = {
     "agents": "an agent belongs to its node: reconciler get nodes",
+    "cables": _FABRICS,
     "containers": _RANKS,
     "daemonsets": _DEPLOYMENTS,
     "endpoints": _ENDPOINT,
@@ -77,6 +79,7 @@ KINDS = {
     "ingress": _ENDPOINT,
     "ingresses": _ENDPOINT,
     "jobs": _DEPLOYMENTS,
+    "links": _FABRICS,
     "kustomizations": _GIT,
     "namespace": _NO_NAMESPACES,
     "namespaces": _NO_NAMESPACES,

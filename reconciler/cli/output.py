@@ -58,12 +58,12 @@ class Form:
     columns: tuple[tuple[str, Path], ...] = ()
 
 
-FORMS = ("json", "yaml", "name", "wide", "jsonpath", "custom-columns")
+FORMS = ("json", "yaml", "name", "wide", "dot", "svg", "jsonpath", "custom-columns")
 _COMMA = re.compile(r",(?![^\[]*\])")
 
 
 class FormType(click.ParamType[Form]):
-    """`json`, `yaml`, `name`, `wide`, `jsonpath=TEMPLATE` or `custom-columns=HEADER:PATH,...`."""
+    """`json`, `yaml`, `name`, `wide`, `dot`, `svg`, `jsonpath=TEMPLATE` or `custom-columns=HEADER:PATH,...`."""
 
     name = "form"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Trouble
+from reconciler.state.cabling import HARMLESS, Cabling
 
 from .healing import sights
 from .healing.scene import Scene, opposite
@@ -18,26 +19,58 @@ from .view import View
 from .world import World
 
 Pair = tuple[NodeName, NodeName]
+Told = tuple[Pair, FaultClass, str, str]
+"""Of the cables between two nodes: the class, what was seen, and what a person must do."""
 _SIGHTS = {sights.link_down: sights.port_down, sights.slow_link: sights.slow_link}
 """Of a row of the table, what of it is seen of a cable alone."""
 _DOWN = next(row for row in TABLE if row.seen is sights.link_down)
 _ROWS = tuple((row, _SIGHTS[row.seen]) for row in TABLE if row.seen in _SIGHTS)
 
 
-def troubles(world: World) -> tuple[Trouble, ...]:
+def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     """Cables between nodes of the manifests that are down, or too slow, where a deployment would use them: each
-    once, though both of its ends show it. That a link is missing altogether is a fault only where a group had it.
+    once, though both of its ends show it. That a link is missing altogether is a fault only where a Fabric has it,
+    or a group had it.
     """
+    declared = _declared(world, cabling)
+    covered = {(pair, fault) for pair, fault, _, _ in declared}
+    others = (each for each in _of_rows(world) if each[:2] not in covered)
     found: dict[tuple[str, FaultClass], Trouble] = {}
-    for pair, seen in (*_seen(world), *_missed(world)):
-        row, sighting = seen
+    told: set[str] = set()
+    for pair, fault, text, person in (*declared, *others):
         if not (world.reached(pair[0]) and world.reached(pair[1]) and uses(world, CABLES, *pair)):
             continue  # a machine that does not answer is another matter: its cables are down with it
+        if text in told:
+            continue  # two cables that are swapped are one fault
+        told.add(text)
         key, subject = ObjectKey("Node", pair[0]), f"link/{pair[0]}/{pair[1]}"
         doing = "its groups use the next transport of their ladder"
-        trouble = Trouble(key, subject, row.fault, sighting.text, doing, row.steps(sighting, ""))
-        found.setdefault((subject, row.fault), trouble)
+        found.setdefault((subject, fault), Trouble(key, subject, fault, text, doing, person))
     return tuple(found.values())
+
+
+def asked_otherwise(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
+    """What a person would be asked of a cable that no Fabric has, of those that one has: it is asked of that."""
+    covered = {(pair, fault) for pair, fault, _, _ in _declared(world, cabling)}
+    if not covered:
+        return set()
+    return {(fault, person) for pair, fault, _, person in _of_rows(world) if (pair, fault) in covered}
+
+
+def _declared(world: World, cabling: Cabling) -> list[Told]:
+    """What is wrong with the cables of Fabrics, where it matters."""
+    found = []
+    for sight in (sight for of_one in cabling.values() for sight in of_one if sight.state not in HARMLESS):
+        one, other = sorted(NodeName(end.node) for end in sight.link)
+        if not sight.verbs_only or uses(world, VERBS, one, other):
+            found.append(((one, other), sight.fault, sight.text, sight.person))
+    return found
+
+
+def _of_rows(world: World) -> Iterator[Told]:
+    """What rows of the table tell of cables, whether or not they are declared."""
+    for pair, (row, sighting) in (*_seen(world), *_missed(world)):
+        yield pair, row.fault, sighting.text, row.steps(sighting, "")
 
 
 def _seen(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from reconciler.state import (
     AllocateEpoch,
     Desired,
+    FaultClass,
     Memory,
     Observed,
     Plan,
@@ -23,6 +24,7 @@ from reconciler.state.identity import CLUSTER, ObjectKey
 
 from . import (
     asked,
+    fabric,
     links,
     machines,
     nodes,
@@ -63,20 +65,25 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions.append(retention.decide(world))
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
-    own += quarantine.troubles(world, names) + links.troubles(world)
-    decisions = [_told_once(decision, own) for decision in decisions]
+    cabling = fabric.compare(world)
+    own += quarantine.troubles(world, names) + links.troubles(world, cabling)
+    asked_of_cables = links.asked_otherwise(world, cabling)
+    decisions = [_told_once(decision, own, asked_of_cables) for decision in decisions]
     decisions.append(Decision(troubles=own) + machines.restart(world, own))
     decisions.insert(0, restarts.decide(world, decisions))
     ours = sorted(desired.nodes.keys() | memory.agents)
     kept_away = tuple(found for name in ours if (found := quarantine.of(world, name)) is not None)
-    return replace(_held_back(one_restart(whole(decisions)), memory, now), quarantined=kept_away)
+    whole_plan = _held_back(one_restart(whole(decisions)), memory, now)
+    return replace(whole_plan, quarantined=kept_away, cabling=cabling)
 
 
-def _told_once(decision: Decision, own: tuple[Trouble, ...]) -> Decision:
+def _told_once(
+    decision: Decision, own: tuple[Trouble, ...], otherwise: set[tuple[FaultClass, str]]
+) -> Decision:
     """What a person must do on a machine or a cable is said of that, and not of each group that suffers from it."""
     if not decision.troubles or not own:
         return decision
-    said = {(trouble.fault, trouble.person) for trouble in own}
+    said = {(trouble.fault, trouble.person) for trouble in own} | otherwise
     troubles = tuple(
         replace(trouble, person="") if (trouble.fault, trouble.person) in said else trouble
         for trouble in decision.troubles

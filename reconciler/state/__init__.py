@@ -1,5 +1,6 @@
 """The snapshot nouns of the loop: Desired, Observed, Memory, Plan, Outcome. Read this room first."""
 
+from .cause import Cause
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts
 from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble, VerbsAttempts
@@ -20,7 +21,6 @@ from .outcome import Outcome
 from .plan import (
     AdoptGroup,
     AllocateEpoch,
-    Cause,
     ContinueRank,
     ForgetRank,
     FreeTransport,

@@ -8,31 +8,14 @@ from enum import Enum
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.weights import FetchProblem
 
+from .cabling import Cabling
+from .cause import Cause
 from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 from .node_steps import NodeStep
 from .setbacks import Setback
 from .weights import FetchWeights, RemoveWeights, shown
-
-
-class Cause(Enum):
-    """Why a group is formed."""
-
-    NEW_REPLICA = "NewReplica"
-    SPEC_CHANGED = "SpecChanged"
-    NODE_DRAINED = "NodeDrained"
-    RANK_EXITED = "RankExited"
-    RANK_MISSING = "RankMissing"
-    PROOF_FAILED = "ProofFailed"
-    STALLED = "Stalled"
-    OVERDUE = "DeadlineExceeded"
-    NODE_QUARANTINED = "NodeQuarantined"
-    STORE_LOST = "StoreLost"
-    FACTS_CHANGED = "FactsChanged"
-    TRANSPORT_FAILED = "TransportFailed"
-    TRANSPORT_BACK = "TransportBack"
-    NODES_BACK = "NodesBack"
 
 
 class _OfReplica:
@@ -113,9 +96,8 @@ class AdoptGroup(_OfReplica):
         return f"adopt/{self.replica}"
 
     def __str__(self) -> str:
-        return (
-            f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {', '.join(self.group.members)}"
-        )
+        places = ", ".join(self.group.members)
+        return f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {places}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +375,7 @@ class Plan:
     """What is wrong now, and so why some of the steps are taken."""
     quarantined: tuple[Quarantine, ...] = ()
     """Nodes that are kept out, in the order of their names."""
+    cabling: Cabling = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:

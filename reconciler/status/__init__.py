@@ -48,7 +48,7 @@ from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.wire.launch import Phase
 
-from . import machine, node, weights
+from . import cabling, machine, node, weights
 from .likeness import Likeness
 from .routing import routes, serving
 from .weights import Readiness
@@ -198,9 +198,7 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def _fabric(name: str, snapshots: Snapshots) -> Readiness:
-    cables = snapshots.desired.fabrics[name].spec.cables
-    text = f"{len(cables)} {'link is' if len(cables) == 1 else 'links are'} declared"
-    return True, "Declared", text, {"links": [{"link": str(link)} for link in cables]}
+    return cabling.readiness(snapshots.plan.cabling.get(name, ()))
 
 
 def _model(name: str, snapshots: Snapshots) -> Readiness:

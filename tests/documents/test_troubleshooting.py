@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from reconciler import errors
+from reconciler.state import Cause
 from reconciler.state.faults import FaultClass
-from reconciler.state.plan import Cause, RefusedBecause, WaitingFor
+from reconciler.state.plan import RefusedBecause, WaitingFor
 from reconciler.status.weights import WORST
 from reconciler.wire.launch import Exit, ExitCode, exit_reason
 

@@ -14,14 +14,19 @@ from reconciler.source.documents import load
 from reconciler.source.files import read_directory
 
 ROOT = Path(__file__).parents[2]
-CLUSTERS = [*sorted((ROOT / "examples" / "clusters").iterdir()), ROOT / "manifests"]
+MACS = [
+    ROOT / "examples" / name for name in ("four-studios", "two-minis", "ring-of-three", "mixed-thunderbolt-4")
+]
+CLUSTERS = [*sorted((ROOT / "examples" / "clusters").iterdir()), *MACS, ROOT / "manifests"]
 FILES = [path for cluster in CLUSTERS for path in sorted(cluster.rglob("*.yaml"))]
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda path: path.name)
 def test_an_example_cluster_is_complete(cluster: Path) -> None:
     kinds = {document.key[0] for document in load(read_directory(cluster))}
-    assert kinds == {"Node", "Model", "ModelDeployment", "Gateway"}
+    assert kinds == {"Node", "Model", "ModelDeployment", "Gateway"} | (
+        {"Fabric"} if cluster in MACS else set()
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")

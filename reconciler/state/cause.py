@@ -1,0 +1,24 @@
+"""Why groups are formed."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Cause(Enum):
+    """Why a group is formed."""
+
+    NEW_REPLICA = "NewReplica"
+    SPEC_CHANGED = "SpecChanged"
+    NODE_DRAINED = "NodeDrained"
+    RANK_EXITED = "RankExited"
+    RANK_MISSING = "RankMissing"
+    PROOF_FAILED = "ProofFailed"
+    STALLED = "Stalled"
+    OVERDUE = "DeadlineExceeded"
+    NODE_QUARANTINED = "NodeQuarantined"
+    STORE_LOST = "StoreLost"
+    FACTS_CHANGED = "FactsChanged"
+    TRANSPORT_FAILED = "TransportFailed"
+    TRANSPORT_BACK = "TransportBack"
+    NODES_BACK = "NodesBack"

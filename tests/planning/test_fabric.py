@@ -1,0 +1,299 @@
+"""Declared cables against those that are there: each difference once, with both ends and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.cli.fabric import cabling
+from reconciler.inventory.probes.cabling import joined
+from reconciler.planning import fabric as planning
+from reconciler.planning.world import World as Seen
+from reconciler.resources import End, link_between
+from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
+from reconciler.state.cabling import LinkSight, LinkState
+from reconciler.status import machine
+from tests.worlds import World, deployment, fabric, model, node
+
+STUDIOS = ("studio-1", "studio-2", "studio-3", "studio-4")
+MESH = (
+    ("studio-1/1", "studio-2/1"), ("studio-1/2", "studio-3/1"), ("studio-1/3", "studio-4/1"),
+    ("studio-2/2", "studio-3/2"), ("studio-2/3", "studio-4/2"), ("studio-3/3", "studio-4/3"),
+)  # fmt: skip
+Cables = tuple[tuple[str, str], ...]
+
+
+def facts_of(cables: Cables, **of_ends: Mapping[str, Any]) -> dict[NodeName, MachineFacts]:
+    """What the probes of four Macs with these cables tell; ``of_ends``: what else is so at an end."""
+    there = {end: other for pair in cables for end, other in (pair, pair[::-1])}
+    told = of_ends.get("also", {})
+    found = {}
+    for name in STUDIOS:
+        ports = []
+        for number in (1, 2, 3, 4):
+            end = f"{name}/{number}"
+            port = PortFacts(number, f"en{number}", f"rdma_en{number}", connected=False, domain=end)
+            if end in there:
+                port = replace(
+                    port, connected=True, gbps=80, active=True, verbs_up=True, bridged=False,
+                    address="10.0.0.1", mapped_gid=True, peer_domain=there[end],
+                )  # fmt: skip
+            ports.append(replace(port, **told.get(end, {})))
+        found[NodeName(name)] = MachineFacts(
+            boot_id="boot",
+            system="Darwin",
+            version=(26, 3),
+            jaccl=True,
+            rdma_enabled=True,
+            ports=tuple(ports),
+        )
+    return joined(found)
+
+
+def cluster(declared: Cables, cables: Cables, also: Mapping[str, Any] | None = None) -> World:
+    world = World([*map(node, STUDIOS), fabric("studios", *declared), model(), deployment(nodes=4)])
+    world.system = "Darwin"
+    world.agents = {NodeName(name) for name in STUDIOS}
+    world.facts = facts_of(cables, also=also or {})
+    return world
+
+
+def compared(world: World) -> tuple[LinkSight, ...]:
+    seen = Seen(world.desired(), world.observed(), world.memory(), world.now, "")
+    return planning.compare(seen)["studios"]
+
+
+def faults(world: World) -> list[LinkSight]:
+    return [sight for sight in compared(world) if sight.state is not LinkState.CONNECTED]
+
+
+def without(cables: Cables, *gone: int) -> Cables:
+    return tuple(pair for number, pair in enumerate(cables) if number not in gone)
+
+
+def test_a_mesh_as_it_is_declared_has_nothing_to_tell() -> None:
+    sights = compared(cluster(MESH, MESH))
+    assert [str(sight.link) for sight in sights] == [" - ".join(pair) for pair in MESH]
+    assert {(sight.state, sight.gbps, sight.text) for sight in sights} == {(LinkState.CONNECTED, 80, "")}
+    assert sights[0].interfaces == ("en1", "en1")
+
+
+ONE = (("studio-1/1", "studio-2/1"),)
+CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
+    # name: declared, there, what else is so at an end, state, what is told, what to do
+    "nothing is plugged in": (
+        ONE, (), {}, LinkState.MISSING,
+        "no cable joins studio-1/1 and studio-2/1: nothing is plugged in at studio-1/1; nothing is plugged in at"
+        " studio-2/1",
+        "plug a Thunderbolt 5 cable into studio-1/1 and studio-2/1, or reseat the one that is there",
+    ),
+    "one end is out": (
+        ONE, (), {"studio-1/1": {"connected": True, "peer_domain": "studio-2/1"}}, LinkState.MISSING,
+        "no cable joins studio-1/1 and studio-2/1: studio-1/1 leads to something that is none of these machines;"
+        " nothing is plugged in at studio-2/1",
+        "plug a Thunderbolt 5 cable into studio-1/1 and studio-2/1, or reseat the one that is there",
+    ),
+    "a receptacle that is none": (
+        (("studio-1/1", "studio-2/9"),), (), {}, LinkState.MISSING,
+        "no cable joins studio-1/1 and studio-2/9: nothing is plugged in at studio-1/1; studio-2 has no receptacle"
+        " 9, only 1, 2, 3, 4",
+        "plug a Thunderbolt 5 cable into studio-1/1 and studio-2/9, or reseat the one that is there",
+    ),
+    "in the wrong port at one end": (
+        ONE, (("studio-1/1", "studio-2/4"),), {}, LinkState.WRONG_PORT,
+        "studio-1/1 leads to studio-2/4 instead of studio-2/1",
+        "move the plug at studio-2/4 to studio-2/1",
+    ),
+    "in the wrong port at the other end": (
+        ONE, (("studio-1/2", "studio-2/1"),), {}, LinkState.WRONG_PORT,
+        "studio-2/1 leads to studio-1/2 instead of studio-1/1",
+        "move the plug at studio-1/2 to studio-1/1",
+    ),
+    "in the wrong port at both ends": (
+        ONE, (("studio-1/2", "studio-2/3"),), {}, LinkState.WRONG_PORT,
+        "the cable from studio-1/1 to studio-2/1 is in studio-1/2 and studio-2/3 instead",
+        "move its plugs to studio-1/1 and studio-2/1",
+    ),
+    "in the wrong machine": (
+        ONE, (("studio-1/1", "studio-3/2"),), {}, LinkState.WRONG_PORT,
+        "studio-1/1 leads to studio-3/2 instead of studio-2/1",
+        "move the plug at studio-3/2 to studio-2/1",
+    ),
+    "Thunderbolt 4": (
+        ONE, ONE, {"studio-1/1": {"gbps": 40}, "studio-2/1": {"gbps": 40}}, LinkState.TOO_SLOW,
+        "the link from studio-1/1 to studio-2/1 has 40 Gb/s, and RDMA needs 80",
+        "join studio-1/1 and studio-2/1 by a Thunderbolt 5 cable; a machine with Thunderbolt 4 has no RDMA",
+    ),
+    "a dock between": (
+        ONE, (),
+        {"studio-1/1": {"connected": True, "through": ("ThunderBay Flex 8",)}, "studio-2/1": {"connected": True}},
+        LinkState.THROUGH_DOCK,
+        "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: no RDMA passes a dock",
+        "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without ThunderBay Flex 8 between",
+    ),
+    "an interface that is not active": (
+        ONE, ONE, {"studio-2/1": {"active": False}}, LinkState.DOWN,
+        "the link from studio-1/1 to studio-2/1 is down: the interface of studio-2/1 is not active",
+        "reseat the cable from studio-1/1 to studio-2/1, or replace it",
+    ),
+    "an RDMA port that is down": (
+        ONE, ONE, {"studio-1/1": {"verbs_up": False}}, LinkState.DOWN,
+        "the link from studio-1/1 to studio-2/1 is down: the RDMA port of studio-1/1 is down",
+        "reseat the cable from studio-1/1 to studio-2/1, or replace it",
+    ),
+    "a speed that is not known": (
+        ONE, ONE, {"studio-1/1": {"gbps": None}, "studio-2/1": {"gbps": None}}, LinkState.UNKNOWN,
+        "studio-1/1 to studio-2/1: the speed of the cable is not known", "",
+    ),
+    "a port of which nothing is told": (
+        ONE, (), {"studio-2/1": {"connected": None}}, LinkState.UNKNOWN,
+        "studio-1/1 to studio-2/1: it is not known whether anything is plugged in at studio-2/1", "",
+    ),
+    "a cable that no Fabric has": (
+        (), ONE, {}, LinkState.UNDECLARED,
+        "a cable joins studio-1/1 and studio-2/1, and is in no Fabric", "declare it, or take it out",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_told_of_a_cable(name: str) -> None:
+    declared, cables, also, state, text, person = CASES[name]
+    base: Cables = () if declared else (("studio-1/4", "studio-2/4"),)
+    (sight,) = faults(cluster((*declared, *base), (*cables, *base), also))
+    assert (sight.state, sight.text, sight.person) == (state, text, person)
+
+
+def test_crossed_cables_are_told_as_a_swap_with_the_two_plugs_to_exchange() -> None:
+    crossed = (("studio-1/2", "studio-2/1"), ("studio-1/1", "studio-3/1"), *MESH[2:])
+    first, second = faults(cluster(MESH, crossed))
+    assert {first.state, second.state} == {LinkState.SWAPPED}
+    assert first.text == second.text == (
+        "two cables are swapped: studio-1/1 leads to studio-3/1 instead of studio-2/1, and studio-1/2 to studio-2/1"
+        " instead of studio-3/1"
+    )  # fmt: skip
+    assert first.person == "exchange the plugs at studio-1/1 and studio-1/2"
+
+
+def test_plugs_that_two_machines_have_exchanged_are_a_swap_too() -> None:
+    declared = (("studio-1/1", "studio-2/1"), ("studio-3/1", "studio-4/1"))
+    crossed = (("studio-1/1", "studio-4/1"), ("studio-2/1", "studio-3/1"))
+    first, _ = faults(cluster(declared, crossed))
+    assert first.state is LinkState.SWAPPED
+    assert first.person == "exchange the plugs at studio-2/1 and studio-4/1"
+
+
+def test_two_cables_between_one_pair_that_are_crossed_are_swapped() -> None:
+    declared = (("studio-1/1", "studio-2/1"), ("studio-1/2", "studio-2/2"))
+    crossed = (("studio-1/1", "studio-2/2"), ("studio-1/2", "studio-2/1"))
+    assert [sight.state for sight in faults(cluster(declared, crossed))] == [LinkState.SWAPPED] * 2
+
+
+def test_of_a_machine_that_does_not_answer_nothing_is_known() -> None:
+    world = cluster(MESH, MESH)
+    world.lose("studio-2")
+    assert {(sight.state, sight.link.one.node == "studio-2" or sight.link.other.node == "studio-2")
+            for sight in compared(world)} == {(LinkState.UNKNOWN, True), (LinkState.CONNECTED, False)}  # fmt: skip
+    assert faults(world)[0].text == "studio-1/1 to studio-2/1: studio-2 does not answer"
+
+
+def test_where_rdma_is_off_its_ports_are_down_for_that_and_the_cables_are_well() -> None:
+    down = {end: {"verbs_up": False} for pair in MESH for end in pair if "studio-2" in "".join(pair)}
+    world = cluster(MESH, MESH, down)
+    world.facts[NodeName("studio-2")] = replace(world.facts[NodeName("studio-2")], rdma_enabled=False)
+    assert faults(world) == []
+
+
+def test_ends_have_the_addresses_of_the_pool() -> None:
+    world = cluster(ONE, ONE)
+    world.manifests[4] = fabric("studios", *ONE, pool="10.77.0.0/16")
+    (sight,) = compared(world)
+    assert [each.partition("/")[2] for each in sight.addresses] == ["30", "30"]
+
+
+# --- what follows from it ----------------------------------------------------------------------------
+
+
+def test_a_declared_cable_that_is_missing_is_a_trouble_although_no_group_had_it() -> None:
+    plan = cluster(MESH, without(MESH, 3)).plan()
+    (trouble,) = plan.troubles
+    assert (trouble.subject, trouble.fault) == ("link/studio-2/studio-3", FaultClass.LINK_DOWN)
+    assert trouble.person.startswith("plug a Thunderbolt 5 cable into studio-2/2 and studio-3/2")
+
+
+def test_a_swap_is_one_trouble() -> None:
+    crossed = (("studio-1/2", "studio-2/1"), ("studio-1/1", "studio-3/1"), *MESH[2:])
+    (trouble,) = cluster(MESH, crossed).plan().troubles
+    assert trouble.person == "exchange the plugs at studio-1/1 and studio-1/2"
+
+
+def test_a_slow_cable_is_told_once_though_both_of_its_ends_and_its_fabric_show_it() -> None:
+    slow = {end: {"gbps": 40} for end in MESH[0]}
+    (trouble,) = cluster(MESH, MESH, slow).plan().troubles
+    assert (trouble.subject, trouble.fault) == ("link/studio-1/studio-2", FaultClass.UNSUPPORTED_PLATFORM)
+
+
+def test_an_undeclared_cable_and_a_lost_machine_are_no_trouble_of_a_cable() -> None:
+    world = cluster(MESH[:5], MESH)
+    assert [each for each in world.plan().troubles if each.subject.startswith("link/")] == []
+    world.lose("studio-4")
+    assert [each for each in world.plan().troubles if each.subject.startswith("link/")] == []
+
+
+# --- for any cabling -----------------------------------------------------------------------------------
+
+ENDS = [f"{name}/{number}" for name in STUDIOS for number in (1, 2, 3, 4)]
+
+
+@st.composite
+def cablings(draw: st.DrawFn) -> Cables:
+    """Receptacles joined at random, none with itself, no machine with itself."""
+    order = draw(st.permutations(ENDS))
+    pairs = zip(order[::2], order[1::2], strict=True)
+    found = [pair for pair in pairs if pair[0].split("/")[0] != pair[1].split("/")[0]]
+    return tuple(found[: draw(st.integers(1, 8))])
+
+
+def imported(cables: Cables) -> Cables:
+    """What an import declares of the cabling that is there, by what the machines' nodes show."""
+    nodes = [
+        {
+            "metadata": {"name": str(name)},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], **machine.told(facts)},
+        }
+        for name, facts in facts_of(cables).items()
+    ]
+    return tuple((str(link.one), str(link.other)) for link in cabling(nodes))
+
+
+@given(cablings())
+def test_what_was_imported_compares_without_a_finding(cables: Cables) -> None:
+    assert len(imported(cables)) == len(cables)
+    assert faults(cluster(imported(cables), cables)) == []
+
+
+@given(cablings().filter(bool), st.data())
+def test_a_cable_that_is_pulled_is_one_finding_of_that_cable(cables: Cables, data: st.DataObject) -> None:
+    gone = data.draw(st.integers(0, len(cables) - 1))
+    (sight,) = faults(cluster(imported(cables), without(cables, gone)))
+    one, other = (End(end[:8], int(end[9:])) for end in cables[gone])
+    assert (sight.state, sight.link) == (LinkState.MISSING, link_between(one, other))
+
+
+@given(cablings(), cablings())
+def test_every_declared_link_is_told_once_whatever_is_there(declared: Cables, there: Cables) -> None:
+    sights = compared(cluster(declared, there))
+    named = [sight.link for sight in sights]
+    assert len(named) == len(set(named))
+    links = [sight for sight in sights if sight.state is not LinkState.UNDECLARED]
+    assert len(links) == len(declared)
+    wrong = [sight for sight in links if sight.state is not LinkState.CONNECTED]
+    assert all(sight.text and sight.person for sight in wrong)
+    assert len(wrong) == len(declared) - len(
+        {frozenset(pair) for pair in declared} & {frozenset(p) for p in there}
+    )
