@@ -18,6 +18,7 @@ module            purpose
 ``loading``       what loads of it; no other module but ``examination`` says ``mlx_lm``
 ``examination``   a program of its own: what the installed mlx-lm can do with a model
 ``shares``        what each rank of a group would hold of it
+``quick``         has ``transformers`` imported in half the time
 ``sampling``      which token comes next, so that all ranks and all restarts agree on it
 ``batch``         one step of the batch, done alike on every rank
 ``leader``        rank 0's loop: admits requests, says each step, turns tokens into events
@@ -28,3 +29,7 @@ module            purpose
 ``server``        rank 0's Unix socket
 ================  =======================================================================
 """
+
+from .quick import quicken
+
+quicken()
