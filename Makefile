@@ -15,6 +15,8 @@ RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
 WHOLE_CLUSTERS := tests/e2e tests/hosts tests/documents
+# The tests start thousands of processes: none is to compile the sources anew.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 
 .PHONY: help quickstart test check fuzz faults fuzz-faults bench mutants schemas tiny clean
 
@@ -27,8 +29,8 @@ quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1
 test: $(VENV)/dev ## every check and every test, in two lanes: whole clusters wait more than they compute
 	@$(MAKE) --no-print-directory check
 	@lane=$$(mktemp); trap 'rm -f "$$lane"' EXIT; \
-	$(BIN)/python -m pytest $(WHOLE_CLUSTERS) >"$$lane" 2>&1 & whole=$$!; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(WHOLE_CLUSTERS)); parts=$$?; \
+	$(PYTEST) $(WHOLE_CLUSTERS) >"$$lane" 2>&1 & whole=$$!; \
+	$(PYTEST) $(addprefix --ignore=,$(WHOLE_CLUSTERS)); parts=$$?; \
 	echo "and beside them, $(WHOLE_CLUSTERS):"; wait $$whole; status=$$?; \
 	cat "$$lane"; exit $$((parts | status))
 
