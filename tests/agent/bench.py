@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import signal
@@ -71,6 +72,11 @@ class Bench:
     def run_directory(self) -> Path:
         return self.home / "run"
 
+    @functools.cached_property
+    def bundle(self) -> Path:
+        """The agent's file."""
+        return write_bundle(self.home / "agents")
+
     def node(self) -> LocalNode:
         """The way to this bench's node."""
         return LocalNode(
@@ -80,7 +86,7 @@ class Bench:
             run_directory=self.run_directory,
             runtime_python=Path(sys.executable),
             agent_python=self.python,
-            bundle=write_bundle(self.home / "agents"),
+            bundle=self.bundle,
             start_seconds=WAIT_SECONDS,
         )
 

@@ -5,6 +5,8 @@ Everything is reached from outside: the command line, git, the endpoint, signals
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -12,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
+
+from reconciler.cli.app import reconciler
+
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 120.0
+ASKING = threading.Lock()
+"""Standard output is one for all threads of a test."""
 
 HEADER = "# yaml-language-server: $schema=../schemas/manifest.json\n"
 
@@ -109,8 +118,16 @@ class Cluster:
         )
 
     def json(self, *arguments: str) -> Any:
-        """What a command prints with `-o json`."""
-        return json.loads(self.run(*arguments, "-o", "json").stdout)
+        """What a command prints with `-o json`.
+
+        It is run in this process: whoever waits asks often, and must not keep a core from what is waited for.
+        """
+        with ASKING, contextlib.redirect_stdout(io.StringIO()) as printed:
+            try:
+                reconciler.main(["--home", str(self.home), *arguments, "-o", "json"], standalone_mode=False)
+            except click.ClickException as error:
+                raise AssertionError(f"{arguments} failed: {error.format_message()}") from error
+        return json.loads(printed.getvalue())
 
     def ranks(self) -> list[dict[str, Any]]:
         return list(self.json("get", "ranks")["items"])
