@@ -36,6 +36,7 @@ class Strict(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         use_attribute_docstrings=True,
+        defer_build=True,  # a process validates few of the kinds, and a command that starts is waited for
     )
 
 
