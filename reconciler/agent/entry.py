@@ -1,5 +1,6 @@
 """The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank,
-``relay`` what the gateway's key may run, ``spare`` a parent that waits for a rank.
+``relay`` what the gateway's key may run, ``spare`` a parent that waits for a rank, ``repair`` what undoes a change of
+the machine that nobody confirms.
 
 Each imports only what it needs: clients wait for the start of a shim.
 """
@@ -49,6 +50,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
         from . import spare
 
         return spare.run(asked.control, Path(asked.like))
+    if asked.command == "repair":
+        from . import repairs
+
+        return repairs.watch(Path(asked.directory), tuple(asked.tools.split(":")), asked.new)
     if asked.command == "shim":
         from . import shim
 
@@ -83,6 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     spare = commands.add_parser("spare", help="wait to be the parent of a rank; for the agent alone")
     spare.add_argument("--control", type=int, required=True, help="descriptor of the agent's socket")
     spare.add_argument("--like", required=True, help="directory of a rank with the same program")
+    repair = commands.add_parser("repair", help="carry out a repair of the machine; for the agent alone")
+    repair.add_argument("--directory", required=True, help="of the agent")
+    repair.add_argument("--tools", required=True, help="as of serve")
+    repair.add_argument("--new", action="store_true", help="it was asked for just now")
     return parser
 
 

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Proto
 
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, ModelReport, NodeReport, ShimState
+from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
@@ -76,6 +77,19 @@ class Host(Protocol):
 
     async def run_tool(self, call: RunTool) -> ToolSaid:
         """Run a tool that looks at the machine. It never raises."""
+
+    def repair(self, request: Repair) -> None:
+        """Have a repair carried out, by something that outlives the agent. Raises ``repairs.Unconfirmed`` while
+        another goes on, ``ValueError`` for one that is not permitted."""
+
+    def confirm_repair(self, id: str) -> bool:
+        """Whether the changes of a repair stay from now on."""
+
+    def repair_report(self) -> Optional[RepairReport]:
+        """``NodeReport.repair``."""
+
+    def tend_repair(self) -> bool:
+        """Whether a repair goes on; one that nobody looks after any more is taken up again."""
 
     # --- what is on disk ---
 

@@ -19,6 +19,7 @@ from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import AGENT_HEARS_OF_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
 from reconciler.wire.paths import shim_socket
+from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
@@ -29,6 +30,7 @@ from .gauge import Measured
 from .kept import Kept
 from .peer import Peer
 from .rank_log import read_log
+from .repairs import Repairs
 from .software import Software
 from .spare import Spare
 from .tools import FOLDERS, Tools
@@ -74,6 +76,7 @@ class LocalHost:
         self._no_spare_before = 0.0
         self._connecting: List[asyncio.Future[None]] = []
         self._tools = Tools(settings.tools, _names(settings))
+        self._repairs = Repairs(settings.directory, settings.program, settings.tools)
 
     # --- the machine and its runtime ---
 
@@ -156,6 +159,18 @@ class LocalHost:
 
     async def run_tool(self, call: RunTool) -> ToolSaid:
         return await asyncio.get_event_loop().run_in_executor(None, self._tools.run, call)
+
+    def repair(self, request: Repair) -> None:
+        self._repairs.begin(request)
+
+    def confirm_repair(self, id: str) -> bool:
+        return self._repairs.confirm(id)
+
+    def repair_report(self) -> Optional[RepairReport]:
+        return self._repairs.report()
+
+    def tend_repair(self) -> bool:
+        return self._repairs.tend()
 
     # --- what is on disk ---
 

@@ -35,12 +35,14 @@ from reconciler.wire.node import (
     StartRank,
     StopRank,
 )
+from reconciler.wire.repair import ConfirmRepair, Repair
 from reconciler.wire.tools import RunTool
 
 from . import directory
 from .host import Connection, Host
 from .peer import Peer
 from .ranks import Ranks
+from .repairing import Repairing
 
 PUSH_SECONDS = 0.5
 """Steps, demand and the like are told at most this often; phases and ends at once."""
@@ -84,6 +86,7 @@ class Agent:
         self._alone = asyncio.Event()
         self._identity = host.identity()
         self._running: Set[asyncio.Task[None]] = set()
+        self._repairing = Repairing(loop, host, lambda: set(self._peers), self._tell)
         self._answers: Dict[type, Callable[[Any], Any]] = {
             Observe: self._observe,
             StartRank: self._start,
@@ -128,6 +131,7 @@ class Agent:
     def take_up(self) -> asyncio.Task[None]:
         """Adopt the ranks that are there; the task that watches their processes from now on."""
         self.ranks.adopt()
+        self._repairing.tend()
         return self._loop.create_task(self.ranks.look(), name="look at the ranks")
 
     def inquire(self) -> None:
@@ -163,6 +167,7 @@ class Agent:
         """A connection is over."""
         self._peers.pop(peer, None)
         self._behind.discard(peer)
+        self._repairing.leave(peer)
         if not self._peers:
             self._alone.set()
 
@@ -171,8 +176,7 @@ class Agent:
         if isinstance(message, RunTool) and request is not None:
             self._run_tool(peer, message, request)
             return
-        answer = self._answers.get(type(message))
-        if answer is None or request is None:
+        if request is None or type(message) not in (*self._answers, Repair, ConfirmRepair):
             _log.warning("ignoring a %s that is no request", type(message).__name__)
             return
         token = None if isinstance(message, Observe) else getattr(message, "token", None)
@@ -181,7 +185,12 @@ class Agent:
                 text = "token {} is older than {}: another controller has taken over"
                 peer.reply(request, Refused("Fenced", text.format(token, self._fence.token)))
                 return
-            peer.reply(request, answer(message))
+            if isinstance(message, Repair):
+                self._repairing.begin(peer, message, request)
+            elif isinstance(message, ConfirmRepair):
+                peer.reply(request, self._repairing.confirm(peer, message))
+            else:
+                peer.reply(request, self._answers[type(message)](message))
         except OSError as error:
             _log.exception("%s failed", type(message).__name__)
             peer.reply(request, Refused("Failed", str(error)))
@@ -205,6 +214,7 @@ class Agent:
             sequence=self._sequence,
             runtime=self._host.runtime(),
             token=self._fence.token,
+            repair=self._host.repair_report(),
             ranks=self.ranks.reports(),
             models=tuple(self._host.model(path) for path in message.models),
             asked_with=asked_with,
@@ -287,6 +297,11 @@ class Agent:
         return Done(self._sequence)
 
     # --- pushes ---
+
+    def _tell(self) -> int:
+        """Something has changed that is worth a message at once; the sequence from which on it is seen."""
+        self._changed(True)
+        return self._sequence
 
     def _changed(self, urgent: bool) -> None:
         self._sequence += 1

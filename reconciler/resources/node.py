@@ -121,8 +121,16 @@ class NodeMemory(Strict):
 
 
 class Repair(Strict):
-    """What may be done to this machine to heal it."""
+    """What may be done to this machine to heal it. It takes `sudo` without a password for exactly these commands:
+    `reconciler node bootstrap` prints what allows them."""
 
+    network: bool = False
+    """Take the Thunderbolt ports that a Fabric's links use out of the bridge, and give each end of a link its address
+    from `spec.addressing.pool`. What nobody confirms from outside within a minute undoes itself."""
+    wired_limit: bool = False
+    """Let the GPU have the memory that `spec.memory` leaves to models: its limit, or all but the reserve."""
+    sleep: bool = False
+    """Keep the machine from falling asleep while nobody sits before it."""
     reboot: bool = False
     """Restart it where nothing less helps and nothing serves on it: one machine at a time, each at most every
     six hours."""

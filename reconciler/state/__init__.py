@@ -2,7 +2,7 @@
 
 from .cause import Cause
 from .desired import Desired, Hold, Rejection
-from .facts import MachineFacts, PortFacts
+from .facts import MachineFacts, PortFacts, Route
 from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
@@ -79,6 +79,7 @@ __all__ = [
     "ReleaseReplica",
     "RemoveObject",
     "ReplicaId",
+    "Route",
     "RungFailure",
     "Standing",
     "StartAgent",

@@ -41,6 +41,15 @@ class PortFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """An IPv4 network that a machine reaches, or is part of, over one of its interfaces."""
+
+    network: str
+    """Such as ``10.77.0.0/30``."""
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
 class MachineFacts:
     """One machine at one moment. Facts of an earlier boot are void."""
 
@@ -78,6 +87,10 @@ class MachineFacts:
     """Whether an organisation manages it, and may restart it."""
     sleeps: bool | None = None
     """Whether it falls asleep while nobody sits before it."""
+    sleep_minutes: tuple[int, int] | None = None
+    """After how long it does, and after how long its disks do; 0 for never."""
+    routes: tuple[Route, ...] | None = None
+    """All but the default route, and those to single hosts that it has learnt by itself."""
     throttled: bool | None = None
     """Whether it is slowed down for its heat."""
     bridge_service: bool | None = None

@@ -15,6 +15,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
 from .launch import Exit, LaunchSpec, Progress, RankId
+from .repair import ConfirmRepair, Repair, RepairReport
 from .tools import RunTool, ToolSaid
 from .weights import FetchReport, FetchSource, KeptWeights
 
@@ -141,6 +142,8 @@ AGENT_HEARS = vocabulary(
     GiveWeights,
     RemoveWeights,
     RunTool,
+    Repair,
+    ConfirmRepair,
     Shutdown,
 )
 
@@ -359,6 +362,8 @@ class NodeReport:
     """Of macOS, as in ``25C56``; empty elsewhere, and from an agent that does not tell."""
     held_by: str = ""
     """A value of ``HeldBy``; empty from an agent that does not tell."""
+    repair: Optional[RepairReport] = None
+    """None where nothing was ever repaired there, and from an agent that cannot."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)

@@ -28,6 +28,7 @@ BY_TOOL: dict[str, Probe[Any]] = {
     "ioclasscount": verbs.KERNEL_OBJECTS,
     "jaccl": verbs.JACCL,
     "launchctl": keeping.JOB,
+    "netstat": network.ROUTES,
     "networksetup_order": network.SERVICES,
     "networksetup_ports": network.HARDWARE_PORTS,
     "nvram": verbs.RDMA_SET,

@@ -23,6 +23,7 @@ M5_MAX = {
     "vm_stat": "vm_stat/24_gib",
     "df": "df/data_volume",
     "ifconfig": "ifconfig/all",
+    "netstat": "netstat/lan_and_vpn",
     "rdma_ctl": "rdma_ctl/enabled",
     "nvram": "nvram/set",
     "ioclasscount": "ioclasscount/none_held",

@@ -13,6 +13,7 @@ from reconciler.agent import directory
 from reconciler.agent.gauge import Measured
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
@@ -127,6 +128,18 @@ class SimHost:
 
     def room(self) -> tuple[int | None, int]:
         return None, 0
+
+    def repair(self, request: Repair) -> None:
+        self._effect("begin a repair", partial(self._machine.repairs.begin, request))
+
+    def confirm_repair(self, id: str) -> bool:
+        return self._effect("confirm a repair", partial(self._machine.repairs.confirm, id))
+
+    def repair_report(self) -> RepairReport | None:
+        return self._machine.repairs.report()
+
+    def tend_repair(self) -> bool:
+        return self._machine.repairs.tend()
 
     # --- what is on disk ---
 

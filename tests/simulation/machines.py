@@ -13,6 +13,7 @@ from reconciler.wire.launch import RankId
 from .host import SimHost
 from .loop import Process
 from .ranks import Files, Rank, Shim
+from .repairs import Repairs
 
 if TYPE_CHECKING:
     from .net import Line
@@ -50,6 +51,9 @@ class Machine:
         self.agent: AgentProcess | None = None
         self.sound = self.facts = MachineFacts(system="Linux")
         """What probes tell when nothing is wrong, as after a boot; and now."""
+        self.repairs = Repairs(self)
+        self.sudo = True
+        """Whether whoever repairs it needs no password."""
         self.load_seconds = LOAD_SECONDS
         self.panics = 0
         """Reports of the last hour."""
@@ -94,6 +98,7 @@ class Machine:
         self.up = False
         if self.agent is not None:
             self.agent.die()
+        self.repairs.power_off()
         for each in list(self.processes.values()):
             each.vanish()
         self.processes.clear()

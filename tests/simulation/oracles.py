@@ -187,6 +187,12 @@ class Oracles:
         if token is not None and token < self._heard.get(machine.name, 0):
             self.violated(f"{machine.name}: {what}, for a controller that was deposed")
 
+    def repaired(self, machine: Machine, argv: tuple[str, ...]) -> None:
+        """A setting of a machine is changed: only what its Node allows."""
+        found = (m for m in self._world.wanted() if isinstance(m, Node) and m.metadata.name == machine.name)
+        if not any(allows(node, argv) for node in found):
+            self.violated(f"{machine.name}: {' '.join(argv)}, which its Node does not allow")
+
     def stored(self, by: Process | None, label: str) -> None:
         """A controller has written to the store: whoever took it over last may."""
         if label == "_take_over":
@@ -294,6 +300,13 @@ def _concerned(
     for each in known[:1]:
         for index in range(0 if whole else min(counts), max(counts)):
             yield ReplicaId(DeploymentName(each.metadata.name), index)
+
+
+def allows(node: Node, argv: tuple[str, ...]) -> bool:
+    """Whether a Node lets such a command be run on its machine."""
+    repair = node.spec.repair
+    allowed = {"ifconfig": repair.network, "sysctl": repair.wired_limit, "pmset": repair.sleep}
+    return allowed.get(argv[0], False)
 
 
 def reserve(manifests: tuple[Manifest, ...], node: str) -> int:

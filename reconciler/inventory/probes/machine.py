@@ -16,7 +16,8 @@ fact                    probe
 ``launch_context``      ``launchctl print``, and what holds the agent by its own report
 ``panics``, ``crashes`` ``find`` in the folders of reports
 ``filevault``           ``fdesetup status``
-``sleeps``              ``pmset -g``
+``sleeps``              ``pmset -g``; so are ``sleep_minutes``
+``routes``              ``netstat -rn``
 ``throttled``           ``powermetrics``; so is ``gpu_watts``
 ``managed``             ``profiles status``
 ``bridge_service``      ``networksetup -listnetworkserviceorder``
@@ -101,6 +102,8 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         filevault=readings.of(keeping.FILEVAULT),
         managed=enrolment.managed if enrolment else None,
         sleeps=power_set.sleeps if power_set else None,
+        sleep_minutes=_sleep_minutes(power_set),
+        routes=readings.of(network.ROUTES),
         throttled=power_of.throttled,
         bridge_service=_bridge_service(readings.of(network.SERVICES)),
         wired_limit_bytes=settings.wired_limit_bytes,
@@ -110,6 +113,12 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         gpu_watts=None if power_of.gpu_milliwatts is None else power_of.gpu_milliwatts / 1000,
         unknown=readings.unknown(),
     )
+
+
+def _sleep_minutes(settings: power.PowerSettings | None) -> tuple[int, int] | None:
+    if settings is None or settings.sleep_minutes is None or settings.disk_sleep_minutes is None:
+        return None
+    return settings.sleep_minutes, settings.disk_sleep_minutes
 
 
 def _bridge_service(services: tuple[network.Service, ...] | None) -> bool | None:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
+from reconciler.state import Route
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from .probe import Probe, Unknown, keyed, unlike, whole
@@ -123,6 +124,49 @@ def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
     return found or unlike(text, "lines such as '(1) Wi-Fi' and '(Hardware Port: Wi-Fi, Device: en0)'")
 
 
+def routes(said: ToolSaid) -> tuple[Route, ...] | Unknown:
+    """``netstat -rn -f inet``: a table with a heading. What was learnt of single hosts, and multicast, is left out. Of
+    a table in which one line is not understood nothing is believed: that line may be the one that matters."""
+    text = whole(said)
+    if isinstance(text, Unknown):
+        return text
+    heading = re.search(r"^Destination +Gateway +Flags +(?:\w+ +)*Netif(?: .*)?$", text, re.MULTILINE)
+    if heading is None:
+        return unlike(text, "a heading 'Destination Gateway Flags Netif'")
+    at = heading[0].split().index("Netif")
+    found = []
+    for line in text[heading.end() :].split("\n"):
+        words = line.split()
+        if not words or words[0] == "default":
+            continue
+        network = _network(words[0])
+        if network is None or len(words) <= at or not re.fullmatch(r"[a-z]{1,12}[0-9]{1,4}!?", words[at]):
+            return unlike(line, "a route such as '10.10.10/24 link#4 UCS en0'")
+        learnt = "W" in words[2] and network.prefixlen == 32
+        if not learnt and not network.is_multicast and not network.is_reserved:
+            found.append(Route(str(network), words[at].rstrip("!")))
+    return tuple(dict.fromkeys(found)) or unlike(text, "at least one route")
+
+
+_CLASSES = ((128, 8), (192, 16), (224, 24))
+"""The prefix of a network that is written without one, by its first number: BSD's habit."""
+
+
+def _network(text: str) -> ipaddress.IPv4Network | None:
+    """Such as ``10.10.10/24`` or ``169.254``: zeros at the end may be left out."""
+    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,3}){0,3})(?:/([0-9]{1,2}))?", text)
+    if found is None:
+        return None
+    numbers = found[1].split(".")
+    usual = next((prefix for below, prefix in _CLASSES if int(numbers[0]) < below), 4)
+    prefix = found[2] or (32 if len(numbers) == 4 else min(usual, 8 * len(numbers)))
+    try:
+        whole_address = ".".join(numbers + ["0"] * (4 - len(numbers)))
+        return ipaddress.IPv4Network(f"{whole_address}/{prefix}", strict=False)
+    except ValueError:
+        return None
+
+
 HARDWARE_PORTS = Probe(
     "hardware ports", RunTool(("networksetup", "-listallhardwareports"), 10.0), hardware_ports, 300.0
 )
@@ -130,3 +174,4 @@ SERVICES = Probe(
     "network services", RunTool(("networksetup", "-listnetworkserviceorder"), 10.0), services, 300.0
 )
 INTERFACES = Probe("interfaces", RunTool(("ifconfig", "-a"), 5.0), interfaces, 10.0)
+ROUTES = Probe("routes", RunTool(("netstat", "-rn", "-f", "inet"), 5.0), routes, 30.0, follows=(INTERFACES,))

@@ -17,6 +17,7 @@ PROBES: tuple[Probe[Any], ...] = (
     system.PAGES,
     system.DISK,
     network.INTERFACES,
+    network.ROUTES,
     verbs.RDMA_ENABLED,
     verbs.RDMA_SET,
     verbs.KERNEL_OBJECTS,

@@ -1,0 +1,148 @@
+"""What carries a repair out on a simulated machine: the product's own story, and settings that are facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from reconciler.agent import repair
+from reconciler.agent.repair import Await, Failure, Keep, Record, Run, Story
+from reconciler.agent.repairs import CONFIRMED, UNDO, Unconfirmed, check, recorded
+from reconciler.state import MachineFacts
+from reconciler.wire.repair import Repair, RepairReport, RepairState
+
+from .loop import Killed, Process
+from .points import DIE_AFTER, DIE_BEFORE
+
+if TYPE_CHECKING:
+    from .machines import Machine
+
+COMMAND_SECONDS = 0.05
+POLL_SECONDS = 0.5
+NO_SUDO = "sudo: a password is required"
+_MIB = 2**20
+
+
+@dataclass
+class KeptRepair:
+    """On disk."""
+
+    record: Record | None = None
+    verdict: str = ""
+
+
+class Repairs:
+    """The last repair of a machine, and the process that carries it out."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._world = machine.world
+        self._kept = KeptRepair()
+        self._watchdog: Process | None = None
+
+    def begin(self, request: Repair) -> None:
+        """As ``agent.repairs.Repairs``."""
+        before = self._kept.record
+        if before is not None and not before.over:
+            if before.id == request.id:
+                return
+            raise Unconfirmed(f"the repair {before.id} is {before.state}")
+        check(request, self._machine.boot_id)
+        self._kept.verdict = ""
+        self._kept.record = repair.begin(before, recorded(request), self._world.loop.now)
+        self._watch(repair.carry_out(self._kept.record))
+
+    def confirm(self, id: str) -> bool:
+        """As ``agent.repairs.Repairs``."""
+        record = self._kept.record
+        if record is None or record.id != id:
+            return False
+        if record.over:
+            return record.state == RepairState.CONFIRMED
+        return record.state == RepairState.WAITING and self._decided(CONFIRMED)
+
+    def report(self) -> RepairReport | None:
+        """As ``agent.repairs.Repairs``."""
+        record = self._kept.record
+        return None if record is None else repair.told(record, self._world.loop.now)
+
+    def tend(self) -> bool:
+        """As ``agent.repairs.Repairs``."""
+        record = self._kept.record
+        if record is None or record.over:
+            return False
+        if self._watchdog is None or not self._watchdog.alive:
+            confirmed = not self._decided(UNDO)
+            self._watch(repair.take_up(record, self._machine.boot_id, confirmed))
+        return True
+
+    def power_off(self) -> None:
+        """Every process ends."""
+        if self._watchdog is not None:
+            self._watchdog.alive = False
+
+    def _decided(self, wish: str) -> bool:
+        self._kept.verdict = self._kept.verdict or wish
+        return self._kept.verdict == wish
+
+    def _watch(self, story: Story) -> None:
+        self._watchdog = Process(f"repair of {self._machine.name}")
+        self._world.loop.spawn(self._watchdog, self._perform(story, self._watchdog), "repair")
+
+    async def _perform(self, story: Story, process: Process) -> None:
+        answer: repair.Answer = None
+        while True:
+            try:
+                act = story.send(answer)
+            except StopIteration:
+                process.alive = False
+                return
+            answer = None
+            if isinstance(act, Keep):
+                self._kept.record = act.record
+            elif isinstance(act, Run):
+                answer = await self._run(act.argv, process)
+            else:
+                answer = await self._confirmed(act)
+
+    async def _run(self, argv: tuple[str, ...], process: Process) -> Failure | None:
+        await self._world.sleep(COMMAND_SECONDS)
+        words = " ".join(argv)
+        kind = self._world.pass_by(f"{self._machine.name}: {words}", (DIE_BEFORE, DIE_AFTER))
+        if kind == DIE_BEFORE:
+            process.alive = False
+            raise Killed
+        self._world.oracles.repaired(self._machine, argv)
+        if not self._machine.sudo:
+            return Failure(NO_SUDO, barred=True)
+        self._machine.facts = changed(self._machine.facts, argv)
+        if kind == DIE_AFTER:
+            process.alive = False
+            raise Killed
+        return None
+
+    async def _confirmed(self, act: Await) -> bool:
+        deadline = self._world.loop.now + act.seconds
+        while self._world.loop.now < deadline and not self._kept.verdict:
+            await self._world.sleep(POLL_SECONDS)
+        return not self._decided(UNDO)
+
+
+def changed(facts: MachineFacts, argv: tuple[str, ...]) -> MachineFacts:
+    """The facts after a command."""
+    if argv[0] == "sysctl":
+        return replace(facts, wired_limit_bytes=int(argv[1].partition("=")[2]) * _MIB)
+    if argv[0] == "pmset":
+        return replace(facts, sleeps=argv[3] != "0", sleep_minutes=(int(argv[3]), int(argv[5])))
+    if argv[1] == "bridge0":
+        ports = tuple(
+            replace(port, bridged=argv[2] == "addm") if port.interface == argv[3] else port
+            for port in facts.ports
+        )
+    else:
+        address = "" if argv[4] == "delete" else argv[3]
+        ports = tuple(
+            replace(port, address=address, mapped_gid=bool(address)) if port.interface == argv[1] else port
+            for port in facts.ports
+        )
+    return replace(facts, ports=ports)
