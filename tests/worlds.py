@@ -17,6 +17,7 @@ from reconciler.state import (
     AllocateEpoch,
     Attempt,
     BuildRuntime,
+    ConfirmRepair,
     Contact,
     ContinueRank,
     DeploymentName,
@@ -41,6 +42,7 @@ from reconciler.state import (
     RebootNode,
     ReleaseReplica,
     RemoveObject,
+    RepairNode,
     ReplicaId,
     RungFailure,
     StartAgent,
@@ -59,7 +61,10 @@ from reconciler.state.setbacks import Setback
 from reconciler.state.weights import FetchWeights, RemoveWeights, folder
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
+from reconciler.wire.repair import RepairReport, RepairState
 from reconciler.wire.weights import FetchReport, KeptWeights
+
+from .settings import changed
 
 TINY: dict[str, Any] = {
     "model_type": "qwen3",
@@ -157,6 +162,10 @@ class World:
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
     reboots: dict[NodeName, Reboot] = field(default_factory=dict)
+    repairs: dict[NodeName, RepairReport] = field(default_factory=dict)
+    repaired: dict[NodeName, float] = field(default_factory=dict)
+    stubborn: set[str] = field(default_factory=set)
+    """Machines whose settings stay as they are, whatever is done."""
     boots: dict[NodeName, str] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
     memory_of: dict[str, int] = field(default_factory=dict)
@@ -238,6 +247,7 @@ class World:
             agent_file=self.agent_files.get(name, ""),
             token=self.asked_with or 1,
             asked_with=self.asked_with,
+            repair=self.repairs.get(name),
             kept=self.on_disk,
             ranks=tuple(report for place, report in self.ranks.values() if place == name),
             models=tuple(
@@ -250,7 +260,9 @@ class World:
         contact = Contact.AGENT_DOWN if name in self.down else Contact.REACHED
         facts = self.facts.get(name, MachineFacts())
         since, ends = self.since.get(name, 0.0), self.ends.get(name, Ends())
-        return NodeObservation(name, contact, since, self.link, report, facts=facts, ends=ends)
+        return NodeObservation(
+            name, contact, since, self.link, report, facts=facts, facts_link=self.link, ends=ends
+        )
 
     def _hub_paths(self) -> set[str]:
         found = {
@@ -301,6 +313,7 @@ class World:
             leaving=dict(self.leaving),
             attempts=dict(self.attempts),
             reboots=dict(self.reboots),
+            repaired=dict(self.repaired),
             rungs=dict(self.rungs),
             verbs=dict(self.verbs),
             setbacks=dict(self.setbacks),
@@ -376,8 +389,8 @@ class World:
                 self._obey_the_store(step)
             case StartAgent():
                 self._start_agent(step)
-            case EmptyNode() | RebootNode():
-                self._restart(step)
+            case EmptyNode() | RebootNode() | RepairNode() | ConfirmRepair():
+                self._change_machine(step)
             case StopAgent() | ForgetAgent():
                 self.agents.discard(step.node)
                 self.lost.pop(step.node, None)
@@ -405,6 +418,27 @@ class World:
             key = self.runtimes.wanted[f"{self.system}/x86_64"]
             self.runtimes = replace(self.runtimes, built={**self.runtimes.built, step.node: key})
             self.failures.pop(step.key, None)
+
+    def _change_machine(self, step: EmptyNode | RebootNode | RepairNode | ConfirmRepair) -> None:
+        if isinstance(step, RepairNode | ConfirmRepair):
+            self._repair(step)
+        else:
+            self._restart(step)
+
+    def _repair(self, step: RepairNode | ConfirmRepair) -> None:
+        """The settings of the machine are as they were asked for, and seen over a new connection."""
+        before = self.repairs.get(step.node)
+        if isinstance(step, ConfirmRepair):
+            assert before is not None
+            self.repairs[step.node] = replace(before, state=RepairState.CONFIRMED)
+            self.repaired[step.node] = self.now
+            return
+        tried = before.tried if before and before.boot_id == step.boot_id else ()
+        self.repairs[step.node] = RepairReport(
+            step.id, step.boot_id, RepairState.WAITING, step.changes, tried=(*tried, step.id)
+        )
+        for change in step.changes if step.node not in self.stubborn else ():
+            self.facts[step.node] = changed(self.facts[step.node], change.argv)
 
     def _restart(self, step: EmptyNode | RebootNode) -> None:
         """The machine goes down with all that ran on it; it is back when its agent is started again."""

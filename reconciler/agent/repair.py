@@ -7,7 +7,7 @@ Everything is kept before it is done: from what is on disk a successor undoes wh
 from __future__ import annotations
 
 import dataclasses
-from typing import Generator, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Generator, NamedTuple, Optional, Tuple, Union
 
 from reconciler.wire.repair import Change, RepairReport, RepairState
 
@@ -172,15 +172,11 @@ def told(record: Record, now: float) -> RepairReport:
         state=record.state,
         changes=record.changes,
         problem=record.problem,
-        barred=record.barred,
-        tried=_speaking(record.tries, now),
+        tried=tuple(each.id for each in record.tries if _speaks(each, now)),
+        barred=tuple(each.id for each in record.tries if each.barred and now - each.at < BARRED_SECONDS),
     )
 
 
-def _speaking(tries: Sequence[Try], now: float) -> Tuple[str, ...]:
-    def speaks(each: Try) -> bool:
-        if each.barred:
-            return now - each.at < BARRED_SECONDS
-        return each.state != RepairState.CONFIRMED or now - each.at < CONFIRMED_SECONDS
-
-    return tuple(each.id for each in tries if speaks(each))
+def _speaks(each: Try, now: float) -> bool:
+    confirmed = each.state == RepairState.CONFIRMED
+    return not each.barred and (not confirmed or now - each.at < CONFIRMED_SECONDS)

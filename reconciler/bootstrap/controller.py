@@ -28,7 +28,7 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.carrying import Open, nowhere
-from reconciler.execution.handlers import nothing_to_stage, nothing_to_withdraw
+from reconciler.execution.handlers import nothing_to_let_go, nothing_to_stage, nothing_to_withdraw
 from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.execution.runtimes import Builder
@@ -128,12 +128,12 @@ class Surroundings:
     stage: Callable[[NodeName, int], Awaitable[object]] = nothing_to_stage
     """Has the agent's file put on a node, where another agent runs."""
     agent_file: str = ""
-    """Its name; empty where any agent will do."""
     reach: Callable[[Mapping[NodeName, Access]], object] = dict
     """Told with every pass how each node is reached."""
     hub: Hub = field(default_factory=Hub)
     """Where weights are fetched from."""
     stream: Open = nowhere
+    let_go: Callable[[NodeName], Awaitable[None]] = nothing_to_let_go
     runtimes: Builder = field(default_factory=Builder)
 
 
@@ -174,6 +174,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         withdraw=machines.withdraw,
         reach=machines.reach,
         stage=machines.stage,
+        let_go=machines.let_go,
         agent_file=machines.agent_file,
         ask=ask,
         stream=machines.stream,
@@ -208,8 +209,9 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         around.stream,
         around.withdraw,
         lambda name: around.stage(name, token(name)),
+        around.let_go,
+        around.runtimes,
     )
-    tools.runtimes = around.runtimes
     tools.runtimes.on_news = lambda: loop.trigger()
 
     def finished(outcome: Outcome) -> None:

@@ -165,6 +165,7 @@ def remember(parts: Parts) -> Memory:
         attempts=stored.attempts,
         deliveries=stored.deliveries,
         reboots=stored.reboots,
+        repaired=dict(parts.tools.repaired),
         rungs=stored.rungs,
         verbs=stored.verbs,
         setbacks=stored.setbacks,

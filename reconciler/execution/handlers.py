@@ -14,6 +14,7 @@ from reconciler.state import (
     AllocateEpoch,
     Attempt,
     BuildRuntime,
+    ConfirmRepair,
     ContinueRank,
     DeploymentName,
     EmptyNode,
@@ -29,6 +30,7 @@ from reconciler.state import (
     RebootNode,
     ReleaseReplica,
     RemoveObject,
+    RepairNode,
     ReplicaId,
     RungFailure,
     StartAgent,
@@ -44,7 +46,7 @@ from reconciler.state.setbacks import Setback
 from reconciler.state.weights import FetchWeights, RemoveWeights
 from reconciler.transport.link import AgentLink
 from reconciler.transport.local import restart
-from reconciler.wire import node
+from reconciler.wire import node, repair
 from reconciler.wire.launch import RankId
 
 from .carrying import Open, carry, nowhere
@@ -53,6 +55,8 @@ from .proof import ask_here
 from .runtimes import Builder
 
 REQUEST_SECONDS_MAX = 15.0
+REPAIR_SECONDS_MAX = 45.0
+"""For a handful of commands of a moment each; less than what is not confirmed lasts."""
 STOP_REPEATED_AFTER_SECONDS = 10.0
 """Beyond the grace: then the request to stop was lost, and is made again."""
 CONTINUATIONS_KEPT = 16
@@ -93,10 +97,15 @@ class Links(Protocol):
     def look(self, name: NodeName) -> None: ...
     async def reach(self, name: NodeName) -> None: ...
     async def lose(self, name: NodeName) -> None: ...
+    async def renew(self, name: NodeName) -> None: ...
 
 
 async def nothing_to_withdraw(name: NodeName) -> None:
     """Of the controller's own machine, where nothing was let in."""
+
+
+async def nothing_to_let_go(name: NodeName) -> None:
+    """Of the controller's own machine, to which there is no connection but that to its agent."""
 
 
 async def nothing_to_stage(name: NodeName, token: int = 0) -> None:
@@ -121,7 +130,10 @@ class Tools:
     """Takes back what a machine does for a node by itself: start its agent, let the gateway in."""
     stage: Callable[[NodeName], Awaitable[object]] = nothing_to_stage
     """Has the agent's file put on a node, and tried, while another agent still runs there."""
+    let_go: Callable[[NodeName], Awaitable[None]] = nothing_to_let_go
+    """Ends the connection to a machine, so that the next is a new one from the first packet on."""
     runtimes: Builder = field(default_factory=Builder)
+    repaired: dict[NodeName, float] = field(default_factory=dict)
     writes: dict[NodeName, Write] = field(default_factory=dict)
     stops: dict[RankId, StopAsked] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
@@ -138,12 +150,13 @@ class Tools:
             for id, asked in self.stops.items()
         }
         self.continued = {id: tuple(at + seconds for at in times) for id, times in self.continued.items()}
+        self.repaired = {name: at + seconds for name, at in self.repaired.items()}
 
 
 async def carry_out(step: Step, tools: Tools) -> str:
     """Do one step. Returns a detail worth telling; raises what went wrong."""
     match step:
-        case AdoptGroup() | AllocateEpoch() | FreeTransport() | ReleaseReplica() | SetBack():
+        case AdoptGroup() | AllocateEpoch() | FreeTransport() | ReleaseReplica() | SetBack() | RemoveObject():
             _write(step, tools.groups)
         case StartRank() | StopRank() | ContinueRank() | ForgetRank():
             await _change_rank(step, tools)
@@ -156,20 +169,18 @@ async def carry_out(step: Step, tools: Tools) -> str:
             return text
         case BuildRuntime() | PruneRuntimes():
             return await tools.runtimes.carry_out(step)
-        case StartAgent() | StopAgent() | ForgetAgent() | EmptyNode() | RebootNode():
-            await _change_node(step, tools)
+        case StartAgent() | StopAgent() | ForgetAgent():
+            await _change_agent(step, tools)
+        case EmptyNode() | RebootNode() | RepairNode() | ConfirmRepair():
+            await _change_machine(step, tools)
         case FetchWeights():
             await _fetch(tools, step)
         case RemoveWeights():
             await _change(tools, step.node, node.RemoveWeights(tools.token, step.path))
-        case RemoveObject():
-            tools.groups.remove_object(step.object)
     return ""
 
 
-async def _change_node(
-    step: StartAgent | StopAgent | ForgetAgent | EmptyNode | RebootNode, tools: Tools
-) -> None:
+async def _change_agent(step: StartAgent | StopAgent | ForgetAgent, tools: Tools) -> None:
     match step:
         case StartAgent():
             tools.groups.keep_agent(step.node, step.access)
@@ -181,14 +192,22 @@ async def _change_node(
             with suppress(Unreachable):  # it may never answer again
                 await tools.withdraw(step.node)
             tools.groups.drop_agent(step.node)
+
+
+async def _change_machine(step: EmptyNode | RebootNode | RepairNode | ConfirmRepair, tools: Tools) -> None:
+    match step:
         case EmptyNode():
             tools.groups.note_reboot(step.node, step.reboot)
         case RebootNode():
             await _reboot(tools, step)
+        case RepairNode():
+            await _repair(tools, step)
+        case ConfirmRepair():
+            await _confirm(tools, step)
 
 
 def _write(
-    step: AdoptGroup | AllocateEpoch | FreeTransport | ReleaseReplica | SetBack, groups: Groups
+    step: AdoptGroup | AllocateEpoch | FreeTransport | ReleaseReplica | SetBack | RemoveObject, groups: Groups
 ) -> None:
     """What is only written down."""
     match step:
@@ -202,6 +221,8 @@ def _write(
             groups.set_back(step.replica.deployment, step.setback)
         case ReleaseReplica():
             groups.release(step.replica)
+        case RemoveObject():
+            groups.remove_object(step.object)
 
 
 async def _change_rank(step: StartRank | StopRank | ContinueRank | ForgetRank, tools: Tools) -> None:
@@ -249,6 +270,34 @@ async def _reboot(tools: Tools, step: RebootNode) -> None:
         raise
 
 
+async def _repair(tools: Tools, step: RepairNode) -> None:
+    """From here on only what is seen over another connection is believed: over the one that there is the machine may
+    be reached no more, or be reached by chance."""
+    link, number = tools.links.link(step.node)
+    tools.writes[step.node] = Write(number + 1, 0)
+    try:
+        request = repair.Repair(tools.token, step.id, step.boot_id, step.changes)
+        await _ask(tools, link, request, REPAIR_SECONDS_MAX)
+    except Unreachable:
+        with suppress(Unwritable):  # it may be carried out yet: not, where the agent sees a later token first
+            tools.groups.renew()
+        raise
+    finally:
+        await tools.let_go(step.node)
+        await tools.links.renew(step.node)
+
+
+async def _confirm(tools: Tools, step: ConfirmRepair) -> None:
+    try:
+        await _change(tools, step.node, repair.ConfirmRepair(tools.token, step.id))
+    except Refused as error:
+        if error.code == "SameConnection":
+            await tools.let_go(step.node)
+            await tools.links.renew(step.node)
+        raise
+    tools.repaired[step.node] = tools.clock()
+
+
 async def _start_agent(tools: Tools, step: StartAgent) -> None:
     try:
         if step.replaces:
@@ -288,10 +337,10 @@ def _deposed(error: Refused) -> Deposed:
     return Deposed(f"a node obeys another controller: {error}: this one ends")
 
 
-async def _ask(tools: Tools, link: AgentLink, request: Any) -> Any:
+async def _ask(tools: Tools, link: AgentLink, request: Any, seconds: float = REQUEST_SECONDS_MAX) -> Any:
     """An agent's answer. Raises ``Deposed`` where the agent obeys another controller by now."""
     try:
-        return await link.request(request, timeout=REQUEST_SECONDS_MAX)
+        return await link.request(request, timeout=seconds)
     except Refused as error:
         if error.code == "Fenced" and request.token == tools.token:
             raise _deposed(error) from error

@@ -123,6 +123,8 @@ class _Watch:
     """Set where what probes have told is not to be relied on."""
     task: asyncio.Task[None] | None = None
     link: AgentLink | None = None
+    anew: bool = False
+    """Whether what its probes have told is not to be relied on once there is a new connection."""
     tried: bool = False
     """Whether what is seen, or that nothing is, was found out since the start and the last lapse."""
 
@@ -210,6 +212,14 @@ class Collector:
                 return
             await asyncio.sleep(REACH_POLL_SECONDS)
         raise Unreachable(f"the agent of {name} was told to end and goes on")
+
+    async def renew(self, name: NodeName) -> None:
+        """Look at a node over a new connection, and ask its probes again over that."""
+        watch = self._watches.get(name)
+        if watch is not None:
+            watch.anew = True
+            if watch.link is not None:
+                await watch.link.close()
 
     def put_off(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
@@ -312,7 +322,7 @@ class Collector:
         """
         machines = {name: other.seen.facts for name, other in self._watches.items()}
         news = not watch.seen.probed or watch.seen.examined != examined
-        watch.seen = replace(watch.seen, probed=True, examined=examined)
+        watch.seen = replace(watch.seen, probed=True, examined=examined, facts_link=watch.seen.link)
         for name, known in joined({**machines, watch.seen.name: facts}).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts
@@ -331,6 +341,8 @@ class Collector:
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
         facts, probed = (before.facts, before.probed) if same_boot else (MachineFacts(), False)
+        renewed = watch.anew and number != before.link
+        watch.anew = watch.anew and not renewed
         ends = watch.link.ends if watch.link else before.ends
         watch.seen = NodeObservation(
             before.name,
@@ -340,7 +352,8 @@ class Collector:
             report,
             facts=facts,
             probed=probed,
-            examined=probed and before.examined,
+            examined=probed and before.examined and not renewed,
+            facts_link=before.facts_link if same_boot else 0,
             ends=ends,
             skew_seconds=skewed,
         )

@@ -16,7 +16,7 @@ from reconciler.state import (
     most_telling,
 )
 
-from . import circumstances, quarantine, rungs, stalls
+from . import circumstances, quarantine, repair, rungs, stalls
 from .healing.scene import Scene, Symptom
 from .healing.sights import Sighting, panicking
 from .healing.table import Remedy, Row, diagnose
@@ -72,7 +72,9 @@ def fault(view: View) -> Fault | None:
         row.fault,
         lasting=(words if whole else f"{sighting.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
-        person=row.steps(sighting, view.replica.deployment) if _needs_person(row, now) else "",
+        person=repair.steps(view.world, row, sighting, view.replica.deployment)
+        if _needs_person(row, now)
+        else "",
         remedy=now,
         nodes=sighting.nodes,
         seen=sighting.text,
@@ -97,6 +99,12 @@ def _after_restart(view: View, fault: Fault) -> Fault:
 def _now(view: View, row: Row, sighting: Sighting) -> Remedy:
     """The remedy for this time."""
     now = stage(row, tries(view, row.fault))
+    if now is Remedy.REPAIR:
+        return (
+            now
+            if any(repair.coming(view.world, n, str(view.replica)) for n in sighting.nodes)
+            else row.then or now
+        )
     if row.then is Remedy.LOWER_RUNG and now is not row.then and _forms_on_rung(view) >= RUNG_FORMS_MAX:
         now = row.then
     if now is Remedy.LOWER_RUNG and now is not row.remedy and not _can_go_lower(view):
@@ -141,7 +149,7 @@ def stage(row: Row, tried: int) -> Remedy:
 
 def _needs_person(row: Row, now: Remedy) -> bool:
     """Whether what is being done leaves something to a person: what a Form may well heal does not."""
-    return now is not row.remedy or now not in (Remedy.FORM, Remedy.WAIT)
+    return now is not row.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
 
 
 def tries(view: View, fault: FaultClass) -> int:

@@ -19,8 +19,9 @@ from reconciler.state import (
 )
 from reconciler.state.weights import named
 
-from . import adoption, budget, circumstances, faults, group, parts, rungs
+from . import adoption, budget, circumstances, faults, group, parts, repair, rungs
 from .decision import Decision
+from .eligible import suits
 from .faults import Fault
 from .healing.table import Remedy
 from .placement import Placement
@@ -55,6 +56,9 @@ def form(
             return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED
+    repaired = _repaired(view, str(view.replica) if fault else "")
+    if repaired:
+        return Decision(waiting=(view.wait(WaitingFor.REPAIR, repaired),))
     vain = _vain(view)
     found = _spot(view.worn(vain), fault)
     if isinstance(found, Waiting):
@@ -78,6 +82,14 @@ def form(
         vain=vain,
     )
     return Decision(steps=(step,))
+
+
+def _repaired(view: View, ending: str) -> str:
+    """What is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
+    assert view.deployment is not None
+    nodes = view.world.desired.nodes
+    suited = [name for name in sorted(nodes) if suits(nodes[name], view.deployment)]
+    return next((text for name in suited if (text := repair.coming(view.world, name, ending))), "")
 
 
 def _record(view: View, placed: Placement, rung: Rung) -> GroupRecord:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Trouble
 
-from . import reboots
+from . import reboots, repair
 from .decision import NOTHING, Decision
 from .healing import sights
 from .healing.scene import Scene
@@ -39,7 +39,14 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
     scene = Scene((world.node(name),), verbs=uses(world, VERBS, name))
     key = ObjectKey("Node", name)
     return tuple(
-        Trouble(key, f"node/{name}", row.fault, seen.text, row.remedy.value, row.steps(seen, ""))
+        Trouble(
+            key,
+            f"node/{name}",
+            row.fault,
+            seen.text,
+            repair.doing(world, row, seen),
+            repair.steps(world, row, seen),
+        )
         for row, seen in every(scene, _ROWS)
     )
 

@@ -30,6 +30,7 @@ from . import (
     nodes,
     quarantine,
     removal,
+    repair,
     replica,
     restarts,
     retention,
@@ -58,6 +59,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     names = sorted(desired.nodes.keys() | observed.nodes.keys())
     decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
     decisions += [runtimes.decide(world, names), weights.decide(world)]
+    decisions += [repair.decide(world, name) for name in names]
     decisions += _replicas(world)
     decisions.append(Decision(refused=tuple(setbacks.refusals(world))))
     decisions.append(_gateway(world))

@@ -8,11 +8,13 @@ from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .node_steps import (
     BuildRuntime,
+    ConfirmRepair,
     EmptyNode,
     ForgetAgent,
     NodeStep,
     PruneRuntimes,
     RebootNode,
+    RepairNode,
     StartAgent,
     StopAgent,
 )
@@ -43,6 +45,7 @@ __all__ = [
     "Attempt",
     "BuildRuntime",
     "Cause",
+    "ConfirmRepair",
     "Contact",
     "ContinueRank",
     "DeploymentName",
@@ -78,6 +81,7 @@ __all__ = [
     "Rejection",
     "ReleaseReplica",
     "RemoveObject",
+    "RepairNode",
     "ReplicaId",
     "Route",
     "RungFailure",

@@ -149,6 +149,8 @@ class Memory:
     """How it stands with the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
+    repaired: Mapping[NodeName, float] = field(default_factory=dict)
+    """When this controller last had new settings of each machine confirmed."""
     setbacks: Mapping[DeploymentName, Setback] = field(default_factory=dict)
     """The last weights that did not come up in each deployment, whether they are still wanted or not."""
     runtimes: Runtimes = field(default_factory=Runtimes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.resources import LOCAL, Access
+from reconciler.wire.repair import Change
 
 from .faults import Reboot
 from .identity import NodeName, ObjectKey
@@ -109,6 +110,53 @@ class RebootNode(_OfNode):
         return f"restart {self.node} ({self.reboot.reason})"
 
 
+class _OfSettings(_OfNode):
+    """Beside what is done about the node's agent."""
+
+    __slots__ = ()
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"repair/{self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairNode(_OfSettings):
+    """Change settings of a machine. The machine undoes them by itself, unless they are confirmed in time."""
+
+    node: NodeName
+    id: str
+    """The same for the same changes in the same boot."""
+    boot_id: str
+    changes: tuple[Change, ...]
+    why: str
+    """What is wrong, for people."""
+
+    @property
+    def key(self) -> str:
+        return f"repair/{self.node}/{self.id}"
+
+    def __str__(self) -> str:
+        typed = "; ".join(" ".join(change.argv) for change in self.changes)
+        return f"repair {self.node} ({self.why}): {typed}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRepair(_OfSettings):
+    """Have a machine keep its new settings: it was reached again since, and what it tells shows that they helped."""
+
+    node: NodeName
+    id: str
+
+    @property
+    def key(self) -> str:
+        return f"confirm-repair/{self.node}/{self.id}"
+
+    def __str__(self) -> str:
+        return f"keep the new settings of {self.node}"
+
+
 class _OfRuntime(_OfNode):
     """Beside what is done about the node's agent: it takes minutes."""
 
@@ -150,4 +198,14 @@ class PruneRuntimes(_OfRuntime):
         return f"remove old runtimes of {self.node}"
 
 
-NodeStep = StartAgent | StopAgent | ForgetAgent | EmptyNode | RebootNode | BuildRuntime | PruneRuntimes
+NodeStep = (
+    StartAgent
+    | StopAgent
+    | ForgetAgent
+    | EmptyNode
+    | RebootNode
+    | RepairNode
+    | ConfirmRepair
+    | BuildRuntime
+    | PruneRuntimes
+)

@@ -58,6 +58,8 @@ class NodeObservation:
     """Why there is no contact, for people."""
     facts: MachineFacts = field(default_factory=MachineFacts)
     """What its probes say."""
+    facts_link: int = 0
+    """The connection over which they said it, as ``link``."""
     ends: Ends = Ends()
     """Of the last connection."""
     skew_seconds: float = 0.0

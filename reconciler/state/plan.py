@@ -73,7 +73,6 @@ class AllocateEpoch(_OfReplica):
 
     @property
     def key(self) -> str:
-        """Identity of the attempt, for back-off."""
         return f"allocate/{self.replica}"
 
     def __str__(self) -> str:
@@ -301,6 +300,7 @@ class WaitingFor(Enum):
     QUIET = "QuietMoment"
     TURN = "RestartsLater"
     RESTART = "Restarting"
+    REPAIR = "Repairing"
     REMOVAL = "Terminating"
 
 
@@ -347,6 +347,7 @@ class RefusedBecause(Enum):
     STOPPED = "StoppedByRequest"
     RESTARTING = "NodeRestarting"
     NO_RESTART = "CannotRestart"
+    NOT_REPAIRED = "CannotRepair"
     CANNOT_LISTEN = "CannotListen"
     SET_BACK = "RevisionSetBack"
     HELD = "RevisionHeld"

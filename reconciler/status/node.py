@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from reconciler.state import (
     Contact,
     Desired,
+    FaultClass,
     NodeName,
     NodeObservation,
     ObjectKey,
@@ -17,6 +18,7 @@ from reconciler.state import (
     Plan,
     Refusal,
     RefusedBecause,
+    RepairNode,
     Waiting,
     WaitingFor,
 )
@@ -46,6 +48,7 @@ def conditions(
         _reachable(seen),
         _agent_ready(name, seen, desired),
         _runtime_ready(name, report, plan),
+        _network_ready(name, seen, desired, plan),
         _memory_pressure(report),
         ("DiskPressure", *weights.disk_pressure(report)),
         _clock_skew(seen),
@@ -120,6 +123,35 @@ def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> Sai
         f"{report.python} has no {' and no '.join(lacking)}: install it there, or name another in spec.python"
     )
     return "RuntimeReady", False, "RuntimeIncomplete", text
+
+
+def _network_ready(name: NodeName, seen: NodeObservation | None, desired: Desired, plan: Plan) -> Said:
+    """Whether its Thunderbolt ports are set as the links of a Fabric need them."""
+    key = ObjectKey("Node", name)
+    trouble = next(
+        (t for t in plan.troubles if t.object == key and t.fault is FaultClass.PORT_CONFIGURATION), None
+    )
+    repair = _told(plan.waiting, key, WaitingFor.REPAIR)
+    repair = repair or next((str(s) for s in plan.steps if isinstance(s, RepairNode) and s.node == name), "")
+    if repair:
+        return "NetworkReady", False, "Repairing", repair
+    if trouble is not None:
+        todo = f"; to do: {trouble.person}" if trouble.person else f": {trouble.doing}"
+        return "NetworkReady", False, trouble.fault.reason, f"{trouble.seen}{todo}"
+    ends = [
+        end
+        for fabric in desired.fabrics.values()
+        for link in fabric.spec.cables
+        for end in link
+        if end.node == name
+    ]
+    if not ends:
+        return "NetworkReady", True, "NothingDeclared", ""
+    ports = {port.receptacle: port for port in seen.facts.ports} if seen else {}
+    unknown = [str(end) for end in ends if (p := ports.get(end.receptacle)) is None or p.address is None]
+    if unknown:
+        return "NetworkReady", False, "NotKnown", f"nothing is known of {', '.join(unknown)}"
+    return "NetworkReady", True, "PortsSet", ""
 
 
 def _told(

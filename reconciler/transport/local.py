@@ -151,6 +151,9 @@ class LocalNode:
         """Raises ``Refused``, as ``restart`` does."""
         await restart(self.name)
 
+    async def let_go(self) -> None:
+        """The next connection to its agent is a new one anyway."""
+
     async def close(self) -> None:
         """There is nothing to let go of: every connection is its link's own."""
 

@@ -56,6 +56,10 @@ class Machine(Protocol):
         """Take back what was let in there for the gateway. Raises ``Unreachable``."""
         ...
 
+    async def let_go(self) -> None:
+        """End the connection to the machine; the next time it is reached over a new one."""
+        ...
+
     async def close(self) -> None:
         """Let go of it; what runs there goes on."""
         ...
@@ -128,6 +132,13 @@ class Machines:
             (other.host_key, other.user) == (ssh.host_key, ssh.user) for other in others
         ):
             await self._machine(name).withdraw()
+
+    async def let_go(self, name: NodeName) -> None:
+        """End the connection to a node's machine: the next time it is reached over a new one. Ranks go on, and so does
+        its agent, but for streams of the gateway's own nothing else is disturbed."""
+        machine = self._machines.get(name)
+        if machine is not None:
+            await machine.let_go()
 
     async def close(self) -> None:
         """Let go of all."""

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from reconciler.planning.healing.table import RECOVERY
+from reconciler.wire.repair import PERMITTED
 
 from .profile import Profile
 from .service import Keeper, definition, definition_path, node_folder, script, script_path, service_name
 from .survey import Survey
 
+SUDOERS_FILE = "/etc/sudoers.d/reconciler"
 RDMA_MACOS = (26, 2)
 """From this version on a Mac can have RDMA over Thunderbolt (Apple TN3205)."""
 DEFINED = {
@@ -233,7 +235,19 @@ class _Service:
 
 def notes(found: Profile, seen: Survey, node: str) -> tuple[Note, ...]:
     """What a person should know of the machine, the weightiest first."""
-    return (*_of_keeper(found, seen), *(_of_mac(seen, node) if found.system == "Darwin" else ()))
+    of_mac = (*_of_mac(seen, node), *_of_repair(found, seen)) if found.system == "Darwin" else ()
+    return (*_of_keeper(found, seen), *of_mac)
+
+
+def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
+    """What has to be allowed before a Node's ``spec.repair`` does anything; nothing where all is."""
+    if seen.administrator:
+        return ()
+    text = (
+        "what spec.repair of its Node allows takes sudo without a password for exactly these commands: put the lines"
+        f" there with sudo visudo -f {SUDOERS_FILE} (sudo 1.9.10 or newer)"
+    )
+    return (Note(text, "\n     ".join(sudoers(found.user))),)
 
 
 def _of_keeper(found: Profile, seen: Survey) -> Sequence[Note]:
@@ -277,3 +291,9 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
         text = "after a power failure the Mac stays off"
         told.append(Note(text, "sudo pmset -c autorestart 1"))
     return told
+
+
+def sudoers(user: str) -> tuple[str, ...]:
+    """The lines that let a user change and restore the settings that ``spec.repair`` is about, and nothing else."""
+    who = user.replace("\\", "\\\\")
+    return tuple(f"{who} ALL=(root) NOPASSWD: {path} ^{arguments}$" for path, arguments in PERMITTED)

@@ -88,6 +88,10 @@ class SshNode:
         """End the connection; what runs there goes on."""
         await self._connection.close()
 
+    async def let_go(self) -> None:
+        """Reach the machine over a new connection from now on. One with the session that holds the agent stays."""
+        await self._connection.renew()
+
     # --- commands and files ---
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - every caller must name a bound
@@ -178,6 +182,7 @@ class SshNode:
         try:
             async with asyncio.timeout(START_SECONDS):
                 self._held = await hold(connection, line)
+                await self._connection.keep()
                 return await self._held.begun
         except TimeoutError:
             raise Unreachable(f"the agent of {self.name} does not serve after {START_SECONDS:g} s") from None

@@ -56,6 +56,8 @@ class Connection:
         self._access = access
         self._gate = gate
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
+        self._kept: asyncio.Task[asyncssh.SSHClientConnection] | None = None
+        """The one that lasts as long as it can, also when it is the newest no more."""
         self._barred: tuple[float, Barred] | None = None
         self.way = jumps.Way()
         """That the connection takes, over other machines."""
@@ -76,14 +78,21 @@ class Connection:
 
     async def close(self) -> None:
         """End it, with everything that goes on over it."""
+        ending, self._connecting, self._kept = {self._connecting, self._kept}, None, None
+        for connecting in ending - {None}:
+            await _end(connecting)
+
+    async def renew(self) -> None:
+        """Have the next that is asked for be a new one; the one that there is ends, unless it is kept."""
         connecting, self._connecting = self._connecting, None
-        if connecting is None:
-            return
-        connecting.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Silent):
-            connection = await connecting
-            connection.abort()
-            await connection.wait_closed()
+        if connecting is not self._kept:
+            await _end(connecting)
+
+    async def keep(self) -> None:
+        """Let the one that there is last: something there ends with it. One that was kept before ends."""
+        before, self._kept = self._kept, self._connecting
+        if before is not self._kept:
+            await _end(before)
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
         task = asyncio.current_task()
@@ -210,6 +219,16 @@ class _KeyChanged(ValueError):
     def __init__(self, presented: asyncssh.SSHKey) -> None:
         self.presented = presented
         super().__init__(fingerprint(presented))
+
+
+async def _end(connecting: asyncio.Task[asyncssh.SSHClientConnection] | None) -> None:
+    if connecting is None:
+        return
+    connecting.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Silent):
+        connection = await connecting
+        connection.abort()
+        await connection.wait_closed()
 
 
 class _Client(asyncssh.SSHClient):

@@ -14,12 +14,15 @@ from .codec import message
 
 CONFIRM_SECONDS = 60.0
 """Within which a repair is confirmed, or undone."""
-_ADDRESS = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
+_ADDRESS = "[0-9.]{7,15}"
 PERMITTED = (
     ("/sbin/ifconfig", r"bridge0 (deletem|addm) en[0-9]{1,3}"),
-    ("/sbin/ifconfig", "en[0-9]{1,3} inet " + _ADDRESS + r" netmask 255\.255\.(0\.0|255\.252)"),
+    (
+        "/sbin/ifconfig",
+        "en[0-9]{1,3} inet " + _ADDRESS + r" netmask (255[.]255[.]0[.]0|255[.]255[.]255[.]252)",
+    ),
     ("/sbin/ifconfig", "en[0-9]{1,3} inet " + _ADDRESS + " delete"),
-    ("/usr/sbin/sysctl", r"iogpu\.wired_limit_mb=[0-9]{1,8}"),
+    ("/usr/sbin/sysctl", "iogpu[.]wired_limit_mb=[0-9]{1,8}"),
     ("/usr/bin/pmset", "-a sleep [0-9]{1,5} disksleep [0-9]{1,5}"),
 )
 """All that is ever run to repair a machine, or to undo that: a tool where macOS has it, and its arguments as a regular
@@ -105,8 +108,8 @@ class RepairReport:
     changes: Tuple[Change, ...] = ()
     problem: str = ""
     """Why it was undone, for people; empty where it was not."""
-    barred: bool = False
-    """Whether ``sudo`` does not allow one of its commands without a password."""
     tried: Tuple[str, ...] = ()
     """The ids of the repairs of this boot, this one too, that speak against trying the same again: those that failed or
-    were not confirmed, those confirmed of the last hour; of those barred only the ones of the last half an hour."""
+    were not confirmed, and those confirmed of the last hour."""
+    barred: Tuple[str, ...] = ()
+    """The ids of those of the last half an hour of which ``sudo`` did not allow a command without a password."""

@@ -209,7 +209,7 @@ async def test_where_sudo_asks_for_a_password_nothing_is_done_and_that_is_said(p
     with pytest.raises(Refused, match="a password is required"):
         await ask(link, repair(*NETWORK))
     found = await report(link)
-    assert (found.state, found.barred) == (RepairState.UNDONE, True)
+    assert (found.state, found.tried, found.barred) == (RepairState.UNDONE, (), ("r1",))
     assert place.asked == []
 
 

@@ -53,6 +53,9 @@ class MuteAgent:
     async def reach(self, name: NodeName) -> None:
         raise Unreachable(f"the agent of {name} was started and does not answer")
 
+    async def renew(self, name: NodeName) -> None:
+        raise AssertionError("nothing is repaired")
+
     async def lose(self, name: NodeName) -> None:
         raise Unreachable(f"the agent of {name} was told to end and goes on")
 

@@ -223,6 +223,9 @@ class Links:
     async def lose(self, name: NodeName) -> None:
         raise Unreachable(name)
 
+    async def renew(self, name: NodeName) -> None:
+        raise Unreachable(name)
+
 
 async def _opened(name: NodeName, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     try:

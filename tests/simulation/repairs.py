@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reconciler.agent import repair
 from reconciler.agent.repair import Await, Failure, Keep, Record, Run, Story
 from reconciler.agent.repairs import CONFIRMED, UNDO, Unconfirmed, check, recorded
-from reconciler.state import MachineFacts
 from reconciler.wire.repair import Repair, RepairReport, RepairState
+from tests.settings import changed
 
 from .loop import Killed, Process
 from .points import DIE_AFTER, DIE_BEFORE
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 COMMAND_SECONDS = 0.05
 POLL_SECONDS = 0.5
 NO_SUDO = "sudo: a password is required"
-_MIB = 2**20
 
 
 @dataclass
@@ -126,23 +125,3 @@ class Repairs:
         while self._world.loop.now < deadline and not self._kept.verdict:
             await self._world.sleep(POLL_SECONDS)
         return not self._decided(UNDO)
-
-
-def changed(facts: MachineFacts, argv: tuple[str, ...]) -> MachineFacts:
-    """The facts after a command."""
-    if argv[0] == "sysctl":
-        return replace(facts, wired_limit_bytes=int(argv[1].partition("=")[2]) * _MIB)
-    if argv[0] == "pmset":
-        return replace(facts, sleeps=argv[3] != "0", sleep_minutes=(int(argv[3]), int(argv[5])))
-    if argv[1] == "bridge0":
-        ports = tuple(
-            replace(port, bridged=argv[2] == "addm") if port.interface == argv[3] else port
-            for port in facts.ports
-        )
-    else:
-        address = "" if argv[4] == "delete" else argv[3]
-        ports = tuple(
-            replace(port, address=address, mapped_gid=bool(address)) if port.interface == argv[1] else port
-            for port in facts.ports
-        )
-    return replace(facts, ports=ports)

@@ -48,6 +48,7 @@ def test_a_node_that_is_well() -> None:
         "Reachable": (True, "Answers"),
         "AgentReady": (True, "Serving"),
         "RuntimeReady": (True, "RuntimeFound"),
+        "NetworkReady": (True, "NothingDeclared"),
         "MemoryPressure": (False, "MemorySufficient"),
         "DiskPressure": (False, "DiskHasRoom"),
         "ClockSkew": (False, "ClocksAgree"),

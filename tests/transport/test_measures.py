@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plistlib
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -179,7 +179,7 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
         "by a person: $ sudo /bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
         "by a person: $ /bin/kill -TERM 9",
     ]
-    (note,) = measures.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
+    note, _ = measures.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
     assert "may not reach the local network" in note.text
     (note,) = measures.notes(LINUX, seen(Keeper.SYSTEMD, administrator=""), "far")
     assert note.command == "sudo loginctl enable-linger ada"
@@ -217,3 +217,12 @@ def test_a_runtime_that_is_lacking_comes_first() -> None:
     assert lines(measures.measures(settled(MAC, Keeper.LAUNCHD), lacking)) == [
         "build /u/ada/.reconciler/runtimes/abc"
     ]
+
+
+def test_what_repairs_a_mac_is_allowed_by_exact_lines_that_the_page_has_too() -> None:
+    (*_, note) = measures.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
+    assert note.command.split("\n     ") == list(measures.sudoers("ada"))
+    page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
+    assert [line for line in page.splitlines() if "NOPASSWD" in line] == list(measures.sudoers("cluster"))
+    assert measures.notes(MAC, seen(Keeper.LAUNCHD), "far") == ()
+    assert measures.sudoers("CORP\\ada")[0].startswith("CORP\\\\ada ALL=(root)")

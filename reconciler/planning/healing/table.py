@@ -24,6 +24,7 @@ class Remedy(Enum):
     WAIT = "wait until it is seen again"
     FORM = "form the group again"
     FORM_WITHOUT = "form the group without the machine"
+    REPAIR = "repair the machine"
     LOWER_RUNG = "form the group on the next transport of its ladder"
     REBOOT = "restart the machine"
     REFUSE = "do not try it again unchanged"
@@ -102,7 +103,8 @@ TABLE: tuple[Row, ...] = (
         person="reseat the cable from {port} to {peer}, or replace it by another Thunderbolt 5 cable",
     ),
     Row(
-        FaultClass.PORT_CONFIGURATION, sights.port_configuration, Remedy.LOWER_RUNG, counted=False, person=ADDRESS,
+        FaultClass.PORT_CONFIGURATION, sights.port_configuration, Remedy.REPAIR, 0, Remedy.LOWER_RUNG, counted=False,
+        person=ADDRESS,
     ),
     Row(FaultClass.RENDEZVOUS, sights.rendezvous, Remedy.FORM, 3, Remedy.LOWER_RUNG),
     Row(FaultClass.QUEUE_PAIRS, sights.queue_pairs, Remedy.FORM, 1, Remedy.LOWER_RUNG),

@@ -1,0 +1,450 @@
+"""When the settings of a Mac are changed, with which commands, and what is left to a person."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler import status
+from reconciler.planning import settings
+from reconciler.planning.fabric_addresses import of_all
+from reconciler.planning.repair import GID_SECONDS, TRIES_MAX
+from reconciler.resources import End
+from reconciler.state import (
+    AllocateEpoch,
+    ConfirmRepair,
+    FaultClass,
+    MachineFacts,
+    NodeName,
+    Plan,
+    RefusedBecause,
+    RepairNode,
+    Route,
+    StartRank,
+    Step,
+    WaitingFor,
+)
+from reconciler.status import Snapshots
+from reconciler.wire.repair import RepairState, permitted
+from tests.settings import changed
+from tests.worlds import World, fabric, node
+
+from .macs import A, B, learn, learn_of_port, two_macs
+
+POOL = "10.77.0.0/16"
+LAN = (Route("192.168.1.0/24", "en0"), Route("169.254.0.0/16", "en0"))
+ALL = {"network": True, "wiredLimit": True, "sleep": True}
+
+
+def cabled(pool: str | None = POOL, **repair: bool) -> World:
+    """Two Macs with a group over the declared cable between them, whose addresses are those of the pool."""
+    world = two_macs(transport=["jaccl", "ring", "ring-lan"])
+    world.bring(fabric("studios", ("node-a/3", "node-b/4"), pool=pool))
+    allow(world, A, **repair)
+    allow(world, B, **repair)
+    for name in (A, B):
+        learn(world, name, routes=LAN)
+        if pool:
+            learn_of_port(world, name, address=address(world, name))
+    world.settle()
+    world.history.clear()
+    return world
+
+
+def allow(world: World, name: NodeName, **repair: bool) -> None:
+    world.manifests = [
+        node(name, repair=repair) if m.kind == "Node" and m.metadata.name == name else m
+        for m in world.manifests
+    ]
+
+
+def address(world: World, name: NodeName) -> str:
+    return str(of_all(world.desired())[End(name, 3 if name == A else 4)].ip)
+
+
+def reboot(world: World, name: NodeName) -> None:
+    """The machine restarts: its bridge is back, its addresses are gone, and so are the ranks of its group."""
+    for rank in world.alive():
+        world.end_rank(rank, signal=9)
+    world.boots[name] = f"boot-{world.now}"
+    learn_of_port(world, name, bridged=True, address="", mapped_gid=False)
+    world.pass_time(world.now + 60)
+
+
+def repairs(plan: Plan) -> list[RepairNode]:
+    return [step for step in plan.steps if isinstance(step, RepairNode)]
+
+
+def typed(step: RepairNode) -> list[str]:
+    return [" ".join(change.argv) for change in step.changes]
+
+
+def refused(plan: Plan) -> list[str]:
+    return [each.text for each in plan.refused if each.reason is RefusedBecause.NOT_REPAIRED]
+
+
+def waits(plan: Plan, reason: WaitingFor = WaitingFor.REPAIR) -> list[str]:
+    return [each.text for each in plan.waiting if each.reason is reason]
+
+
+def condition(world: World, name: NodeName, kind: str) -> tuple[bool, str, str]:
+    found = status.statuses(
+        Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now), {}
+    )
+    (one,) = [c for key, s in found.items() if key.name == name for c in s.conditions if c.type == kind]
+    return one.status, one.reason, one.message
+
+
+# --- the network -----------------------------------------------------------------------------------
+
+
+def test_after_a_boot_the_ports_are_set_again_before_a_group_is_formed() -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    plan = world.plan()
+    (step,) = repairs(plan)
+    own = address(world, A)
+    assert typed(step) == [
+        "ifconfig bridge0 deletem en3",
+        f"ifconfig en3 inet {own} netmask 255.255.255.252",
+    ]
+    assert [" ".join(change.undo) for change in step.changes] == [
+        "ifconfig bridge0 addm en3",
+        f"ifconfig en3 inet {own} delete",
+    ]
+    assert not any(isinstance(each, AllocateEpoch) for each in plan.steps)
+    (trouble,) = [t for t in plan.troubles if t.fault is FaultClass.PORT_CONFIGURATION and t.object.name == A]
+    assert (trouble.doing, trouble.person) == ("repair the machine", "")
+    world.settle()
+    acts = [type(s) for s in world.history if isinstance(s, RepairNode | ConfirmRepair | AllocateEpoch)]
+    assert acts == [RepairNode, ConfirmRepair, AllocateEpoch]
+    assert world.groups[world.replica()].transport == "jaccl"
+    assert condition(world, A, "NetworkReady") == (True, "PortsSet", "")
+
+
+def test_without_permission_nothing_is_changed_and_a_person_gets_the_exact_commands() -> None:
+    world = cabled()
+    reboot(world, A)
+    plan = world.plan()
+    assert repairs(plan) == []
+    ready, reason, text = condition(world, A, "NetworkReady")
+    assert (ready, reason) == (False, "PortConfiguration")
+    assert (
+        "set spec.repair.network of node/node-a, or on node-a: sudo ifconfig bridge0 deletem en3; sudo ifconfig en3 inet"
+        in text
+    )
+    assert condition(world, A, "Stalled")[0]
+    world.settle()
+    assert world.groups[world.replica()].transport == "ring-lan"
+
+
+def test_without_a_fabric_nothing_of_the_network_is_changed() -> None:
+    world = two_macs()
+    allow(world, A, network=True)
+    learn_of_port(world, A, bridged=True, address="")
+    assert repairs(world.plan()) == []
+
+
+def test_without_a_pool_a_port_is_only_taken_out_of_the_bridge() -> None:
+    world = cabled(pool=None, network=True)
+    reboot(world, A)
+    (step,) = repairs(world.plan())
+    assert typed(step) == ["ifconfig bridge0 deletem en3"]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("169.254.3.4", ["en3 inet 169.254.3.4 delete", "OWN"]),
+        ("10.77.200.1", ["en3 inet 10.77.200.1 delete", "OWN"]),
+        ("192.168.7.1", []),
+    ],
+    ids=["of macOS", "of another link", "of a person"],
+)
+def test_an_address_that_it_has_is_given_back_exactly_or_is_not_touched(
+    before: str, expected: list[str]
+) -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    learn_of_port(world, A, bridged=False, address=before)
+    plan = world.plan()
+    own = f"en3 inet {address(world, A)} netmask 255.255.255.252"
+    found = [line.removeprefix("ifconfig ") for step in repairs(plan) for line in typed(step)]
+    assert found == [own if line == "OWN" else line for line in expected]
+    if not expected:
+        assert "somebody else has given en3 of node-a the address 192.168.7.1" in refused(plan)[0]
+        return
+    mask = "255.255.0.0" if before.startswith("169") else "255.255.255.252"
+    (step,) = repairs(plan)
+    assert step.changes[0].undo == ("ifconfig", "en3", "inet", before, "netmask", mask)
+
+
+@pytest.mark.parametrize(
+    ("routes", "words"),
+    [
+        (None, "it is not known which networks node-a reaches"),
+        ((*LAN, Route("10.0.0.0/8", "utun3")), "overlaps 10.0.0.0/8, which node-a reaches over utun3"),
+        ((*LAN, Route("OWN", "en5")), "reaches over en5"),
+    ],
+)  # fmt: skip
+def test_a_network_that_something_else_has_is_not_given(routes: Any, words: str) -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    own = str(of_all(world.desired())[End(A, 3)].network)
+    told = (
+        None if routes is None else tuple(replace(r, network=r.network.replace("OWN", own)) for r in routes)
+    )
+    learn(world, A, routes=told)
+    learn_of_port(world, A, bridged=False)
+    plan = world.plan()
+    assert repairs(plan) == []
+    assert words in refused(plan)[0]
+    assert words in condition(world, A, "Stalled")[2]
+
+
+def test_its_own_route_is_in_nobody_s_way() -> None:
+    world = cabled(network=True)
+    own = str(of_all(world.desired())[End(A, 3)].network)
+    reboot(world, A)
+    learn(world, A, routes=(*LAN, Route(own, "en3")))
+    assert len(repairs(world.plan())) == 1
+
+
+def test_a_port_whose_cable_leads_elsewhere_is_left_alone() -> None:
+    for wrong in (
+        {"peer": (B, 1)},
+        {"peer": None},
+        {"connected": False},
+        {"connected": None},
+        {"interface": ""},
+    ):
+        world = cabled(network=True)
+        reboot(world, A)
+        learn_of_port(world, A, **wrong)
+        assert repairs(world.plan()) == [], wrong
+
+
+def test_the_port_of_a_group_that_lives_is_left_alone_until_it_does_no_more() -> None:
+    world = cabled(network=True)
+    learn_of_port(world, A, bridged=True)
+    plan = world.settle()
+    assert repairs(plan) == []
+    assert "changed when tiny/0 does not use it" in waits(plan, WaitingFor.QUIET)[0]
+    world.end_rank(next(iter(world.alive())), signal=9)
+    world.pass_time(world.now + 60)
+    world.settle()
+    assert [type(s) for s in world.history if isinstance(s, RepairNode)] == [RepairNode]
+    assert world.groups[world.replica()].transport == "jaccl"
+
+
+def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_person() -> None:
+    world = cabled(network=True)
+    world.stubborn.add(A)
+    reboot(world, A)
+    for _ in range(TRIES_MAX):
+        (step,) = repairs(world.plan())
+        world.obey(step)
+        assert not any(isinstance(s, ConfirmRepair) for s in world.plan().steps)
+        world.repairs[A] = replace(
+            world.repairs[A], state=RepairState.UNDONE, problem="nobody has confirmed it"
+        )
+    plan = world.plan()
+    assert repairs(plan) == []
+    assert f"it was tried {TRIES_MAX} times since node-a booted" in refused(plan)[0]
+    assert "on node-a: sudo ifconfig bridge0 deletem en3" in condition(world, A, "Stalled")[2]
+    world.settle()
+    assert world.groups[world.replica()].transport == "ring-lan"
+    reboot(world, A)
+    assert len(repairs(world.plan())) == 1
+
+
+def test_where_sudo_does_not_allow_it_a_person_is_told_what_does() -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    (step,) = repairs(world.plan())
+    world.obey(step)
+    world.repairs[A] = replace(world.repairs[A], state=RepairState.UNDONE, tried=(), barred=(step.id,))
+    learn_of_port(world, A, bridged=True, address="")
+    plan = world.plan()
+    assert repairs(plan) == []
+    assert "reconciler node bootstrap node-a" in refused(plan)[0]
+    assert "sudo ifconfig bridge0 deletem en3" in refused(plan)[0]
+
+
+# --- confirming ------------------------------------------------------------------------------------
+
+
+def waiting(world: World) -> World:
+    reboot(world, A)
+    (step,) = repairs(world.plan())
+    world.obey(step)
+    return world
+
+
+def confirms(world: World) -> list[Step]:
+    return [step for step in world.plan().steps if isinstance(step, ConfirmRepair)]
+
+
+def test_it_is_confirmed_only_where_the_facts_show_that_it_has_helped() -> None:
+    world = waiting(cabled(network=True))
+    assert len(confirms(world)) == 1
+    learn_of_port(world, A, address=None)
+    assert confirms(world) == []
+    assert waits(world.plan())
+    learn_of_port(world, A, address=address(world, A), bridged=True)
+    assert confirms(world) == []
+
+
+def test_it_is_confirmed_only_by_what_was_seen_over_a_new_connection() -> None:
+    world = waiting(cabled(network=True))
+    seen = world._node(A)
+    for old in (
+        replace(seen, facts_link=seen.link - 1),
+        replace(seen, examined=False),
+        replace(seen, probed=False),
+    ):
+        world.stale[A] = old
+        assert confirms(world) == []
+    del world.stale[A]
+    assert len(confirms(world)) == 1
+
+
+def test_what_is_not_allowed_any_more_is_not_confirmed() -> None:
+    world = waiting(cabled(network=True))
+    allow(world, A)
+    assert confirms(world) == []
+    assert repairs(world.plan()) == []
+
+
+def test_nothing_else_is_repaired_while_one_is_not_confirmed() -> None:
+    world = waiting(cabled(POOL, **ALL))
+    learn(world, A, sleeps=True, sleep_minutes=(1, 10))
+    learn_of_port(world, A, address=None)
+    for state in (RepairState.RUNNING, RepairState.WAITING, RepairState.UNDOING):
+        world.repairs[A] = replace(world.repairs[A], state=state)
+        plan = world.plan()
+        assert repairs(plan) == []
+        assert not any(isinstance(step, AllocateEpoch | StartRank) for step in plan.steps)
+
+
+def test_a_group_waits_a_while_for_the_gid_of_a_new_address() -> None:
+    world = waiting(cabled(network=True))
+    world.obey(confirms(world)[0])
+    learn_of_port(world, A, mapped_gid=False)
+    plan = world.plan()
+    assert not any(isinstance(step, AllocateEpoch) for step in plan.steps)
+    assert "en3 of node-a has no GID yet" in waits(plan)[0]
+    world.pass_time(world.now + GID_SECONDS)
+    world.settle()
+    assert world.groups[world.replica()].transport == "ring"
+
+
+# --- memory and sleep ------------------------------------------------------------------------------
+
+
+def idle_mac(memory: dict[str, Any] | None = None, **repair: bool) -> World:
+    world = two_macs()
+    world.manifests = [node("node-a", repair=repair, memory=memory or {})]
+    world.ranks.clear()
+    world.groups.clear()
+    learn(world, A, wired_limit_bytes=0, sleeps=True, sleep_minutes=(1, 10))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        ({"reserve": "24GiB"}, ["sysctl iogpu.wired_limit_mb=40960"]),
+        ({"limit": "32GiB"}, ["sysctl iogpu.wired_limit_mb=32768"]),
+        ({"limit": "60GiB", "reserve": "24GiB"}, ["sysctl iogpu.wired_limit_mb=40960"]),
+        ({}, []),
+    ],
+)
+def test_the_wired_limit_is_what_the_manifest_leaves_to_models(
+    memory: dict[str, Any], expected: list[str]
+) -> None:
+    world = idle_mac(memory, wiredLimit=True)
+    found = repairs(world.plan())
+    assert [line for step in found for line in typed(step)] == expected
+    assert [step.changes[0].undo for step in found] == [("sysctl", "iogpu.wired_limit_mb=0")] * len(expected)
+    world.settle()
+    assert not expected or world.facts[A].wired_limit_bytes
+
+
+def test_a_machine_that_falls_asleep_is_kept_awake_and_what_was_before_is_known() -> None:
+    world = idle_mac(sleep=True)
+    (step,) = repairs(world.plan())
+    assert typed(step) == ["pmset -a sleep 0 disksleep 0"]
+    assert (step.changes[0].undo, step.changes[0].lasting) == (
+        ("pmset", "-a", "sleep", "1", "disksleep", "10"),
+        True,
+    )
+    learn(world, A, sleep_minutes=None)
+    assert repairs(world.plan()) == []
+
+
+def test_one_kind_after_the_other_so_that_none_undoes_another() -> None:
+    world = idle_mac({"reserve": "24GiB"}, **ALL)
+    world.settle()
+    done = [typed(s) for s in world.history if isinstance(s, RepairNode)]
+    assert done == [["sysctl iogpu.wired_limit_mb=40960"], ["pmset -a sleep 0 disksleep 0"]]
+
+
+# --- whatever is known -----------------------------------------------------------------------------
+
+_maybe = st.none() | st.booleans()
+_addresses = st.sampled_from([None, "", "169.254.9.9", "10.77.3.1", "192.168.0.1"])
+
+
+@given(
+    bridged=_maybe, connected=_maybe, address_=_addresses, gid=_maybe,
+    peer=st.sampled_from([None, (B, 4), (B, 1)]), interface=st.sampled_from(["", "en3"]),
+    routes=st.sampled_from([None, (), LAN, (Route("10.0.0.0/8", "utun3"),)]),
+    sleeps=_maybe, minutes=st.sampled_from([None, (1, 10)]), limit=st.sampled_from([None, 0, 2**35]),
+    repair=st.fixed_dictionaries({key: st.booleans() for key in ALL}), alive=st.booleans(),
+)  # fmt: skip
+def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_what_is_not_known(
+    bridged: bool | None, connected: bool | None, address_: str | None, gid: bool | None, peer: Any, interface: str,
+    routes: Any, sleeps: bool | None, minutes: Any, limit: int | None, repair: dict[str, bool], alive: bool,
+) -> None:  # fmt: skip
+    world = cabled(POOL, **repair)
+    if not alive:
+        reboot(world, A)
+    facts = {"routes": routes, "sleeps": sleeps, "sleep_minutes": minutes, "wired_limit_bytes": limit}
+    learn(world, A, **facts)
+    learn_of_port(
+        world,
+        A,
+        bridged=bridged,
+        connected=connected,
+        address=address_,
+        mapped_gid=gid,
+        peer=peer,
+        interface=interface,
+    )
+    for step in repairs(world.plan()):
+        after = world.facts[step.node]
+        for change in step.changes:
+            assert permitted(change.argv)
+            assert permitted(change.undo)
+            assert repair[{"ifconfig": "network", "sysctl": "wiredLimit", "pmset": "sleep"}[change.argv[0]]]
+            known = {"sysctl": limit, "pmset": minutes}.get(change.argv[0], bridged)
+            assert known is not None
+            if change.argv[0] == "ifconfig":
+                assert (connected, peer) == (True, (B, 4))
+                assert not alive
+            after = changed(after, change.argv)
+        assert all(settings.made(change, after) for change in step.changes[-1:])
+        back: MachineFacts = after
+        for change in reversed(step.changes):
+            back = changed(back, change.undo)
+        before = world.facts[step.node]
+        assert [(p.bridged, p.address) for p in back.ports] == [(p.bridged, p.address) for p in before.ports]
+        assert (back.wired_limit_bytes, back.sleep_minutes) == (
+            before.wired_limit_bytes,
+            before.sleep_minutes,
+        )
