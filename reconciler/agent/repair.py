@@ -164,12 +164,12 @@ def _end(record: Record, state: str) -> Story:
     return record
 
 
-def told(record: Record, now: float) -> RepairReport:
-    """What a controller is told of it; ``now`` is of the clock of ``Try.at``."""
+def told(record: Record, now: float, stays: bool) -> RepairReport:
+    """What a controller is told of it; ``now`` is of the clock of ``Try.at``; ``stays``: it is confirmed already."""
     return RepairReport(
         id=record.id,
         boot_id=record.boot_id,
-        state=record.state,
+        state=RepairState.CONFIRMED if stays else record.state,
         changes=record.changes,
         problem=record.problem,
         tried=tuple(each.id for each in record.tries if _speaks(each, now)),

@@ -128,7 +128,11 @@ class Repairs:
     def report(self) -> Optional[RepairReport]:
         """The last one; None where there was none."""
         record = self._kept.read()
-        return None if record is None else repair.told(record, time.monotonic())
+        if record is None:
+            return None
+        # What stays from now on is so at once, and not only when the watchdog has written it down.
+        stays = record.state == RepairState.WAITING and self._kept.decided(record.id, CONFIRMED)
+        return repair.told(record, time.monotonic(), stays)
 
     def tend(self) -> bool:
         """Whether a repair goes on; one whose process is gone is taken up again. Raises ``OSError``."""

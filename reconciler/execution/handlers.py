@@ -283,8 +283,15 @@ async def _repair(tools: Tools, step: RepairNode) -> None:
             tools.groups.renew()
         raise
     finally:
-        await tools.let_go(step.node)
-        await tools.links.renew(step.node)
+        await _reach_anew(tools, step.node)
+
+
+async def _reach_anew(tools: Tools, name: NodeName) -> None:
+    """Over a connection that is new from its first packet on; where there is none soon, that is seen by everybody."""
+    await tools.let_go(name)
+    await tools.links.renew(name)
+    with suppress(Unreachable):
+        await tools.links.reach(name)
 
 
 async def _confirm(tools: Tools, step: ConfirmRepair) -> None:
@@ -292,8 +299,7 @@ async def _confirm(tools: Tools, step: ConfirmRepair) -> None:
         await _change(tools, step.node, repair.ConfirmRepair(tools.token, step.id))
     except Refused as error:
         if error.code == "SameConnection":
-            await tools.let_go(step.node)
-            await tools.links.renew(step.node)
+            await _reach_anew(tools, step.node)
         raise
     tools.repaired[step.node] = tools.clock()
 
@@ -337,10 +343,10 @@ def _deposed(error: Refused) -> Deposed:
     return Deposed(f"a node obeys another controller: {error}: this one ends")
 
 
-async def _ask(tools: Tools, link: AgentLink, request: Any, seconds: float = REQUEST_SECONDS_MAX) -> Any:
+async def _ask(tools: Tools, link: AgentLink, request: Any, seconds: float | None = None) -> Any:
     """An agent's answer. Raises ``Deposed`` where the agent obeys another controller by now."""
     try:
-        return await link.request(request, timeout=seconds)
+        return await link.request(request, timeout=seconds or REQUEST_SECONDS_MAX)
     except Refused as error:
         if error.code == "Fenced" and request.token == tools.token:
             raise _deposed(error) from error

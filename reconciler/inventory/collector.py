@@ -218,8 +218,9 @@ class Collector:
         watch = self._watches.get(name)
         if watch is not None:
             watch.anew = True
-            if watch.link is not None:
-                await watch.link.close()
+            link, watch.link = watch.link, None
+            if link is not None:
+                await link.close()
 
     def put_off(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and

@@ -36,8 +36,8 @@ def decide(world: World, name: NodeName) -> Decision:
     gone = _given_up(world, name, wanted, started)
     if gone is not None and f"node/{name}" not in world.memory.in_flight:
         return gone
-    if f"node/{name}" in world.memory.in_flight:
-        return Decision(waiting=(_wait(name, WaitingFor.STEP, "its agent is being started or stopped"),))
+    if world.memory.in_flight & {f"node/{name}", f"repair/{name}"}:
+        return Decision(waiting=(_wait(name, WaitingFor.STEP, "something is being done about it"),))
     if node.contact is Contact.UNKNOWN:
         return (
             Decision(waiting=(_wait(name, WaitingFor.AGENT, "looking for its agent"),)) if needed else NOTHING

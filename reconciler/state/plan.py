@@ -168,8 +168,9 @@ class ForgetRank(_OfReplica):
         return f"forget/{self.id}"
 
     def __str__(self) -> str:
-        who = f"rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
-        return f"remove the files of {who}"
+        return (
+            f"remove the files of rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,21 +267,9 @@ class RemoveObject:
 
 
 Step = (
-    AdoptGroup
-    | AllocateEpoch
-    | StartRank
-    | StopRank
-    | ContinueRank
-    | ForgetRank
-    | ProveGroup
-    | FreeTransport
-    | ReleaseReplica
-    | NodeStep
-    | FetchWeights
-    | RemoveWeights
-    | SetBack
-    | RemoveObject
-)
+    AdoptGroup | AllocateEpoch | StartRank | StopRank | ContinueRank | ForgetRank | ProveGroup | FreeTransport
+    | ReleaseReplica | NodeStep | FetchWeights | RemoveWeights | SetBack | RemoveObject
+)  # fmt: skip
 
 
 class WaitingFor(Enum):

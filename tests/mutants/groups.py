@@ -8,12 +8,14 @@ from .catalogue import MUTANTS
 from .handling import HANDLED
 from .mutant import Mutant
 from .placing import PLACED
+from .repairing import REPAIRED
 from .requests import REQUESTS
 
 GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "healing": MUTANTS,
     "handling": HANDLED,
     "placing": PLACED,
+    "repairing": REPAIRED,
     "requests": REQUESTS,
 }
 EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)

@@ -210,6 +210,18 @@ def swap_cable(swapped: bool) -> Act:
     return act
 
 
+def lose_ipv4(name: str) -> Act:
+    """macOS takes the address of its port away; who has connections goes on with them."""
+
+    def act(world: World) -> None:
+        world.changed(f"{name} loses its IPv4 addresses")
+        machine = world.machines[name]
+        bare = tuple(replace(port, address="", mapped_gid=False) for port in machine.facts.ports)
+        machine.facts = replace(machine.facts, ports=bare)
+
+    return act
+
+
 def rdma(enabled: bool) -> Act:
     """On a: as a person may have it after a reinstallation; whoever uses it goes on until it ends."""
 

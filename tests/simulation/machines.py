@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reconciler.agent.server import Agent
-from reconciler.state import MachineFacts, ReplicaId
+from reconciler.state import MachineFacts, PortFacts, ReplicaId
 from reconciler.wire.launch import RankId
 
 from .host import SimHost
@@ -103,11 +103,16 @@ class Machine:
             each.vanish()
         self.processes.clear()
 
+    def _booted(self, port: PortFacts) -> PortFacts:
+        """A port with its cable as it is, and its settings as after every boot."""
+        sound = next((each for each in self.sound.ports if each.receptacle == port.receptacle), port)
+        return replace(port, bridged=sound.bridged, address=sound.address, mapped_gid=sound.mapped_gid)
+
     def power_on(self) -> None:
         """Another boot."""
         self.boots += 1
         self.up = True
-        self.facts = replace(self.sound, ports=self.facts.ports)
+        self.facts = replace(self.sound, ports=tuple(map(self._booted, self.facts.ports)))
         self.withheld_at = None
         self.world.note(f"{self.name} is up again")
 

@@ -12,7 +12,7 @@ from reconciler.planning.group import fingerprint
 from reconciler.planning.healing.sights import PANICS_MAX
 from reconciler.planning.lost import LOST_AFTER_SECONDS
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
-from reconciler.state import DeploymentName, ObjectKey, ReplicaId
+from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import NodeReport
@@ -192,6 +192,14 @@ class Oracles:
         found = (m for m in self._world.wanted() if isinstance(m, Node) and m.metadata.name == machine.name)
         if not any(allows(node, argv) for node in found):
             self.violated(f"{machine.name}: {' '.join(argv)}, which its Node does not allow")
+        users = [rank for rank in machine.alive() if rank.config.backend == "jaccl" and argv[0] == "ifconfig"]
+        if users:
+            self.violated(f"{machine.name}: {' '.join(argv)}, while {users[0]} uses the cable")
+
+    def undone(self, machine: Machine, before: MachineFacts) -> None:
+        """A repair was not confirmed, or failed: the settings are those from before it."""
+        if _settings(machine.facts) != _settings(before):
+            self.violated(f"{machine.name}: a repair that was undone has left {machine.facts.ports}")
 
     def stored(self, by: Process | None, label: str) -> None:
         """A controller has written to the store: whoever took it over last may."""
@@ -300,6 +308,11 @@ def _concerned(
     for each in known[:1]:
         for index in range(0 if whole else min(counts), max(counts)):
             yield ReplicaId(DeploymentName(each.metadata.name), index)
+
+
+def _settings(facts: MachineFacts) -> tuple[object, ...]:
+    ports = [(port.receptacle, port.bridged, port.address) for port in facts.ports]
+    return (*ports, facts.wired_limit_bytes, facts.sleeps)
 
 
 def allows(node: Node, argv: tuple[str, ...]) -> bool:

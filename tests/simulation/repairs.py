@@ -38,6 +38,9 @@ class Repairs:
         self._world = machine.world
         self._kept = KeptRepair()
         self._watchdog: Process | None = None
+        self._before = machine.facts
+        """The settings when the last repair began."""
+        self._begun_at = 0.0
 
     def begin(self, request: Repair) -> None:
         """As ``agent.repairs.Repairs``."""
@@ -49,6 +52,8 @@ class Repairs:
         check(request, self._machine.boot_id)
         self._kept.verdict = ""
         self._kept.record = repair.begin(before, recorded(request), self._world.loop.now)
+        self._before = self._machine.facts
+        self._begun_at = self._world.loop.now
         self._watch(repair.carry_out(self._kept.record))
 
     def confirm(self, id: str) -> bool:
@@ -63,7 +68,10 @@ class Repairs:
     def report(self) -> RepairReport | None:
         """As ``agent.repairs.Repairs``."""
         record = self._kept.record
-        return None if record is None else repair.told(record, self._world.loop.now)
+        if record is None:
+            return None
+        stays = record.state == RepairState.WAITING and self._kept.verdict == CONFIRMED
+        return repair.told(record, self._world.loop.now, stays)
 
     def tend(self) -> bool:
         """As ``agent.repairs.Repairs``."""
@@ -95,6 +103,7 @@ class Repairs:
                 act = story.send(answer)
             except StopIteration:
                 process.alive = False
+                self._judge()
                 return
             answer = None
             if isinstance(act, Keep):
@@ -103,6 +112,13 @@ class Repairs:
                 answer = await self._run(act.argv, process)
             else:
                 answer = await self._confirmed(act)
+
+    def _judge(self) -> None:
+        record = self._kept.record
+        assert record is not None
+        undisturbed = self._world.changed_at < self._begun_at and record.boot_id == self._machine.boot_id
+        if record.state == RepairState.UNDONE and undisturbed:
+            self._world.oracles.undone(self._machine, self._before)
 
     async def _run(self, argv: tuple[str, ...], process: Process) -> Failure | None:
         await self._world.sleep(COMMAND_SECONDS)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.resources import Manifest
-from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId
+from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId, Route
 from reconciler.wire.node import ModelReport
 from tests.planning.macs import mac, port
-from tests.worlds import TINY, deployment, gateway, model, node
+from tests.worlds import TINY, deployment, fabric, gateway, model, node
 
 from .acts import (
     Act,
@@ -26,6 +26,7 @@ from .acts import (
     kill_agent,
     kill_controller,
     kill_shim,
+    lose_ipv4,
     lose_store,
     nothing,
     panic,
@@ -44,6 +45,7 @@ from .world import World
 GIB = 2**30
 NAMES = ("a", "b", "c", "d")
 THREE = NAMES[:3]
+PAIR = NAMES[:2]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,23 @@ CABLED = {
     "a": mac(port(3, (B, 4), "10.77.0.1")),
     "b": mac(port(4, (A, 3), "10.77.0.2")),
 }
+
+BARE = {
+    name: replace(
+        facts,
+        routes=(Route("192.168.1.0/24", "en0"),),
+        ports=tuple(replace(p, bridged=True, address="", mapped_gid=False) for p in facts.ports),
+    )
+    for name, facts in CABLED.items()
+}
+"""As after a boot: with the bridge, and without addresses."""
+
+
+def repaired(*deployments: Manifest, a: bool = True) -> tuple[Manifest, ...]:
+    """The cable is declared, and b, and a as well, may be repaired."""
+    allowed = [node("a", repair={"network": a}), node("b", repair={"network": True})]
+    return (*allowed, model(), *deployments, gateway(), fabric("ab", ("a/3", "b/4"), pool="10.77.0.0/16"))
+
 
 HEAVY = ModelReport("heavy", "/models/heavy", True, 20 * GIB, TINY)
 
@@ -225,6 +244,22 @@ _SCENARIOS = (
         persons=(("node/a", "C2"),),
         system="Darwin",
         facts=CABLED,
+    ),
+    Scenario(
+        "repair",
+        repaired(big()),
+        ((10, power_off("a")), (12, lose_ipv4("b")), (14, power_on("a")), (35, nothing)),
+        names=PAIR,
+        system="Darwin",
+        facts=BARE,
+    ),
+    Scenario(
+        "repair-not-allowed",
+        repaired(big(), a=False),
+        names=PAIR,
+        persons=(("node/a", "C4"),),
+        system="Darwin",
+        facts=BARE,
     ),
     Scenario(
         "reboot",

@@ -182,6 +182,29 @@ async def test_many_links_share_one_connection(host: Host) -> None:
         await link.close()
 
 
+async def test_what_is_let_go_of_is_reached_over_a_new_connection_and_what_holds_an_agent_lasts(
+    host: Host,
+) -> None:
+    node = host.node()
+
+    async def ends() -> str:
+        return (await node.run(("/bin/sh", "-c", "echo $SSH_CONNECTION"), timeout=20)).out
+
+    first = await ends()
+    assert await ends() == first
+    held = await node._connection.get()
+    await node._connection.keep()
+    await node.let_go()
+    second = await ends()
+    assert second != first
+    assert not held.is_closed()
+    await node.let_go()
+    assert await ends() not in (first, second)
+    assert not held.is_closed()
+    await node.close()
+    assert held.is_closed()
+
+
 async def test_a_link_that_is_dead_is_noticed_and_says_nothing_of_the_agent(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
