@@ -94,6 +94,11 @@ async def test_a_machine_that_hangs_stands_still_for_all_and_one_whose_links_dec
             await asyncio.to_thread(_stands_still, group)
             macs4.change(lambda world: changes.fault(world, "studio-2", hung=False))
             assert len((await client.reply("a")).tokens) == 30
+            macs4.change(lambda world: changes.fault(world, "studio-1", mute=True))
+            client.send(question("b", "Tell me", tokens_max=5))
+            await asyncio.to_thread(group.ranks[0].wait_until, lambda last: last.tokens >= 35)
+            with pytest.raises(TimeoutError):
+                await client.next("b", 0.5)
         macs4.change(lambda world: changes.fault(world, "studio-1", decayed=True))
         codes = await asyncio.to_thread(ends, group)
     assert codes == [ExitCode.VERBS, ExitCode.PEER_LOST]
@@ -147,10 +152,8 @@ def test_a_machine_that_is_not_fit_says_why_itself(macs4: Rig, happens: object) 
 
 
 def test_a_matrix_that_names_two_cables_never_serves(macs4: Rig) -> None:
-    members = NAMES
-    matrix = [list(row) for row in macs4.matrix(members)]
-    matrix[0][1], matrix[0][2] = matrix[0][2], matrix[0][1]
-    with macs4.running(TINY, members, devices=tuple(map(tuple, matrix))) as group:
+    matrix = (("", macs4.device("studio-1", "studio-3")), macs4.matrix(PAIR)[1])
+    with macs4.running(TINY, PAIR, devices=matrix) as group:
         codes = ends(group, 60)
         assert not any(report.phase == Phase.LOADING for rank in group.ranks for report in rank.reports)
     telling = [

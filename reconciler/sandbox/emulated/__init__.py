@@ -26,8 +26,8 @@ the process says                           the sandbox answers, in the same orde
 =========================================  =============================================================================
 
 At any time the sandbox may send a line with ``tell``: ``gpu, text`` (what the GPU raises from now on), ``failed, text``
-(what the next collective raises: its queue pairs are broken), ``hang, on`` (whether the process stands still). The end
-of the connection is the end of the process: the sandbox frees what it held.
+(what the next collective raises: its queue pairs are broken), ``hang, on`` (whether the process stands still), ``mute,
+on`` (whether its answers get lost). The end of the connection is the end of the process: the sandbox frees what it held.
 """
 
 from __future__ import annotations

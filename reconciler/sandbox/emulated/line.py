@@ -26,6 +26,8 @@ class Line:
         """What the GPU raises; empty for nothing."""
         self.failed = ""
         """What the next collective raises; empty for nothing."""
+        self.mute = False
+        """Whether nothing that it answers arrives."""
         self.moves = threading.Event()
         """Unset while the process is to stand still."""
         self.moves.set()
@@ -84,5 +86,7 @@ class Line:
             self.gpu = message["text"]
         elif what == "failed":
             self.failed = message["text"]
+        elif what == "mute":
+            self.mute = message["on"]
         elif what == "hang":
             (self.moves.clear if message["on"] else self.moves.set)()

@@ -26,8 +26,9 @@ Init = Callable[..., Any]
 
 
 def patch(line: Line) -> None:
-    """Have this process listen on loopback whatever the address, and connect by the ways of the sandbox."""
-    bind, connect = socket.socket.bind, socket.socket.connect
+    """Have this process listen on loopback whatever the address, connect by the ways of the sandbox, and answer nothing
+    on Unix sockets while it is mute."""
+    bind, connect, send = socket.socket.bind, socket.socket.connect, socket.socket.send
 
     def bound(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_INET:
@@ -45,8 +46,13 @@ def patch(line: Line) -> None:
         _raise(answer)
         return connect(self, (LOOPBACK, answer["port"]))
 
+    def sent(self: socket.socket, content: Any, *flags: int) -> int:
+        # What a thread wakes another with has no name, other than what a client is answered on.
+        mute = line.mute and self.family == socket.AF_UNIX and bool(self.getsockname())
+        return len(content) if mute else send(self, content, *flags)
+
     replaced: Any = socket.socket
-    replaced.bind, replaced.connect = bound, connected
+    replaced.bind, replaced.connect, replaced.send = bound, connected, sent
 
 
 def _raise(answer: dict[str, Any]) -> None:
