@@ -121,10 +121,11 @@ class Relay:
                 chunk = await reader.read(CHUNK_BYTES)
             except OSError:
                 chunk = b""
+            wanted = bool(chunk) and self._sent(side)
             await self._moves.wait()
             if not chunk:
                 break
-            if self._sent(side) and not writer.is_closing():
+            if wanted and not writer.is_closing():
                 writer.write(chunk)
                 with contextlib.suppress(
                     OSError
