@@ -305,25 +305,30 @@ class Collector:
         while True:
             watch.probe.clear()
             anew, lapses = not watch.seen.examined, self._lapses
+            facts, answered = MachineFacts(), True
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
                     facts = await self._probe(link, watch.seen.report or report, anew)
             except (Refused, Unreachable, TimeoutError) as error:
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
-                facts = MachineFacts()
+                answered = not isinstance(error, Unreachable)
             if lapses == self._lapses:  # else that was asked before the lapse
-                self._learn(watch, facts, examined=not watch.probe.is_set())
+                self._learn(watch, facts, answered, examined=not watch.probe.is_set())
             await _wait(watch.probe, self.probes_seconds)
 
-    def _learn(self, watch: _Watch, facts: MachineFacts, examined: bool) -> None:
+    def _learn(self, watch: _Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
         """New facts of a machine may also tell where the cables of others lead.
 
+        Where its way to us has failed, nothing is known and nothing was said: that is no reason to begin something
+        there which what it said before forbade.
         Where a rank failed while they were being asked for, they are known, and do not explain that: a machine on
         which one after the other fails is never without news.
         """
         machines = {name: other.seen.facts for name, other in self._watches.items()}
-        news = not watch.seen.probed or watch.seen.examined != examined
-        watch.seen = replace(watch.seen, probed=True, examined=examined, facts_link=watch.seen.link)
+        link = watch.seen.link if answered else watch.seen.facts_link
+        asked = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
+        news = asked != watch.seen
+        watch.seen = asked
         for name, known in joined({**machines, watch.seen.name: facts}).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts

@@ -19,7 +19,7 @@ from reconciler.state import (
 from . import circumstances, quarantine, repair, rungs, stalls
 from .healing.scene import Scene, Symptom
 from .healing.sights import Sighting, panicking
-from .healing.table import Remedy, Row, diagnose
+from .healing.table import TABLE, Remedy, Row, diagnose
 from .view import View
 
 PROOFS_MAX = 3
@@ -58,10 +58,7 @@ def fault(view: View) -> Fault | None:
     symptom = _symptom(view)
     if symptom is None:
         return None
-    found = diagnose(scene(view, symptom))
-    assert found is not None, f"no class explains {symptom}"
-    row, sighting = found
-    now = _now(view, row, sighting)
+    row, sighting, now = _judged(view, scene(view, symptom))
     whole = symptom.text in sighting.text
     ended = most_telling(rank for rank in view.current.values() if not rank.alive)
     words = ended.last_words if ended else symptom.text
@@ -80,6 +77,21 @@ def fault(view: View) -> Fault | None:
         seen=sighting.text,
     )
     return _after_restart(view, fault)
+
+
+def _judged(view: View, scene: Scene) -> tuple[Row, Sighting, Remedy]:
+    """What explains it and what is to be done. Whatever else explains it: what a spec has brought down again and again
+    is not formed anew."""
+    found = diagnose(scene)
+    assert found is not None, f"no class explains {scene.symptom}"
+    now = _now(view, *found)
+    against = None if now in (Remedy.WAIT, Remedy.REFUSE) else forbidding(view)
+    return (*against, Remedy.REFUSE) if against else (*found, now)
+
+
+def forbidding(view: View) -> tuple[Row, Sighting] | None:
+    """What a group has done to its machines, so that it is not formed anew as it was, whatever else is wrong."""
+    return diagnose(scene(view, None), (row for row in TABLE if row.seen is panicking))
 
 
 def _after_restart(view: View, fault: Fault) -> Fault:
@@ -211,9 +223,9 @@ def _symptom(view: View) -> Symptom | None:
 
 def _hopeless(view: View, record: GroupRecord) -> str:
     """What has happened since an epoch was drawn, so that the rest of its ranks are better not started."""
-    panics = panicking(scene(view, None))
-    if panics is not None:
-        return panics.text
+    against = forbidding(view)
+    if against is not None:
+        return against[1].text
     if not _unwired(view, record):
         return ""
     return rungs.obstacle(view.world, view.replica, rungs.used(record), record.members)

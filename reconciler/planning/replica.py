@@ -151,7 +151,7 @@ def _lost(view: View) -> Decision | None:
     What is left of it ends only when it is dead for certain, or when the lost node is not wanted any more.
     """
     lost = view.lost_members
-    if view.record is None or not lost:
+    if view.record is None or not lost or faults.forbidding(view) is not None:
         return None
     why = "; ".join(f"{name} is quarantined: {quarantine.reason(view.world, name)}" for name in lost)
     moved = form(view, Cause.NODE_QUARANTINED, why, _without(view, why))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.inventory import Collector, collector
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.transport.link import AgentLink
@@ -252,9 +252,17 @@ async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
     assert watched.collector.nodes() == {}
 
 
-async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_they_fail() -> None:
+@pytest.mark.parametrize(
+    ("failure", "asked_in_vain"),
+    [(Refused("Malformed", "it runs no tools"), False), (Silent("no answer"), True)],
+    ids=["it has said all that it can", "its way here has failed"],
+)
+async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_they_fail(
+    failure: Exception, asked_in_vain: bool
+) -> None:
+    """Without a word from them nothing is begun there: what they had said may have forbidden it."""
     bench = Bench.make()
-    answers: list[MachineFacts | Exception] = [MachineFacts(rdma_enabled=True), Unreachable("cut off")]
+    answers: list[MachineFacts | Exception] = [MachineFacts(rdma_enabled=True), failure]
     begun, asked = asyncio.Event(), asyncio.Event()
 
     async def dial(name: NodeName) -> AgentLink:
@@ -294,6 +302,7 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     assert collector.nodes()[NODE].contact is Contact.REACHED
     asked.set()
     await until(MachineFacts())
+    assert collector.nodes()[NODE].probed is not asked_in_vain
     await collector.close()
     await bench.close()
 

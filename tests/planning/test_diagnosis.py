@@ -189,3 +189,18 @@ def test_a_machine_that_has_panicked_again_gets_no_rank_of_an_epoch_drawn_before
     decided = world.plan()
     assert not [step for step in decided.steps if isinstance(step, StartRank)]
     assert [refusal.reason for refusal in decided.refused] == [RefusedBecause.RANK_REFUSES]
+
+
+def test_a_lost_node_is_no_reason_to_go_on_with_one_that_has_panicked_twice() -> None:
+    """Whatever explains that a group is dead: what forbids to form it anew comes first."""
+    world = two_macs(parallelism={"nodes": {"min": 1, "max": 2}})
+    learn(world, B, panics=2)
+    world.boots[B] = "another"
+    world.end_rank(world.groups[world.replica()].rank_ids[1], signal=9)
+    world.lose("node-a")
+    world.pass_time(world.now + 60)
+    decided = world.plan()
+    assert not [step for step in decided.steps if isinstance(step, AllocateEpoch)]
+    assert [refusal.reason for refusal in decided.refused] == [RefusedBecause.RANK_REFUSES]
+    (refusal,) = decided.refused
+    assert "node-b has panicked 2 times" in refusal.text

@@ -150,9 +150,9 @@ TABLE: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def diagnose(scene: Scene) -> tuple[Row, Sighting] | None:
+def diagnose(scene: Scene, rows: Iterable[Row] = TABLE) -> tuple[Row, Sighting] | None:
     """The first row that sees something, with what it sees; None where nothing is wrong."""
-    for row in TABLE:
+    for row in rows:
         sighting = row.seen(scene)
         if sighting is not None:
             return row, sighting
