@@ -16,11 +16,12 @@ module           what it is
 ``rank_log``     the bounded output of a rank
 ``process``      telling a process from a later one with the same number
 ``machine``      facts of the machine
+``system``       which system it runs, and where its tools are
 ``weights``      facts of a model's files
 ``fetches``      fetchers of weights: start, progress, end
 ``kept``         weights that were fetched, and their end
 ``runtime``      versions in the interpreter of the ranks
-``tools``        running the system's own tools, to look at the machine
+``tools``        running the tools, to look at the machine for a controller
 ``files``        files that are whole or absent
 ===============  ================================================================
 """

@@ -18,12 +18,14 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, List, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from reconciler.wire.footing import Footing
 from reconciler.wire.log_lines import Stamped
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
+
+from . import system
 
 if TYPE_CHECKING:
     from .local_host import Settings
@@ -42,6 +44,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
     """Run, and return the exit status."""
     asked = _parser().parse_args(arguments)
     os.umask(0o077)
+    if asked.command in ("serve", "shim", "spare"):
+        system.use(_folders(asked.tools))
     if asked.command == "relay":
         from . import relay
 
@@ -73,7 +77,6 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--models", required=True, help="where relative paths of models start")
     serve.add_argument("--run-directory", required=True, help="short directory for sockets")
     serve.add_argument("--python", required=True, help="interpreter of the ranks")
-    serve.add_argument("--tools", help="folders of the system's tools, with colons between them")
     how = serve.add_mutually_exclusive_group()
     how.add_argument("--detach", action="store_true", help="return once the agent serves, leaving it behind")
     holders = (HeldBy.LAUNCHD, HeldBy.SYSTEMD, HeldBy.SESSION, HeldBy.PROCESS)
@@ -92,12 +95,17 @@ def _parser() -> argparse.ArgumentParser:
     repair.add_argument("--directory", required=True, help="of the agent")
     repair.add_argument("--tools", required=True, help="as of serve")
     repair.add_argument("--new", action="store_true", help="it was asked for just now")
+    for one in (serve, parent, spare):
+        one.add_argument("--tools", help="folders of the system's tools, with colons between them")
     return parser
+
+
+def _folders(told: Optional[str]) -> Tuple[str, ...]:
+    return tuple(told.split(":")) if told else system.FOLDERS
 
 
 def _serve(asked: argparse.Namespace) -> int:
     from .local_host import Settings
-    from .tools import FOLDERS
 
     settings = Settings(
         node=asked.node,
@@ -107,7 +115,7 @@ def _serve(asked: argparse.Namespace) -> int:
         python=str(_absolute(asked.python)),
         program=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0]))),
         held_by=asked.held_by,
-        tools=tuple(asked.tools.split(":")) if asked.tools else FOLDERS,
+        tools=_folders(asked.tools),
     )
     try:
         path = Path(agent_socket(str(settings.run_directory), settings.node))

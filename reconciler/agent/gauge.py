@@ -12,6 +12,8 @@ from typing import Dict, Iterable, Optional, Sequence
 
 from reconciler.wire.node import Load
 
+from . import system
+
 _SECONDS = 5
 _PRESSURES = {"1": "normal", "2": "warn", "4": "critical"}
 """``kern.memorystatus_vm_pressure_level``: the values of DISPATCH_MEMORYPRESSURE in <dispatch/source.h>."""
@@ -38,17 +40,17 @@ class Measured:
 def measure(pids: Iterable[int]) -> Measured:
     """Look now. It takes a few milliseconds on macOS, where tools have to be asked."""
     wanted = tuple(pids)
-    if os.uname().sysname == "Linux":
+    if system.is_linux():
         processes = {pid: usage for pid in wanted for usage in [_from_proc(pid)] if usage is not None}
         free, pressure = _available(Path("/proc/meminfo").read_text("ascii")), ""
     else:
         processes = (
-            _from_ps(_output(["/bin/ps", "-o", "pid=,rss=,time=", "-p", ",".join(map(str, wanted))]))
+            _from_ps(_output([system.tool("ps"), "-o", "pid=,rss=,time=", "-p", ",".join(map(str, wanted))]))
             if wanted
             else {}
         )
-        free = from_vm_stat(_output(["/usr/bin/vm_stat"]))
-        level = _output(["/usr/sbin/sysctl", "-n", "kern.memorystatus_vm_pressure_level"])
+        free = from_vm_stat(_output([system.tool("vm_stat")]))
+        level = _output([system.tool("sysctl"), "-n", "kern.memorystatus_vm_pressure_level"])
         pressure = _PRESSURES.get(level.strip(), "")
     return Measured(Load(time.time(), free, pressure, round(os.getloadavg()[0], 2)), processes)
 

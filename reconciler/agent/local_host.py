@@ -23,7 +23,7 @@ from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
-from . import directory, fetches, gauge, machine, process, remains
+from . import directory, fetches, gauge, machine, process, remains, system
 from .directory import RankDirectory
 from .files import read_json, tail, write_json
 from .gauge import Measured
@@ -33,7 +33,8 @@ from .rank_log import read_log
 from .repairs import Repairs
 from .software import Software
 from .spare import Spare
-from .tools import FOLDERS, Tools
+from .system import FOLDERS
+from .tools import Tools
 
 SPARE_PAUSE_SECONDS = 60.0
 """From the start of a spare to that of the next one, where no rank has come of it."""
@@ -41,7 +42,6 @@ _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
 _WORDS_BYTES = 400
-_UNAME_SECONDS = 5.0
 _log = logging.getLogger("agent")
 
 
@@ -59,6 +59,11 @@ class Settings:
     """``NodeReport.held_by``."""
     tools: Tuple[str, ...] = FOLDERS
     """Folders of the system's tools, the first first."""
+
+    def started_as(self, what: str) -> List[str]:
+        """The command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""
+        told = ["--tools", ":".join(self.tools)] if self.tools != FOLDERS else []
+        return [*self.program, what, *told]
 
 
 class LocalHost:
@@ -81,15 +86,15 @@ class LocalHost:
     # --- the machine and its runtime ---
 
     def identity(self) -> NodeReport:
-        system = os.uname()
+        found = system.uname()
         return NodeReport(
             sequence=0,
             boot_id=machine.boot_id(),
             agent_id=uuid.uuid4().hex,
-            system=self._system(),
-            release=system.release,
-            machine=system.machine,
-            hostname=system.nodename,
+            system=found.sysname,
+            release=found.release,
+            machine=found.machine,
+            hostname=found.nodename,
             memory_bytes=machine.memory_bytes(),
             cpus=os.cpu_count() or 1,
             host_id=machine.host_id(),
@@ -100,11 +105,8 @@ class LocalHost:
             agent_file=Path(self._settings.program[-1]).name,
             build=machine.build(),
             held_by=self._settings.held_by,
+            emulated=system.emulated(),
         )
-
-    def _system(self) -> str:
-        said = self._tools.run(RunTool(("uname", "-s"), _UNAME_SECONDS))
-        return said.stdout.strip() or os.uname().sysname
 
     def boot_id(self) -> str:
         return machine.boot_id()
@@ -249,7 +251,7 @@ class LocalHost:
     def _new_shim(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> subprocess.Popen[bytes]:
         place = ("--rank-directory", str(rank), "--listener", str(listener.fileno()))
         return subprocess.Popen(
-            [*self._settings.program, "shim", *place],
+            [*self._settings.started_as("shim"), *place],
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
@@ -273,7 +275,7 @@ class LocalHost:
         self._no_spare_before = time.monotonic() + SPARE_PAUSE_SECONDS
         try:
             self._spare = Spare(
-                self._settings.program, self._at(id).path, self._settings.directory / "spare.log"
+                self._settings.started_as("spare"), self._at(id).path, self._settings.directory / "spare.log"
             )
         except OSError as error:
             _log.warning("no spare can be started: %s", error)

@@ -1,4 +1,4 @@
-"""Facts of the machine that do not change while it runs. Tools are called by their absolute path."""
+"""Facts of the machine that do not change while it runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Sequence
 
+from . import system
+
 _SECONDS = 10
 _PLATFORM_UUID = re.compile(r'"IOPlatformUUID" = "([0-9A-Fa-f-]+)"')
 
@@ -18,24 +20,24 @@ _PLATFORM_UUID = re.compile(r'"IOPlatformUUID" = "([0-9A-Fa-f-]+)"')
 @functools.lru_cache(maxsize=None)
 def boot_id() -> str:
     """Different after every start of the machine."""
-    if os.uname().sysname == "Darwin":
-        return _output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"])
+    if system.is_mac():
+        return _output([system.tool("sysctl"), "-n", "kern.bootsessionuuid"])
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def memory_bytes() -> int:
     """Physical memory."""
-    if os.uname().sysname == "Darwin":
-        return int(_output(["/usr/sbin/sysctl", "-n", "hw.memsize"]))
+    if system.is_mac():
+        return int(_output([system.tool("sysctl"), "-n", "hw.memsize"]))
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def build() -> str:
     """Which build of macOS it is: two machines with the same have the same system; empty elsewhere."""
-    if os.uname().sysname != "Darwin":
+    if not system.is_mac():
         return ""
     try:
-        return _output(["/usr/bin/sw_vers", "-buildVersion"])
+        return _output([system.tool("sw_vers"), "-buildVersion"])
     except (OSError, subprocess.SubprocessError):
         return ""  # not known, which keeps nobody from serving
 
@@ -46,8 +48,8 @@ def host_id() -> str:
 
 
 def _host_name() -> str:
-    if os.uname().sysname == "Darwin":
-        shown = _output(["/usr/sbin/ioreg", "-rd1", "-c", "IOPlatformExpertDevice"])
+    if system.is_mac():
+        shown = _output([system.tool("ioreg"), "-rd1", "-c", "IOPlatformExpertDevice"])
         match = _PLATFORM_UUID.search(shown)
         if match:
             return "platform " + match.group(1).upper()

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Dict, Iterable, Optional
 
+from . import system
+
 STOPPED = "T"
 """State of a process that a signal has stopped; one that a debugger holds shows ``t`` on Linux."""
 _PS_SECONDS = 10
@@ -18,10 +20,10 @@ def birth(pid: int, boot_id: str) -> Optional[str]:
     Linux: field 22 of ``/proc/PID/stat`` (proc_pid_stat(5)); elsewhere ``ps -o lstart=``. A process that
     has ended and only waits to be reaped counts as gone.
     """
-    if os.uname().sysname == "Linux":
+    if system.is_linux():
         return _birth_from_proc(pid, boot_id)
     shown = subprocess.run(
-        ["/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)],
+        [system.tool("ps"), "-o", "stat=,lstart=", "-p", str(pid)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={"LC_ALL": "C"},
@@ -49,7 +51,7 @@ def states(pids: Iterable[int]) -> Dict[int, str]:
     Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere
     ``ps -o state=``, of which only the first letter is the state (ps(1) of macOS).
     """
-    if os.uname().sysname == "Linux":
+    if system.is_linux():
         return _states_from_proc(pids)
     return states_by_ps(pids)
 
@@ -69,7 +71,7 @@ def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
     """``states`` where there is no ``/proc``: one ``ps`` for all processes."""
     try:
         shown = subprocess.run(
-            ["/bin/ps", "-o", "pid=,state=", "-p", ",".join(map(str, pids))],
+            [system.tool("ps"), "-o", "pid=,state=", "-p", ",".join(map(str, pids))],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env={"LC_ALL": "C"},

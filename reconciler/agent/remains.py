@@ -8,7 +8,6 @@ would take that for a rank.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -16,8 +15,10 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 from reconciler.wire.launch import CONFIG_VARIABLE
 from reconciler.wire.node import Gone
 
-_PS = ("/bin/ps", "-axo", "pid=,pgid=,stat=")
-_NETSTAT = ("/usr/sbin/netstat", "-an", "-p", "tcp")
+from . import system
+
+_PS = ("ps", "-axo", "pid=,pgid=,stat=")
+_NETSTAT = ("netstat", "-an", "-p", "tcp")
 _TOOL_SECONDS = 10
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
@@ -42,7 +43,7 @@ def look(ended: Ended) -> Tuple[str, str]:
     if ended.pid is None:
         return Gone.YES, ""
     try:
-        left = _on_linux(ended) if os.uname().sysname == "Linux" else _elsewhere(ended)
+        left = _on_linux(ended) if system.is_linux() else _elsewhere(ended)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return Gone.UNKNOWN, "it cannot be told: {}".format(error)
     return (Gone.NO, ", ".join(left)) if left else (Gone.YES, "")
@@ -107,7 +108,7 @@ def listeners(table: str) -> Set[int]:
 
 def _said(command: Sequence[str]) -> str:
     done = subprocess.run(
-        command,
+        [system.tool(command[0]), *command[1:]],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={"LC_ALL": "C"},

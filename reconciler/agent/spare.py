@@ -24,12 +24,12 @@ _PATH_BYTES_MAX = 4096
 class Spare:
     """The agent's end."""
 
-    def __init__(self, program: Sequence[str], like: Path, log: Path) -> None:
-        """Start one, with the program of the rank whose directory is ``like``. Raises ``OSError``."""
+    def __init__(self, command: Sequence[str], like: Path, log: Path) -> None:
+        """Start one with ``command``, and with the program of the rank whose directory is ``like``. Raises ``OSError``."""
         self._control, theirs = socket.socketpair()
         with theirs, log.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*program, "spare", "--control", str(theirs.fileno()), "--like", str(like)],
+                [*command, "--control", str(theirs.fileno()), "--like", str(like)],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,

@@ -19,8 +19,6 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 
-FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
-"""Where a system keeps its tools; what a login shell would find elsewhere may be anybody's."""
 SECONDS_MAX = 60.0
 _BYTES_MAX = 1024 * 1024
 _GOING_SECONDS = 1.0

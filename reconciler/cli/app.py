@@ -39,6 +39,7 @@ COMMANDS = {
     "start": "whole",
     "node": "machines",
     "fabric": "fabric",
+    "sandbox": "sandbox",
     "approve": "approve",
     "plan": "read",
     "get": "get",

@@ -83,6 +83,9 @@ class SshAccess(Strict):
     """Whose agent and ranks run there."""
     host_key: Annotated[str, StringConstraints(max_length=4096), AfterValidator(_host_key)]
     """The machine's public key, as in `/etc/ssh/ssh_host_ed25519_key.pub`. No other is accepted."""
+    identity_file: Annotated[str, StringConstraints(pattern=r"^[/~]", max_length=1024)] | None = None
+    """A private key on the controller's machine that logs in there, and no other. By default those in `~/.ssh` and of
+    the SSH agent are tried."""
 
 
 class Access(Strict):

@@ -187,7 +187,8 @@ def _node(name: str, snapshots: Snapshots) -> Readiness:
         "ranks": sum(rank.exit is None for rank in report.ranks),
         "memoryBytes": report.memory_bytes,
         "cpus": report.cpus,
-        "system": f"{report.system} {report.release} {report.machine}",
+        "system": f"{report.system} {report.release} {report.machine}"
+        + (", emulated" if report.emulated else ""),
         "runtime": dict(report.runtime or {}),
         "bootId": report.boot_id,
         **machine.told(seen.facts),

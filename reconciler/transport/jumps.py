@@ -97,7 +97,9 @@ async def _further(way: Way, word: str, options: Mapping[str, Any], nested: int)
     return Way((*before.jumps, jump), (*before.connections, connection), way.host, way.port)
 
 
-_OF_THE_MACHINE = ("known_hosts", "server_host_key_algs", "command", "compression_algs")
+_OF_THE_MACHINE = (
+    "known_hosts", "server_host_key_algs", "command", "compression_algs", "client_keys", "agent_path",
+)  # fmt: skip
 """Options that are the machine's own; those on the way are looked up in ``~/.ssh/known_hosts``."""
 
 

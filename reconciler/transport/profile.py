@@ -34,6 +34,8 @@ say machine "$(uname -m)"
 say user "$(id -un)"
 say uid "$(id -u)"
 say hostname "$(uname -n)"
+tools=$(command -v sw_vers) && tools=${tools%/*} && case $tools in
+/usr/bin|/usr/sbin|/bin|/sbin) ;; /*) say tools "$tools";; esac
 set -- "$@" "$home"/.reconciler/runtimes/*/bin/python3 /opt/homebrew/bin/python3 /usr/local/bin/python3 \\
     /Library/Frameworks/Python.framework/Versions/Current/bin/python3 "$home/.local/bin/python3"
 for version in 14 13 12 11 10 9; do
@@ -60,6 +62,8 @@ class Profile:
     """The first interpreter of 3.9 or newer; empty where there is none."""
     ranks_python: str = ""
     """That of a managed runtime; empty where there is none."""
+    tools: str = ""
+    """Folder of a Mac's own tools; empty where they are in the system's folders, or there are none."""
 
     @property
     def kind(self) -> str:
@@ -89,6 +93,7 @@ def answer(text: str) -> Profile:
             uid=int(said["uid"]),
             hostname=said["hostname"],
             python=said.get("python", ""),
+            tools=said.get("tools", ""),
         )
     except (KeyError, ValueError):
         raise Unreachable(f"its shell does not run plain sh: it said {shlex.quote(text[-200:])}") from None

@@ -198,7 +198,8 @@ class SshNode:
             "--run-directory": found.root / "run",
             "--python": self._access.python or found.ranks_python or found.python,
         }
-        return (*serve, *(str(word) for place in places.items() for word in place))
+        tools = ("--tools", found.tools) if found.tools else ()
+        return (*serve, *(str(word) for place in places.items() for word in place), *tools)
 
     async def survey(self) -> Survey:
         """What there is on the machine to keep the agent running. Raises ``Unreachable``."""

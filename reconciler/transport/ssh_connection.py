@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncssh
@@ -134,7 +135,11 @@ class Connection:
         key = trusted_key(access)
         kind = key.get_algorithm()
         kinds = sorted(KEY_ALGORITHMS, key=lambda other: other != kind)
+        identity: dict[str, Any] = {}
+        if access.identity_file:
+            identity = {"client_keys": [str(Path(access.identity_file).expanduser())], "agent_path": None}
         return {
+            **identity,
             "port": access.port
             if access.port != 22
             else (),  # then the user's configuration may have another

@@ -364,6 +364,8 @@ class NodeReport:
     """A value of ``HeldBy``; empty from an agent that does not tell."""
     repair: Optional[RepairReport] = None
     """None where nothing was ever repaired there, and from an agent that cannot."""
+    emulated: bool = False
+    """Whether its tools say that they only answer as such a machine would."""
 
 
 CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)

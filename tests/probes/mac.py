@@ -16,6 +16,16 @@ from .cases import load
 
 _SUDO = '#!/bin/sh\n[ "$1" = -n ] || exit 64\nshift\nexec "$@"\n'
 
+_IOREG = '#!/bin/sh\necho \'    "IOPlatformUUID" = "00000000-0000-4000-8000-000000000001"\'\n'
+_SYSCTL = """[ "$1" = -n ] && case $2 in
+hw.memsize) echo 68719476736; exit;;
+kern.bootsessionuuid) echo 00000000-0000-4000-8000-00000000B007; exit;;
+kern.memorystatus_vm_pressure_level) echo 1; exit;;
+esac
+"""
+_OF_AGENT = {"sysctl": _SYSCTL, "sw_vers": '[ "$1" = -buildVersion ] && echo 25D125 && exit\n'}
+"""What the agent itself asks, whatever a tool says to others."""
+
 M5_MAX = {
     "uname": "Darwin\n",
     "sw_vers": "sw_vers/26_3",
@@ -51,6 +61,13 @@ class Mac:
         for tool, case in M5_MAX.items():
             self.says(tool, case)
         self.runs("sudo", _SUDO)
+        self.runs("ioreg", _IOREG)
+
+    def loses_all(self) -> None:
+        """No tool is there any more."""
+        for path in self.folder.iterdir():
+            if not path.suffix:
+                path.unlink()
 
     def says(self, tool: str, case: str) -> None:
         """From now on the tool says what is in a case, or this very text where there is no such case."""
@@ -61,7 +78,7 @@ class Mac:
         place = f"{self.folder}/{tool}"
         self.runs(
             tool,
-            f"#!/bin/sh\necho x >> {place}.asked\n/bin/cat {place}.err >&2\n/bin/cat {place}.out\nexit {status}\n",
+            f"#!/bin/sh\n{_OF_AGENT.get(tool, '')}echo x >> {place}.asked\n/bin/cat {place}.err >&2\n/bin/cat {place}.out\nexit {status}\n",
         )
 
     def runs(self, tool: str, script: str) -> None:

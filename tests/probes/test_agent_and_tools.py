@@ -151,9 +151,8 @@ async def test_what_was_not_told_is_asked_again_after_a_minute_and_what_root_may
 
 
 async def test_without_its_tools_nothing_is_known_of_a_mac_and_every_reason_is(mac: Mac) -> None:
-    for tool in [path.name for path in mac.folder.iterdir() if not path.suffix and path.name != "uname"]:
-        mac.loses(tool)
     async with agent_on(mac, Bench.make(), "/nowhere/python") as link:
+        mac.loses_all()
         facts = await told(Probes(time.time), link)
         report = await reported(link)
     assert facts == MachineFacts(boot_id=report.boot_id, system="Darwin")

@@ -1,0 +1,269 @@
+"""`sandbox`: emulated Macs to try manifests on, and faults to rehearse with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.errors import Conflict, Invalid, Unreachable
+
+from .app import Settings, Spelled
+from .output import output_option, print_body
+from .sandbox_view import view
+
+START_SECONDS = 90.0
+DOWN_SECONDS = 60.0
+ANSWER_SECONDS = 30.0
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of `up`."""
+
+    nodes: int | None
+    fabric: str
+    mac: str | None
+    paths: tuple[str, ...]
+    models: Path | None
+    addressed: bool
+
+
+@click.group(cls=Spelled)
+def sandbox() -> None:
+    """Emulate Macs here, and break them.
+
+    Each is reached over SSH on loopback and answers as a Mac does; what runs on it is real. See docs/rehearse.md.
+
+    \b
+    Examples:
+      reconciler sandbox up --nodes 4 --fabric mesh --detach
+      reconciler sandbox status
+      reconciler sandbox unplug studio-1/3
+      reconciler sandbox down
+    """
+
+
+@sandbox.command()
+@click.option("--nodes", type=click.IntRange(1, 16), help="How many; not with -f.")
+@click.option("--fabric", default="mesh", show_default=True, help="mesh, ring, or a file with a Fabric.")
+@click.option(
+    "--mac", help="Which: studio, studio-max, mini, macbook, mini-tb4; by default studio, or by names."
+)
+@click.option(
+    "-f", "--filename", "paths", multiple=True, help="Manifests: each Node becomes an emulated Mac."
+)
+@click.option(
+    "--models", type=click.Path(path_type=Path), help="Link the model folders in here into each machine."
+)
+@click.option("--addressed", is_flag=True, help="With the network of the cables already set.")
+@click.option("--detach", is_flag=True, help="Return when all is there, and leave it running.")
+@click.pass_obj
+def up(settings: Settings, /, detach: bool, **options: Any) -> int:
+    """Start emulated Macs, and write the manifests by which they are reached.
+
+    \b
+    Examples:
+      reconciler sandbox up --nodes 2 --fabric mesh --detach
+      reconciler sandbox up -f examples/four-studios --models examples/models --detach
+      reconciler sandbox up --nodes 3 --fabric ring --mac mini
+    """
+    from reconciler.sandbox.box import Ground, sweep
+
+    ground = Ground(settings.home / "sandbox")
+    if _answers(ground.control):
+        raise Conflict(
+            "emulated Macs run here already: reconciler sandbox status, or end them: reconciler sandbox down"
+        )
+    if detach:
+        return _detached(settings, ground.folder)
+    ground.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.home.chmod(0o700)
+    asyncio.run(sweep(ground))
+    logging.basicConfig(
+        stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING
+    )
+    return _serve(settings, ground, _How(**options))
+
+
+def _serve(settings: Settings, ground: Any, how: _How) -> int:
+    from reconciler.sandbox import changes, cluster
+    from reconciler.sandbox.box import Sandbox, run
+
+    from .changing import load_paths
+
+    if bool(how.paths) == bool(how.nodes):
+        raise click.UsageError("say either how many, with --nodes, or which, with -f MANIFESTS")
+    boot_ids = [str(uuid.uuid4()).upper() for _ in range(cluster.MACHINES_MAX)]
+    manifests = [each.manifest for each in load_paths(how.paths)] if how.paths else []
+    if how.paths:
+        world = cluster.of_manifests(manifests, how.mac, how.fabric, boot_ids, time.time())
+    else:
+        kind = how.mac or cluster.DEFAULT_MAC
+        world = cluster.numbered(how.nodes or 0, kind, how.fabric, boot_ids[: how.nodes or 0], time.time())
+    if how.addressed:
+        world = changes.addressed(world)
+    box = Sandbox(ground, world, how.models)
+
+    def ready() -> None:
+        ground.cluster.mkdir(mode=0o700, exist_ok=True)
+        for name, text in cluster.written(box, manifests).items():
+            (ground.cluster / name).write_text(text)
+        click.echo(_greeting(settings, box, bool(how.paths)))
+
+    return asyncio.run(_until_signal(run(box, ready)))
+
+
+def _greeting(settings: Settings, box: Any, whole: bool) -> str:
+    names = ", ".join(f"{name} (port {box.port(name)})" for name in box.places)
+    verb = "up" if whole else "apply"
+    return f"emulated: {names}\nnext: reconciler {verb} -f {box.ground.cluster}"
+
+
+async def _until_signal(work: Any) -> int:
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+    return 0
+
+
+def _detached(settings: Settings, folder: Path) -> int:
+    """The same command without --detach, in a session of its own; until it says that it is ready."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    arguments = [word for word in sys.argv[1:] if word != "--detach"]
+    log = folder / "log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "reconciler", *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+            env=_environment(settings),
+        )  # fmt: skip
+    assert process.stdout is not None
+    said = [line for line in (process.stdout.readline(), process.stdout.readline()) if line]
+    if len(said) == 2:
+        click.echo(b"".join(said).decode(), nl=False)
+        return 0
+    process.wait()
+    raise Unreachable(f"the sandbox did not start: {log.read_text().strip()[-2000:] or process.returncode}")
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    import os
+
+    paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "RECONCILER_HOME": str(settings.home), "PYTHONPATH": paths}
+
+
+@sandbox.command()
+@click.pass_obj
+def down(settings: Settings) -> int:
+    """End the emulated Macs and everything that runs on them.
+
+    \b
+    Examples:
+      reconciler sandbox down
+    """
+    from reconciler.sandbox.box import Ground, sweep
+
+    ground = Ground(settings.home / "sandbox")
+    with suppress(OSError, TimeoutError):
+        _ask(ground.control, {"ask": "down"}, DOWN_SECONDS)
+    swept = asyncio.run(sweep(ground))
+    click.echo(
+        "no emulated Mac runs any more" + (f"; {swept} processes were left, and are killed" if swept else "")
+    )
+    return 0
+
+
+@sandbox.command()
+@output_option()
+@click.pass_obj
+def status(settings: Settings, output: str | None) -> int:
+    """Show the emulated Macs, their cables, and what is wrong with them.
+
+    \b
+    Examples:
+      reconciler sandbox status
+      reconciler sandbox status -o json
+    """
+    answer = _put(settings, {"ask": "world"})
+    if output:
+        print_body(answer["world"], output)
+    else:
+        click.echo("\n".join(view(answer["world"])))
+    return 0
+
+
+def _put(settings: Settings, question: dict[str, Any]) -> dict[str, Any]:
+    from reconciler.sandbox.box import Ground
+
+    try:
+        answer = _ask(Ground(settings.home / "sandbox").control, question, ANSWER_SECONDS)
+    except (OSError, TimeoutError):
+        raise Unreachable(
+            f"no emulated Macs run for {settings.home}; start some: reconciler sandbox up --nodes 2 --detach"
+        ) from None
+    if not answer["ok"]:
+        raise Invalid(answer["error"])
+    return answer
+
+
+def _ask(control: Path, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+    from reconciler.sandbox.control import put
+
+    return asyncio.run(put(control, question, seconds))
+
+
+def _answers(control: Path) -> bool:
+    with suppress(OSError, TimeoutError):
+        return bool(_ask(control, {"ask": "world"}, ANSWER_SECONDS)["ok"])
+    return False
+
+
+def _fault(name: str, command: Any) -> click.Command:
+    """A click command for one of ``faults.COMMANDS``."""
+
+    def act(settings: Settings, words: Sequence[str], undo: bool = False) -> int:
+        answer = _put(settings, {"ask": "do", "command": name, "words": list(words), "undo": undo})
+        click.echo(answer["said"])
+        return 0
+
+    examples = [f"reconciler sandbox {name} {words}" for words in command.examples]
+    if not command.back:
+        examples.append(f"{examples[0]} --undo")
+    back = f"Taken back by {command.back}.\n\n    " if command.back and command.back != name else ""
+    text = f"{command.summary}\n\n    {back}\b\n    Examples:\n" + "".join(
+        f"      {line}\n" for line in examples
+    )
+    arguments: list[click.Parameter] = [
+        click.Argument(["words"], nargs=-1, required=True, metavar=command.usage)
+    ]
+    if not command.back:
+        arguments.append(click.Option(["--undo"], is_flag=True, help="Take it back."))
+    call: Callable[..., int] = click.pass_obj(act)
+    return click.Command(name, params=arguments, callback=call, help=text, short_help=command.summary)
+
+
+def _with_faults(group: click.Group) -> None:
+    from reconciler.sandbox.faults import COMMANDS
+
+    for name, command in COMMANDS.items():
+        group.add_command(_fault(name, command))
+
+
+_with_faults(sandbox)

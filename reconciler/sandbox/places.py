@@ -1,0 +1,180 @@
+"""What of an emulated machine is on disk: its root, its user's folder, its tools, its Python, its keys.
+
+===============================  =========================================================================
+below ``machines/NAME``
+===============================  =========================================================================
+``machine.json``                 the machine's name, the control socket, its SSH port
+``usr/bin``                      its tools, each of which asks the sandbox
+``opt/python``                   the interpreter of its ranks: this one, with what is put in for emulation
+``etc/ssh``                      its host key, which stays
+``Users/ada``                    its user's folder; what runs on the machine has it as ``HOME``
+===============================  =========================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+import reconciler
+from reconciler.wire.paths import agent_socket
+
+from . import client
+from .mac_tools import TOOLS
+
+USER = "ada"
+MARK = "emulated"
+"""Beside the tools; as ``agent.system.EMULATED``."""
+_INSERTS = Path(__file__).with_name("emulated")
+"""What is put among the packages of a machine's Python."""
+_SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One machine's folder."""
+
+    name: str
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        return self.root / "Users" / USER
+
+    @property
+    def tools(self) -> Path:
+        return self.root / "usr" / "bin"
+
+    @property
+    def python(self) -> Path:
+        return self.root / "opt" / "python" / "bin" / "python3"
+
+    @property
+    def packages(self) -> Path:
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        return self.root / "opt" / "python" / "lib" / version / "site-packages"
+
+    @property
+    def authorized(self) -> Path:
+        return self.home / ".ssh" / "authorized_keys"
+
+    @property
+    def host_key(self) -> Path:
+        return self.root / "etc" / "ssh" / "ssh_host_ed25519_key"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of what is started there over SSH."""
+        return {
+            "HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/sh", "PWD": str(self.home),
+            "PATH": f"{self.tools}:{_SYSTEM_PATH}", "TMPDIR": str(self.root / "tmp"),
+        }  # fmt: skip
+
+    def check(self) -> None:
+        """Raises ``ValueError`` where paths of sockets would be too long there."""
+        agent_socket(str(self.home / ".reconciler" / "run"), self.name)
+
+    def port(self) -> int:
+        """That its SSH server had last; 0 for none."""
+        try:
+            return int(json.loads((self.root / "machine.json").read_text())["port"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+
+    def tell(self, control: Path, port: int) -> None:
+        """Say where the sandbox is asked, and where SSH is."""
+        told = {"machine": self.name, "control": str(control), "port": port}
+        (self.root / "machine.json").write_text(json.dumps(told) + "\n")
+
+    def make(self, key: asyncssh.SSHKey, models: Path | None) -> None:
+        """Have all of it there; ``key`` may log in. What its user has stays."""
+        for folder in (
+            self.home / ".ssh",
+            self.home / ".reconciler",
+            self.tools,
+            self.host_key.parent,
+            self.root / "tmp",
+        ):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_tools()
+        self._make_python()
+        if not self.host_key.exists():
+            _write_key(self.host_key)
+        self.authorized.write_bytes(key.export_public_key())
+        self.authorized.chmod(0o600)
+        if models is not None:
+            self._link_models(models)
+
+    def _make_tools(self) -> None:
+        text = f"#!{_interpreter()} -IS\n" + Path(client.__file__).read_text()
+        for name in TOOLS:
+            tool = self.tools / name
+            tool.write_text(text)
+            tool.chmod(0o755)
+        (self.tools / MARK).touch()
+
+    def _make_python(self) -> None:
+        shutil.rmtree(self.root / "opt", ignore_errors=True)
+        self.packages.mkdir(parents=True)
+        self.python.parent.mkdir(parents=True)
+        self.python.symlink_to(_interpreter())
+        home = Path(_interpreter()).resolve().parent
+        (self.root / "opt/python/pyvenv.cfg").write_text(
+            f"home = {home}\ninclude-system-site-packages = false\n"
+        )
+        (self.packages / "host.pth").write_text("".join(f"{path}\n" for path in _packages()))
+        for insert in sorted(_INSERTS.glob("*")) if _INSERTS.is_dir() else ():
+            if insert.suffix in (".py", ".pth") and insert.name != "__init__.py":
+                shutil.copy(insert, self.packages / insert.name)
+
+    def _link_models(self, models: Path) -> None:
+        target = self.home / ".reconciler" / "models"
+        target.mkdir(mode=0o700, exist_ok=True)
+        for folder in sorted(models.iterdir()):
+            link = target / folder.name
+            if (folder / "config.json").is_file() and not link.exists():
+                link.symlink_to(folder.absolute())
+
+
+def _interpreter() -> str:
+    """Of no virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+
+
+def _packages() -> list[str]:
+    """Where this process has its packages from, and the reconciler itself."""
+    found = [
+        path for path in sys.path if path.endswith(("site-packages", "dist-packages")) and Path(path).is_dir()
+    ]
+    return [str(Path(reconciler.__file__).parents[1]), *found]
+
+
+def key(path: Path) -> asyncssh.SSHKey:
+    """The private key at ``path``, which is made if it is missing."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_key(path)
+    return asyncssh.read_private_key(path)
+
+
+def _write_key(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(asyncssh.generate_private_key("ssh-ed25519", comment="emulated").export_private_key())
+
+
+def host_key_line(path: Path) -> str:
+    """The public half, as a Node has it."""
+    return " ".join(asyncssh.read_private_key(path).export_public_key().decode("ascii").split()[:2])
+
+
+def environment_of(place: Place, more: Mapping[str, str]) -> dict[str, str]:
+    """``Place.environment`` with more in it."""
+    return {**place.environment, **more}

@@ -1,0 +1,231 @@
+"""The SSH server of one emulated machine, on loopback: what an ``sshd`` does for the reconciler, and no more.
+
+Its user's ``authorized_keys`` say who may log in, with ``command=`` and ``restrict`` as sshd(8) has them. Between the
+network and the server stands a gate: while it is closed nothing comes through, and no connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from .places import USER, Place, environment_of
+
+LOOPBACK = "127.0.0.1"
+_CHUNK = 65536
+_LINGER_SECONDS = 0.5
+"""For what a command has said, after its end: what it left behind may hold its output for ever."""
+_ORIGINAL = "SSH_ORIGINAL_COMMAND"
+
+
+class Sshd:
+    """Serves one machine. ``delay`` tells how long a command waits before it begins."""
+
+    def __init__(self, place: Place, delay: Callable[[], float]) -> None:
+        self.place = place
+        self.delay = delay
+        self.port = 0
+        self._listener: asyncio.Server | None = None
+        self._open = asyncio.Event()
+        self._open.set()
+        self._connections: set[asyncssh.SSHServerConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, port: int = 0) -> int:
+        """Listen, at this port where it is free and else at another; which."""
+        try:
+            self._listener = await asyncio.start_server(self._accept, LOOPBACK, port)
+        except OSError:
+            if port == 0 or self.port:
+                raise
+            self._listener = await asyncio.start_server(self._accept, LOOPBACK, 0)
+        self.port = int(self._listener.sockets[0].getsockname()[1])
+        return self.port
+
+    async def stop(self) -> None:
+        """Nobody is there any more: connections are reset."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for connection in tuple(self._connections):
+            connection.abort()
+        own = asyncio.current_task()
+        going = [task for task in self._tasks if task is not own]
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+
+    def gate(self, is_open: bool) -> None:
+        """Let everything through, or nothing."""
+        if is_open:
+            self._open.set()
+        else:
+            self._open.clear()
+
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._connections)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        outer, inner = socket.socketpair()
+        try:
+            there_reader, there_writer = await asyncio.open_connection(sock=outer)
+            serving = asyncio.create_task(self._serve(inner))
+            ways = (self._pump(reader, there_writer), self._pump(there_reader, writer), serving)
+            await asyncio.gather(*ways, return_exceptions=True)
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+            for end in (writer, there_writer):
+                end.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(_CHUNK):
+                await self._open.wait()
+                writer.write(chunk)
+                await writer.drain()
+        await self._open.wait()
+        with contextlib.suppress(OSError, RuntimeError):
+            writer.write_eof()
+
+    async def _serve(self, inner: socket.socket) -> None:
+        connection: asyncssh.SSHServerConnection | None = None
+        try:
+            connection = await asyncssh.run_server(
+                inner, server_factory=lambda: _Login(self.place), server_host_keys=[str(self.place.host_key)],
+                process_factory=self._session, encoding=None, sftp_factory=None, allow_scp=False,
+                x11_forwarding=False, agent_forwarding=False, password_auth=False, kbdint_auth=False,
+                host_based_auth=False, gss_host=None, line_editor=False, login_timeout=30, keepalive_interval=0,
+            )  # fmt: skip
+            self._connections.add(connection)
+            await connection.wait_closed()
+        except (asyncssh.Error, OSError):
+            pass  # whoever wanted to log in did not
+        finally:
+            if connection is not None:
+                self._connections.discard(connection)
+                connection.abort()
+
+    async def _session(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self.delay():
+            await asyncio.sleep(self.delay())
+        forced = process.get_extra_info("forced")
+        command, more = process.command, {}
+        if forced is not None:
+            command, more = forced, {_ORIGINAL: process.command or ""}
+        status = await _run(process, command, self.place, more)
+        if status < 0:
+            process.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))
+        else:
+            process.exit(status)
+
+
+class _Login(asyncssh.SSHServer):
+    """Lets in whom the user's ``authorized_keys`` names."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._connection: asyncssh.SSHServerConnection | None = None
+        self._restricted = False
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        options = _entry(self._place.authorized, key) if username == USER else None
+        if options is None:
+            return False
+        assert self._connection is not None
+        self._restricted = "restrict" in options or "command" in options
+        self._connection.set_extra_info(forced=options.get("command"))
+        return True
+
+    def unix_connection_requested(self, dest_path: str) -> bool:
+        return not self._restricted
+
+
+def _entry(path: Path, key: asyncssh.SSHKey) -> Any:
+    """The options of a key in ``authorized_keys``; None where it has none there."""
+    try:
+        return asyncssh.import_authorized_keys(path.read_text()).validate(key, LOOPBACK, LOOPBACK)
+    except (OSError, ValueError):
+        return None
+
+
+async def _run(
+    process: asyncssh.SSHServerProcess[bytes], command: str | None, place: Place, more: dict[str, str]
+) -> int:
+    """Run a command, or a shell, as ``sshd`` does without a terminal; its status, negative for a signal."""
+    words = ("/bin/sh", "-c", command) if command is not None else ("/bin/sh",)
+    child = await asyncio.create_subprocess_exec(
+        *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=environment_of(place, more), cwd=place.home, start_new_session=True,
+    )  # fmt: skip
+    assert child.stdin is not None
+    feeding = asyncio.create_task(_feed(process, child))
+    telling = [
+        asyncio.create_task(_tell(reader, writer))
+        for reader, writer in ((child.stdout, process.stdout), (child.stderr, process.stderr))
+        if reader is not None
+    ]
+    try:
+        status = await child.wait()
+        await asyncio.wait(telling, timeout=_LINGER_SECONDS)
+        return status
+    finally:
+        for task in (feeding, *telling):
+            task.cancel()
+        child.stdin.close()
+
+
+async def _feed(process: asyncssh.SSHServerProcess[bytes], child: asyncio.subprocess.Process) -> None:
+    """What the other side sends is the command's input, which ends with the connection; signals are for all of it."""
+    assert child.stdin is not None
+    try:
+        while True:
+            try:
+                chunk = await process.stdin.read(_CHUNK)
+            except asyncssh.SignalReceived as asked:
+                with contextlib.suppress(ProcessLookupError, AttributeError):
+                    os.killpg(child.pid, signal.Signals[f"SIG{asked.signal}"])
+                continue
+            except (asyncssh.BreakReceived, asyncssh.TerminalSizeChanged):
+                continue
+            if not chunk:
+                break
+            child.stdin.write(chunk)
+            await child.stdin.drain()
+    except (asyncssh.Error, OSError):
+        pass  # the connection, or the command, has ended
+    child.stdin.close()
+
+
+async def _tell(reader: asyncio.StreamReader, writer: asyncssh.SSHWriter[bytes]) -> None:
+    """What the command says goes to the other side, as long as there is one."""
+    while chunk := await reader.read(_CHUNK):
+        with contextlib.suppress(asyncssh.Error, OSError):
+            writer.write(chunk)
+            await writer.drain()

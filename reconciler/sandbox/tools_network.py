@@ -1,0 +1,174 @@
+"""What tells of the network of an emulated Mac, and changes it, in the formats that real ones have been seen to print."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from reconciler.errors import Invalid
+
+from . import changes
+from .asked import NOT_ROOT, Asked, Said, refused
+from .state import Machine, Port
+from .tools_rdma import link_local
+
+_LAN = "en0"
+_SERVICE = re.compile(r"Thunderbolt ([0-9]+)")
+
+
+def ifconfig(asked: Asked) -> Said:
+    words = asked.words
+    if words in ((), ("-a",)):
+        return Said("".join(_blocks(asked).values()))
+    name = words[0]
+    if name not in _blocks(asked):
+        return refused(asked, f"interface {name} does not exist")
+    if len(words) == 1:
+        return Said(_blocks(asked)[name])
+    if not asked.root:
+        return refused(asked, f"ioctl (SIOCAIFADDR): {NOT_ROOT}")
+    try:
+        return _changed(asked, name, words[1:])
+    except (Invalid, ValueError, IndexError) as error:
+        return refused(asked, str(error))
+
+
+def _changed(asked: Asked, name: str, words: tuple[str, ...]) -> Said:
+    port = asked.machine.port_of(name)
+    if name == "bridge0":
+        return _bridge_changed(asked, words)
+    if port is None or words in (("up",), ("down",)):
+        return Said()  # what a real one would do here is not told by anything
+    if words[0] != "inet":
+        return refused(asked, f"{words[0]}: bad value")
+    if words[-1] in ("-alias", "delete", "remove"):
+        return Said(world=changes.set_address(asked.world, asked.name, port.receptacle, None))
+    if port.bridged:
+        return Said()  # it takes it, and has none of its own as long as it is a member
+    given = _interface(words[1], words[words.index("netmask") + 1] if "netmask" in words else "")
+    return Said(world=changes.set_address(asked.world, asked.name, port.receptacle, given))
+
+
+def _interface(address: str, mask: str) -> str:
+    """``10.77.0.1`` and ``0xfffffffc`` or ``255.255.255.252``, as ``10.77.0.1/30``. Raises ``ValueError``."""
+    if mask.startswith("0x"):
+        mask = str(ipaddress.IPv4Address(int(mask, 16)))
+    return str(ipaddress.IPv4Interface(f"{address}/{mask}" if mask else address))
+
+
+def _bridge_changed(asked: Asked, words: tuple[str, ...]) -> Said:
+    match words:
+        case ("destroy",):
+            return Said(world=changes.drop_bridge(asked.world, asked.name))
+        case ("deletem" | "addm" as verb, *names):
+            world = asked.world
+            for name in [each for each in names if each not in ("deletem", "addm")]:
+                port = asked.machine.port_of(name)
+                if port is None or (verb == "deletem" and not port.bridged):
+                    return refused(asked, f"BRDGDEL {name}: No such file or directory")
+                world = changes.bridge(world, asked.name, port.receptacle, verb == "addm")
+            return Said(world=world)
+        case _:
+            return Said()
+
+
+def _blocks(asked: Asked) -> dict[str, str]:
+    """What is told of each interface, by its name."""
+    machine = asked.machine
+    blocks = {
+        "lo0": "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 16384\n\tinet 127.0.0.1 netmask 0xff000000\n",
+        _LAN: "en0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+        "\tinet 127.0.0.1 netmask 0xff000000 broadcast 127.255.255.255\n"
+        f"\tmedia: autoselect (10Gbase-T <full-duplex>)\n\tstatus: {'in' if machine.faults.partitioned else ''}active\n",
+    }
+    for port in machine.ports:
+        blocks[port.interface] = _port(asked, port)
+    if machine.bridge:
+        blocks["bridge0"] = _bridge(machine)
+    return blocks
+
+
+def _port(asked: Asked, port: Port) -> str:
+    promiscuous = "PROMISC," if port.bridged else ""
+    number = 8963 if port.bridged else 8863
+    text = (
+        f"{port.interface}: flags={number}<UP,BROADCAST,SMART,RUNNING,{promiscuous}SIMPLEX,MULTICAST> mtu 1500\n"
+        f"\toptions=460<TSO4,TSO6,CHANNEL_IO>\n\tether {port.mac}\n"
+    )
+    if not port.bridged:
+        text += f"\tinet6 {link_local(port)}%{port.interface} prefixlen 64 secured scopeid 0x{port.receptacle + 8:x}\n"
+    if port.ip and port.address:
+        net = ipaddress.IPv4Interface(port.address).network
+        text += f"\tinet {port.ip} netmask 0x{int(net.netmask):08x} broadcast {net.broadcast_address}\n"
+    if not port.bridged:
+        text += "\tnd6 options=201<PERFORMNUD,DAD>\n"
+    active = asked.world.is_active((asked.name, port.receptacle), asked.now)
+    return f"{text}\tmedia: autoselect <full-duplex>\n\tstatus: {'active' if active else 'inactive'}\n"
+
+
+def _bridge(machine: Machine) -> str:
+    members = [port for port in machine.ports if port.bridged]
+    rows = "".join(
+        f"\tmember: {port.interface} flags=3<LEARNING,DISCOVER>\n"
+        f"\t        ifmaxaddr 0 port {port.receptacle + 9} priority 0 path cost 0\n"
+        for port in members
+    )
+    return (
+        "bridge0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+        f"\toptions=63<RXCSUM,TXCSUM,TSO4,TSO6>\n\tether {machine.ports[0].mac}\n\tConfiguration:\n"
+        "\t\tid 0:0:0:0:0:0 priority 0 hellotime 0 fwddelay 0\n"
+        "\t\tmaxage 0 holdcnt 0 proto stp maxaddr 100 timeout 1200\n"
+        "\t\troot id 0:0:0:0:0:0 priority 0 ifcost 0 port 0\n\t\tipfilter disabled flags 0x0\n"
+        f"{rows}\tnd6 options=201<PERFORMNUD,DAD>\n\tmedia: <unknown type>\n\tstatus: inactive\n"
+    )
+
+
+def networksetup(asked: Asked) -> Said:
+    match asked.words:
+        case ("-listallhardwareports",):
+            return Said(_hardware_ports(asked.machine))
+        case ("-listnetworkserviceorder",):
+            return Said(_services(asked.machine))
+        case ("-setmanual", service, address, mask, *_):
+            return _configured(asked, service, _interface(address, mask))
+        case ("-setdhcp" | "-setv4off", service, *_):
+            return _configured(asked, service, None)
+        case _:
+            return refused(
+                asked, "of this machine it knows no more than its ports, their order and their addresses"
+            )
+
+
+def _configured(asked: Asked, service: str, address: str | None) -> Said:
+    found = _SERVICE.fullmatch(service)
+    if not asked.root:
+        return Said("** Error: Command requires admin privileges.\n", code=14)
+    if found is None or not any(port.receptacle == int(found[1]) for port in asked.machine.ports):
+        return Said(
+            f"{service} is not a recognized network service.\n** Error: The parameters were not valid.\n",
+            code=4,
+        )
+    if asked.machine.port(int(found[1])).bridged:
+        return Said()
+    return Said(world=changes.set_address(asked.world, asked.name, int(found[1]), address))
+
+
+def _hardware_ports(machine: Machine) -> str:
+    ports = [("Ethernet", _LAN, "36:00:00:00:00:00")]
+    if machine.bridge:
+        ports.append(("Thunderbolt Bridge", "bridge0", machine.ports[0].mac))
+    ports += [(f"Thunderbolt {port.receptacle}", port.interface, port.mac) for port in machine.ports]
+    blocks = [
+        f"Hardware Port: {name}\nDevice: {device}\nEthernet Address: {mac}\n" for name, device, mac in ports
+    ]
+    return "\n" + "\n".join(blocks) + "\nVLAN Configurations\n===================\n"
+
+
+def _services(machine: Machine) -> str:
+    ports = [("Ethernet", _LAN), *([("Thunderbolt Bridge", "bridge0")] if machine.bridge else [])]
+    ports += [(f"Thunderbolt {port.receptacle}", port.interface) for port in machine.ports]
+    rows = [
+        f"({at}) {name}\n(Hardware Port: {name}, Device: {device})\n"
+        for at, (name, device) in enumerate(ports, 1)
+    ]
+    return "An asterisk (*) denotes that a network service is disabled.\n" + "\n".join(rows)

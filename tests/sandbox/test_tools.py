@@ -1,0 +1,195 @@
+"""What an emulated Mac's tools say is read by the probes of real Macs, to exactly what the machine is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from reconciler.errors import Invalid
+from reconciler.inventory.probes import cabling, machine
+from reconciler.inventory.probes.table import PROBES, Readings
+from reconciler.sandbox import changes, macs
+from reconciler.sandbox.asked import Asked, Live, Process, Said
+from reconciler.sandbox.mac_tools import answer
+from reconciler.sandbox.state import World
+from reconciler.sandbox.tools_system import report_name
+from reconciler.state import MachineFacts, NodeName
+from reconciler.wire.tools import Ending, RunTool, ToolSaid
+from tests.inventory.test_collector import report as plain_report
+
+NOW = 1_800_000_000.0
+WORLDS = 400
+HOME = "/home/ada"
+
+
+def ask(world: World, name: str, *argv: str, root: bool = True, live: Live = Live()) -> Said:  # noqa: B008
+    """What a tool of a machine says."""
+    return answer(Asked(world, name, argv, root, NOW, HOME, "ada", live))
+
+
+def said(world: World, name: str, call: RunTool, live: Live) -> ToolSaid:
+    """The same, as the agent there would have it."""
+    words = [
+        word.replace("{home}", HOME).replace("{user}", "ada").replace("{node}", name) for word in call.argv
+    ]
+    if words[0] == "{python}":
+        return ToolSaid(Ending.ENDED, 0, f"jaccl {world.machine(name).jaccl}\n")
+    came = ask(world, name, *words, root=call.as_root, live=live)
+    return (
+        ToolSaid(Ending.LATE) if came.hangs else ToolSaid(Ending.ENDED, came.code, came.stdout, came.stderr)
+    )
+
+
+def probed(world: World, live: Live = Live()) -> dict[NodeName, MachineFacts]:  # noqa: B008
+    """What the product knows of all machines."""
+    found = {}
+    for each in world.machines:
+        readings = Readings(
+            {probe.name: probe.read(said(world, each.name, probe.call, live)) for probe in PROBES}
+        )
+        told = replace(plain_report(1), boot_id=each.boot_id, system="Darwin", ranks=())
+        found[NodeName(each.name)] = machine.facts(readings, told, None)
+    return dict(cabling.joined(found))
+
+
+def some_world(chance: random.Random) -> World:
+    """A world in which things have happened."""
+    kind = chance.choice(["studio", "mini", "macbook", "mini-tb4", "studio-max"])
+    names = ["n1", "n2", "n3", "n4"][: chance.randint(1, 4)]
+    world = macs.world(
+        names, kind, chance.choice([macs.MESH, macs.RING]), [f"boot-{n}" for n in names], NOW - 999
+    )
+    if chance.random() < 0.6:
+        world = changes.addressed(world)
+    for _ in range(chance.randint(0, 6)):
+        world = something(chance, world)
+    return world
+
+
+def something(chance: random.Random, world: World) -> World:
+    """One more thing that happens."""
+    name = chance.choice(world.machines).name
+    port = chance.choice(world.machine(name).ports).receptacle
+    yes = chance.random() < 0.5
+    happens = [
+        lambda: changes.rdma(world, name, False),
+        lambda: changes.bridge(world, name, chance.choice([None, port]), yes),
+        lambda: changes.drop_bridge(world, name),
+        lambda: changes.lose_ipv4(world, name, port),
+        lambda: changes.find_ipv4(world, name),
+        lambda: changes.exhaust_pd(world, name, chance.randint(0, 11)),
+        lambda: changes.reboot(world, name, NOW - chance.choice([0, 60]), "anew"),
+        lambda: changes.panic(world, name, NOW - 60, "anew", report_name("panic", NOW - 60)),
+        lambda: changes.with_machine(
+            world, name, filevault=yes, managed=not yes, jaccl=yes, sleep_minutes=int(yes)
+        ),
+        lambda: changes.with_machine(world, name, version="27.0", build="26A428", wired_limit_mb=30720),
+    ]
+    if world.cables:
+        end, other = chance.choice(chance.choice(world.cables).ends), chance.choice(world.cables).ends[0]
+        happens += [
+            lambda: changes.unplug(world, end),
+            lambda: changes.plug(world, end),
+            lambda: changes.slow(world, end, yes),
+            lambda: changes.dock(world, end),
+            lambda: changes.swap(world, end, other),
+        ]
+    try:
+        return chance.choice(happens)()
+    except Invalid:
+        return world
+
+
+@pytest.mark.parametrize("seed", range(0, WORLDS, 100))
+def test_probes_read_exactly_what_the_machines_are(seed: int) -> None:
+    for each in range(seed, seed + 100):
+        world = some_world(random.Random(each))
+        facts = probed(world)
+        for mac in world.machines:
+            _agree(world, mac.name, facts[NodeName(mac.name)])
+
+
+def _agree(world: World, name: str, facts: MachineFacts) -> None:
+    mac = world.machine(name)
+    has_driver = any(port.thunderbolt5 for port in mac.ports)
+    assert [what for what, _ in facts.unknown] == ([] if has_driver else ["kernel objects"])
+    assert facts.version == tuple(map(int, mac.version.split(".")))
+    assert (facts.model, facts.chip, facts.jaccl) == (mac.model, mac.chip, mac.jaccl)
+    assert (facts.rdma_enabled, facts.verbs_answer) == (mac.rdma_enabled, True)
+    assert facts.filevault == mac.filevault
+    assert facts.managed == mac.managed
+    assert facts.sleeps == (mac.sleep_minutes > 0)
+    assert facts.wired_limit_bytes == mac.wired_limit_mb * 2**20
+    assert (facts.panics, facts.crashes, facts.stray_ranks) == (len(set(mac.panics)), 0, 0)
+    assert facts.bridge_service == mac.bridge
+    assert facts.protection_domains == (mac.domains_held if has_driver else None)
+    assert [port.receptacle for port in facts.ports] == [port.receptacle for port in mac.ports]
+    for port, known in zip(mac.ports, facts.ports, strict=True):
+        end = (name, port.receptacle)
+        cable, active = world.link_of(end), world.is_active(end, NOW)
+        has_device = port.device in world.devices(name) if port.device else False
+        assert (known.interface, known.device) == (port.interface, port.device if has_device else "")
+        assert (known.connected, known.active) == (active, active)
+        assert known.gbps == (cable.gbps if cable and active else None)
+        assert (known.bridged, known.address) == (port.bridged, port.ip)
+        assert known.verbs_up == (world.is_verbs_up(end, NOW) if has_device else None)
+        assert known.mapped_gid == (port.has_mapped_gid if has_device else None)
+        joined = active and cable is not None and not cable.dock
+        assert known.peer == (world.peer_of(end) if joined else None)
+        assert known.through == ((cable.dock,) if cable and active and cable.dock else ())
+
+
+def mesh() -> World:
+    return macs.world(["n1", "n2"], "mini", macs.MESH, ["b1", "b2"], NOW - 99)
+
+
+def test_wedged_verbs_tools_do_not_come_back_and_the_rest_does() -> None:
+    world = changes.fault(mesh(), "n1", verbs_wedged=True)
+    assert ask(world, "n1", "ibv_devinfo").hangs
+    facts = probed(world)[NodeName("n1")]
+    assert facts.verbs_answer is False
+    assert facts.version == (26, 3)
+
+
+def test_leftover_ranks_are_those_that_have_lost_their_parent() -> None:
+    live = Live(
+        (Process(10, 1, "python -m reconciler.runner"), Process(11, 10, "python -m reconciler.runner"))
+    )
+    assert probed(mesh(), live)[NodeName("n1")].stray_ranks == 1
+
+
+def test_what_changes_the_machine_needs_root_and_is_seen_afterwards() -> None:
+    world = mesh()
+    steps = (
+        ("ifconfig", "bridge0", "deletem", "en2"),
+        ("ifconfig", "en2", "inet", "10.77.0.1", "netmask", "255.255.255.252"),
+        ("sysctl", "iogpu.wired_limit_mb=30720"),
+        ("pmset", "-a", "sleep", "5"),
+    )
+    for step in steps:
+        denied = ask(world, "n1", *step, root=False)
+        assert denied.code != 0
+        assert denied.world is None
+        world = ask(world, "n1", *step).world or world
+    port = world.port(("n1", 1))
+    assert (port.bridged, port.address) == (False, "10.77.0.1/30")
+    facts = probed(world)[NodeName("n1")]
+    assert (facts.wired_limit_bytes, facts.sleeps) == (30720 * 2**20, True)
+    assert ask(world, "n1", "networksetup", "-setmanual", "Thunderbolt 1", "10.0.0.1", "255.255.0.0").world
+    assert ask(world, "n1", "ifconfig", "en2", "inet", "10.77.0.1", "-alias").world == changes.lose_ipv4(
+        world, "n1", 1
+    )
+
+
+def test_sudo_becomes_the_command_or_asks_for_a_password() -> None:
+    came = ask(mesh(), "n1", "sudo", "-n", "/sbin/ifconfig", "en2", "down", root=False)
+    assert (came.become, came.as_root) == (("/sbin/ifconfig", "en2", "down"), True)
+    locked = changes.with_machine(mesh(), "n1", sudo=False)
+    assert "a password is required" in ask(locked, "n1", "sudo", "-n", "true", root=False).stderr
+
+
+def test_only_root_restarts_it() -> None:
+    assert ask(mesh(), "n1", "shutdown", "-r", "now").reboots
+    assert not ask(mesh(), "n1", "shutdown", "-r", "now", root=False).reboots
