@@ -19,6 +19,7 @@ from .control import Channel, Control, Question
 from .places import USER, Place
 from .sshd import Sshd
 from .state import Machine, World
+from .verbs import Verbs
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +68,6 @@ class Sandbox:
         self.ground = ground
         self.world = world
         self.places = {machine.name: ground.place(machine.name) for machine in world.machines}
-        self.held: Callable[[str], tuple[int, int]] = lambda name: (0, 0)
-        """Protection domains and wired bytes that living ranks of a machine hold; whoever plays verbs knows."""
         self.control = Control(
             ground.control,
             {"world": self._tell_world, "do": self._do, "tool": self._tool, "down": self._down},
@@ -79,7 +78,9 @@ class Sandbox:
             name: Sshd(place, lambda name=name: self.world.machine(name).faults.ssh_seconds)  # type: ignore[misc]
             for name, place in self.places.items()
         }
-        self._watches: list[Watch] = []
+        self.verbs = Verbs(lambda: self.world, lambda change: self.change(change(self.world)))
+        self.control.asks.update(self.verbs.asks)
+        self._watches: list[Watch] = [self.verbs.changed]
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -95,6 +96,7 @@ class Sandbox:
             await server.start(self.places[name].port())
             self.places[name].tell(self.ground.control, server.port)
         await self.control.start()
+        self._spawn(self.verbs.watch_over())
 
     async def stop(self) -> None:
         """End every process of every machine, and listen no more."""
@@ -205,8 +207,7 @@ class Sandbox:
 
     def _live(self, place: Place, tool: str) -> Live:
         """No more of it than this tool tells: to look at all processes takes a while."""
-        domains, wired = self.held(place.name)
-        live = Live(domains=domains, wired_bytes=wired)
+        live = Live(domains=self.verbs.domains(place.name))
         if tool in ("pgrep", "netstat"):
             found = processes.of(place.home)
             live = replace(live, processes=found, ports=processes.ports(found) if tool == "netstat" else ())

@@ -28,12 +28,11 @@ from reconciler.wire.paths import agent_socket
 
 from . import client
 from .mac_tools import TOOLS
+from .python import put_shim
 
 USER = "ada"
 MARK = "emulated"
 """Beside the tools; as ``agent.system.EMULATED``."""
-_INSERTS = Path(__file__).with_name("emulated")
-"""What is put among the packages of a machine's Python."""
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -89,7 +88,8 @@ class Place:
             return 0
 
     def tell(self, control: Path, port: int) -> None:
-        """Say where the sandbox is asked, and where SSH is."""
+        """Say where the sandbox is asked, its Python as well, and where SSH is."""
+        put_shim(self.packages, self.name, control)
         told = {"machine": self.name, "control": str(control), "port": port}
         (self.root / "machine.json").write_text(json.dumps(told) + "\n")
 
@@ -130,9 +130,6 @@ class Place:
             f"home = {home}\ninclude-system-site-packages = false\n"
         )
         (self.packages / "host.pth").write_text("".join(f"{path}\n" for path in _packages()))
-        for insert in sorted(_INSERTS.glob("*")) if _INSERTS.is_dir() else ():
-            if insert.suffix in (".py", ".pth") and insert.name != "__init__.py":
-                shutil.copy(insert, self.packages / insert.name)
 
     def _link_models(self, models: Path) -> None:
         target = self.home / ".reconciler" / "models"

@@ -82,9 +82,8 @@ class Verbs:
         self.asks: dict[str, Ask] = {"rank": self._rank}
 
     def domains(self, machine: str) -> int:
-        """Protection domains that processes of a machine hold now, with those that nobody holds any more."""
-        held = sum(sum(c.devices.values()) for c in self._contexts.values() if c.machine == machine)
-        return held + self._world().machine(machine).domains_held * len(self._world().devices(machine))
+        """Protection domains that living processes of a machine hold, of all its devices."""
+        return sum(sum(c.devices.values()) for c in self._contexts.values() if c.machine == machine)
 
     def pids(self, machine: str) -> tuple[int, ...]:
         """The processes of a machine that have a context."""
