@@ -132,6 +132,8 @@ class Surroundings:
     """Told with every pass how each node is reached."""
     hub: Hub = field(default_factory=Hub)
     """Where weights are fetched from."""
+    expire: Callable[[NodeReport], None] = lambda report: None
+    """Has all that is probed of a machine asked in the next round."""
     stream: Open = nowhere
     let_go: Callable[[NodeName], Awaitable[None]] = nothing_to_let_go
     runtimes: Builder = field(default_factory=Builder)
@@ -164,11 +166,13 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
     async def ask(name: NodeName, socket: str) -> float:
         return await ask_once(lambda: machines.stream(name, socket))
 
+    probes = Probes(time.time)
     return Surroundings(
         source=source,
         routes=RoutesFile(home.routes),
         dial=machines.dial,
-        probe=Probes(time.time),
+        probe=probes,
+        expire=probes.expire,
         start_agent=machines.start_agent,
         reboot=machines.reboot,
         withdraw=machines.withdraw,
@@ -197,7 +201,9 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     async def start_agent(name: NodeName) -> None:
         await around.start_agent(name, token(name))
 
-    collector = Collector(around.dial, around.clock, lambda: loop.trigger(), around.probe, token)
+    collector = Collector(
+        around.dial, around.clock, lambda: loop.trigger(), around.probe, token, around.expire
+    )
     tools = Tools(
         store,
         collector,

@@ -48,6 +48,7 @@ COMMANDS = {
     "wait": "wait",
     "events": "events",
     "incidents": "incidents",
+    "doctor": "doctor",
     "logs": "logs",
     "backup": "backup",
     "restore": "backup",

@@ -19,6 +19,7 @@ from reconciler.wire.admin import (
     CONTROLLER_HEARS_OF_CLI,
     Answer,
     Approve,
+    Doctor,
     Foresee,
     Get,
     ListEvents,
@@ -34,6 +35,7 @@ from reconciler.wire.admin import (
 )
 
 from . import answers, foresight, verification
+from .consultation import Consultations
 from .loop import Loop
 from .reconcile import Parts
 from .usage import usage
@@ -54,9 +56,11 @@ class Admin:
     source: str
     """What the manifests are read from, for people."""
     versions: Versions = field(init=False)
+    consultations: Consultations = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
+        self.consultations = Consultations(self.parts)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600; one that a dead controller left behind is replaced."""
@@ -85,12 +89,18 @@ class Admin:
                 return Answer(await self._log(message))
             case ShowStatus() | ShowUsage():
                 return Answer(self._status() if isinstance(message, ShowStatus) else self._usage())
-            case Verify():
-                return Answer(await self._verify(message))
+            case Verify() | Doctor():
+                return Answer(await self._thorough(message))
             case Approve() | Look() | Stop():
                 return Answer(self._change(message))
             case _:
                 raise Refused("Unknown", "this controller does not know that request")
+
+    async def _thorough(self, message: Verify | Doctor) -> dict[str, Any]:
+        """What takes its time."""
+        if isinstance(message, Doctor):
+            return await self.consultations.answer(message)
+        return await self._verify(message)
 
     def _usage(self) -> dict[str, Any]:
         return usage(self.parts.collector.nodes())

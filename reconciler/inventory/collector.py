@@ -30,6 +30,8 @@ RESYNC_SECONDS = 5.0
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
+EXAMINE_SECONDS_MAX = 50.0
+"""For one round of all probes of a machine that somebody waits for, and for the rest of the round before it."""
 CHANGES_SECONDS = 0.02
 """Reports are asked for no closer together: what is pushed meanwhile is answered by one. The first of many pushes
 waits for nothing, for it may tell of the end of a rank."""
@@ -121,6 +123,8 @@ class _Watch:
     look: asyncio.Event = field(default_factory=asyncio.Event)
     probe: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where what probes have told is not to be relied on."""
+    awaited: list[asyncio.Event] = field(default_factory=list)
+    """To be set at the end of the next round of its probes."""
     task: asyncio.Task[None] | None = None
     link: AgentLink | None = None
     anew: bool = False
@@ -142,12 +146,14 @@ class Collector:
         changed: Callable[[], None],
         probe: Examine = as_reported,
         token: Callable[[NodeName], int] = lambda name: 0,
+        expire: Callable[[NodeReport], None] = lambda report: None,
     ) -> None:
         self._dial = dial
         self._probe = probe
         self._clock = clock
         self._changed = changed
         self._token = token
+        self._expire = expire
         self.resync_seconds = RESYNC_SECONDS
         self.probes_seconds = PROBES_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
@@ -221,6 +227,17 @@ class Collector:
             link, watch.link = watch.link, None
             if link is not None:
                 await link.close()
+
+    async def examine(self, name: NodeName) -> bool:
+        """Ask all probes of a machine again; whether that was done before the time for it was over."""
+        watch = self._watches.get(name)
+        if watch is None or watch.link is None or watch.seen.report is None:
+            return False
+        over = asyncio.Event()
+        self._expire(watch.seen.report)
+        watch.awaited.append(over)
+        watch.probe.set()
+        return await _wait(over, EXAMINE_SECONDS_MAX)
 
     def put_off(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
@@ -304,7 +321,8 @@ class Collector:
         """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
-            anew, lapses = not watch.seen.examined, self._lapses
+            awaited, watch.awaited = watch.awaited, []
+            anew, lapses = bool(awaited) or not watch.seen.examined, self._lapses
             facts, answered = MachineFacts(), True
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
@@ -314,6 +332,8 @@ class Collector:
                 answered = not isinstance(error, Unreachable)
             if lapses == self._lapses:  # else that was asked before the lapse
                 self._learn(watch, facts, answered, examined=not watch.probe.is_set())
+            for over in awaited:
+                over.set()
             await _wait(watch.probe, self.probes_seconds)
 
     def _learn(self, watch: _Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:

@@ -38,6 +38,8 @@ class PortFacts:
     """That of the machine at the other end."""
     through: tuple[str, ...] = ()
     """Docks and hubs on the way there; without a machine, what is connected."""
+    peer_model: str = ""
+    """What the machine at the other end calls itself, such as ``Mac16,5``; empty where none is told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ plain JSON in ``Answer.body``: it is what ``-o json`` prints.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
 from .launch import RankId
@@ -176,6 +176,23 @@ class Verify:
     wait_seconds: float = 0.0
 
 
+@message("doctor")
+@dataclasses.dataclass(frozen=True)
+class Doctor:
+    """Ask the probes of these nodes (or of all) again, then say what is wrong.
+
+    Without ``run`` it begins: ``{"run", "asking": [node]}``. With it the same, held back for ``wait_seconds`` while
+    a node is still being asked, and in the end ``{"run", "asking": [], "nodes": [node], "findings": [{"class",
+    "title", "objects": ["kind/name"], "nodes", "seen", "means", "steps", "person": bool}], "notKnown": [{"node",
+    "what", "why"}], "healed": [...]}``: the last are incidents of the last hour that are over, as ``ListIncidents``
+    has them without their entries.
+    """
+
+    nodes: Tuple[str, ...] = ()
+    run: str = ""
+    wait_seconds: float = 0.0
+
+
 CONTROLLER_HEARS_OF_CLI = vocabulary(
     Hello,
     Get,
@@ -189,6 +206,7 @@ CONTROLLER_HEARS_OF_CLI = vocabulary(
     ShowStatus,
     Approve,
     Verify,
+    Doctor,
     Look,
     Stop,
 )

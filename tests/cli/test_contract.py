@@ -96,6 +96,8 @@ ROWS: list[Row] = [
     ("node add 127.0.0.1 --port=1", "", 1, NOTHING, "^error: there is no SSH server to be reached at 127.0.0.1: "),
     ("node add 127.0.0.1 --port=0", "", 2, NOTHING, "Invalid value for '--port'"),
     ("node remove x", "", 2, NOTHING, 'unknown command "remove"'),
+    # doctor
+    ("doctor node-x", "", 1, NOTHING, r'^error: nodes "node-x" not found, did you mean "node-'),
     # describe, events, logs
     ("describe md/tiny", "", 0, r"(?s)\AName: +tiny\n.*Labels: +<none>.*Conditions:.*Plan:.*Events:", NOTHING),
     ("describe md", "", 0, r"(?s)\AName: +big\n.*\n\n\nName: +tiny\n", NOTHING),

@@ -458,3 +458,34 @@ async def test_what_probes_tell_is_known_also_where_one_rank_after_the_other_fai
     assert not (await watched.until(lambda node: node.facts.rdma_enabled is False)).examined
     answers.put_nowait(MachineFacts(rdma_enabled=False))
     await watched.until(lambda node: node.examined)
+
+
+async def test_the_probes_of_a_machine_can_be_asked_for_and_waited_for() -> None:
+    bench = Bench.make()
+    asked: list[bool] = []
+    expired: list[str] = []
+
+    async def dial(name: NodeName) -> AgentLink:
+        return await bench.node().dial()
+
+    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+        asked.append(anew)
+        return MachineFacts(panics=len(asked))
+
+    news = asyncio.Event()
+    collector = Collector(
+        dial, time.time, news.set, probe, expire=lambda report: expired.append(report.boot_id)
+    )
+    assert not await collector.examine(NODE)
+    await bench.agent()
+    collector.watch(frozenset({NODE}), ())
+    async with asyncio.timeout(WAIT_SECONDS):
+        while collector.nodes()[NODE].facts.panics is None:
+            news.clear()
+            await news.wait()
+        before = len(asked)
+        assert await collector.examine(NODE)
+    assert (len(expired), asked[before:]) == (1, [True])
+    assert collector.nodes()[NODE].facts.panics == len(asked)
+    await collector.close()
+    await bench.close()

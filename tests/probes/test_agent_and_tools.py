@@ -128,6 +128,22 @@ async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_h
         assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (6, 4, 2)
 
 
+async def test_who_wants_to_know_it_now_has_everything_asked_but_for_the_driver_and_what_is_refused(
+    mac: Mac,
+) -> None:
+    clock = Clock()
+    mac.says("fdesetup", "fdesetup/off")
+    mac.says("powermetrics", "powermetrics/no_sudo")
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        await told(probes, link)
+        clock.now += 1
+        probes.expire(await reported(link))
+        await told(probes, link, anew=True)
+        asked = {tool: mac.asked(tool) for tool in ("sw_vers", "fdesetup", "ibv_devinfo", "powermetrics")}
+        assert asked == {"sw_vers": 2, "fdesetup": 2, "ibv_devinfo": 1, "powermetrics": 1}
+
+
 async def test_what_was_not_told_is_asked_again_after_a_minute_and_what_root_may_not_do_much_later(
     mac: Mac,
 ) -> None:

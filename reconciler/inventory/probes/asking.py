@@ -88,6 +88,15 @@ class Probes:
         asked.wired = asked.wired.next(wired, report, now)
         return machine.facts(asked.readings, report, asked.wired.excess(wired, now))
 
+    def expire(self, report: NodeReport) -> None:
+        """Have everything asked in the next round, however seldom it changes; but for what is left alone: tools that
+        hang, what sudo does not allow, and the driver of RDMA, which has its own bounds."""
+        asked = self._machine(report)
+        for probe in PROBES:
+            refused = probe.call.as_root and asked.readings.of(probe) is None
+            if not (refused or probe.follows or asked.readings.hung(probe)):
+                asked.asked_at.pop(probe.name, None)
+
     async def _ask(self, link: AgentLink, asked: _Machine, anew: bool) -> None:
         ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
         for probe in PROBES:

@@ -175,6 +175,7 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         domain=receptacle.domain,
         peer_domain=receptacle.peer.domain if receptacle.peer else "",
         through=receptacle.through,
+        peer_model=receptacle.peer.model if receptacle.peer else "",
     )
 
 

@@ -112,10 +112,16 @@ def port_down(scene: Scene) -> Sighting | None:
             port, end = towards(here, there.name), opposite(here, there)
             down = port and (port.connected is False or port.active is False)
             gone = port and end and (end.connected is False or _leads_elsewhere(end, here, port))
-            if port and (down or gone or (scene.verbs and port.verbs_up is False)):
+            if port and (down or gone or (scene.verbs and _verbs_down(here, there, port))):
                 where = f"{here.name}/{port.receptacle}"
                 return Sighting(f"the link from {where} to {there.name} is down", (), where, there.name)
     return None
+
+
+def _verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
+    """Where RDMA is off at one end, the device at the other is down for that: another class says so."""
+    off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
+    return port.verbs_up is False and not off
 
 
 def _leads_elsewhere(end: PortFacts, node: NodeObservation, port: PortFacts) -> bool:

@@ -1,0 +1,157 @@
+"""All findings together: those of the plan, and what no group has met yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from reconciler import status
+from reconciler.planning import links, machines
+from reconciler.planning.rungs import VERBS
+from reconciler.planning.world import World
+from reconciler.resources import ModelDeployment
+from reconciler.state import (
+    DeploymentName,
+    Desired,
+    FaultClass,
+    NodeName,
+    NodeObservation,
+    ObjectKey,
+    ReplicaId,
+    Trouble,
+)
+from reconciler.status import Snapshots
+
+from .checks import CHECKS, Machine
+from .finding import MEANS, Examination, Finding
+from .silence import of_machine
+
+_ORDER = {fault: number for number, fault in enumerate(FaultClass)}
+_BARRED = {
+    "HostKeyChanged": "where the machine was installed anew, and after a look at its own fingerprint: reconciler node"
+    " add --again {node}; else find out what answers at its address",
+    "LoginRefused": "let the controller's user in on {node}, with ssh-copy-id as it says",
+}
+"""What to do about a machine that is there and lets nobody in, by the reason; else what the problem says."""
+_ANY = ModelDeployment.model_validate(
+    {
+        "apiVersion": "reconciler/v1alpha1",
+        "kind": "ModelDeployment",
+        "metadata": {"name": "any"},
+        "spec": {"model": "any", "parallelism": {"nodes": {"min": 1, "max": 8}}},
+    },
+    strict=False,
+)
+"""What machines are judged by as long as nobody has said what is to run on several of them."""
+
+
+def examine(snapshots: Snapshots, names: Collection[NodeName] = ()) -> Examination:
+    """Everything that there is to say of these nodes, or of all; of nodes that the manifests do not name, nothing."""
+    wanted = tuple(sorted(set(names) or set(snapshots.desired.nodes)))
+    world = World(
+        _as_spread(snapshots.desired), snapshots.observed, snapshots.memory, snapshots.now, entropy=""
+    )
+    looked = [_machine(world, snapshots, name) for name in wanted]
+    found = [_of_trouble(world, trouble) for trouble in _troubles(world, snapshots)]
+    found += [finding for machine in looked for finding in _checked(machine)]
+    concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
+    unknown = tuple(each for machine in looked for each in of_machine(machine))
+    return Examination(wanted, _told_once(concerned), unknown)
+
+
+def _as_spread(desired: Desired) -> Desired:
+    """With a deployment that would use whatever the machines have, where none says what is to be used."""
+    if desired.spreads:
+        return desired
+    return replace(desired, deployments={**desired.deployments, DeploymentName("any"): _ANY})
+
+
+def _machine(world: World, snapshots: Snapshots, name: NodeName) -> Machine:
+    manifest = world.desired.nodes.get(name)
+    rdma = manifest is not None and machines.uses(world, VERBS, name)
+    conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan)
+    return Machine(world.node(name), manifest, conditions, rdma)
+
+
+def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
+    """Those of the plan; those of machines and cables also where no group is meant to use them yet."""
+    yield from snapshots.plan.troubles
+    for name in sorted(world.desired.nodes):
+        yield from machines.troubles(world, name)
+    yield from links.troubles(world)
+
+
+def _of_trouble(world: World, trouble: Trouble) -> Finding:
+    nodes = _concerned(world, trouble)
+    steps = trouble.person or f"nothing: the controller does it ({trouble.doing or 'at the next pass'})"
+    seen = world.node(nodes[0]) if nodes and trouble.object.kind == "Node" else None
+    barred = trouble.fault is FaultClass.HOST_UNREACHABLE and seen is not None and bool(seen.barred)
+    if barred and seen is not None:
+        steps = _let_in(seen)
+    of_cable = trouble.subject.startswith("link/")
+    return Finding(
+        trouble.fault,
+        tuple(ObjectKey("Node", name) for name in nodes) if of_cable else (trouble.object,),
+        nodes,
+        trouble.seen,
+        MEANS[trouble.fault],
+        steps,
+        bool(trouble.person) or barred,
+    )
+
+
+def _let_in(seen: NodeObservation) -> str:
+    return _BARRED.get(seen.barred, "do what it says on {node}").format(node=seen.name)
+
+
+def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:
+    """By its subject: a machine, both ends of a cable, or all machines of a group."""
+    kind, _, rest = trouble.subject.partition("/")
+    if kind in ("node", "link"):
+        return tuple(NodeName(name) for name in rest.split("/"))
+    if kind == "replica":
+        deployment, _, index = rest.rpartition("/")
+        record = world.memory.groups.get(ReplicaId(DeploymentName(deployment), int(index or 0)))
+        return record.members if record else ()
+    return (NodeName(trouble.object.name),) if trouble.object.kind == "Node" else ()
+
+
+def _checked(machine: Machine) -> Iterator[Finding]:
+    name = machine.seen.name
+    for check in CHECKS:
+        seen = check.seen(machine)
+        if seen:
+            told, steps = seen.format(node=name), check.steps.format(node=name)
+            yield Finding(check.fault, (ObjectKey("Node", name),), (name,), told, check.means, steps, True)
+
+
+def _told_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What is said of a machine, and of each group that suffers from it, is one finding about all of them; the steps
+    of a person count for more than that something is being tried."""
+    merged: dict[tuple[FaultClass, str], Finding] = {}
+    machines_first = sorted(findings, key=lambda each: each.objects[0].kind != "Node")
+    for finding in machines_first:
+        key = _explaining(merged, finding)
+        before = merged.get(key)
+        merged[key] = _together(before, finding) if before else finding
+    return tuple(sorted(merged.values(), key=lambda each: (_ORDER[each.fault], each.nodes, each.seen)))
+
+
+def _explaining(known: dict[tuple[FaultClass, str], Finding], finding: Finding) -> tuple[FaultClass, str]:
+    """The finding that says the same, or that says of a machine what a group suffers from; else its own place."""
+    key = (finding.fault, finding.seen)
+    if key in known or finding.person or finding.objects[0].kind == "Node":
+        return key
+    return next((k for k, each in known.items() if _explains(each, finding)), key)
+
+
+def _explains(one: Finding, other: Finding) -> bool:
+    of_machine = one.objects[0].kind == "Node" and one.person
+    return of_machine and one.fault is other.fault and set(one.nodes) <= set(other.nodes)
+
+
+def _together(one: Finding, other: Finding) -> Finding:
+    first = other if other.person and not one.person else one
+    objects = tuple(dict.fromkeys((*one.objects, *other.objects)))
+    nodes = tuple(dict.fromkeys((*one.nodes, *other.nodes)))
+    return replace(first, objects=objects, nodes=nodes)

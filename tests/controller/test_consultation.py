@@ -1,0 +1,100 @@
+"""`doctor` as the controller answers it: machines are asked first, and named nodes have to be there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.controller import consultation
+from reconciler.controller.consultation import Consultations
+from reconciler.errors import Refused
+from reconciler.state import NodeName
+from reconciler.status import Snapshots
+from reconciler.store import Store
+from reconciler.wire.admin import Doctor
+from tests.planning.macs import A, B, learn, two_macs
+from tests.worlds import World
+
+
+@dataclass
+class Machines:
+    """A collector whose machines take until ``told`` to answer their probes."""
+
+    world: World
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+    examined: list[str] = field(default_factory=list)
+
+    def nodes(self) -> Any:
+        return self.world.observed().nodes
+
+    async def examine(self, name: NodeName) -> bool:
+        self.examined.append(name)
+        await self.told.wait()
+        return True
+
+
+@dataclass
+class Parts:
+    """As much of a controller as is consulted."""
+
+    world: World
+    collector: Machines
+    store: Store
+    last: Snapshots
+    numbers: int = 0
+
+    def entropy(self) -> str:
+        self.numbers += 1
+        return f"run-{self.numbers:08d}"
+
+
+def snapshots(world: World) -> Snapshots:
+    return Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    world = two_macs()
+    made = Parts(world, Machines(world), Store(tmp_path / "store.db"), snapshots(world))
+    monkeypatch.setattr(consultation, "decide", lambda parts: snapshots(parts.world))
+    yield made
+    made.store.close()
+
+
+async def test_machines_are_asked_before_they_are_judged(parts: Any) -> None:
+    doctor = Consultations(parts)
+    begun = await doctor.answer(Doctor())
+    assert begun["asking"] == [A, B]
+    assert await doctor.answer(Doctor(run=begun["run"], wait_seconds=0.01)) == begun
+    learn(parts.world, B, sleeps=True)  # what the probes tell now
+    parts.collector.told.set()
+    body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
+    assert sorted(parts.collector.examined) == [A, B]
+    assert [each["seen"] for each in body["findings"]] == ["node-b falls asleep when nobody uses it"]
+    assert body["nodes"] == [A, B]
+    with pytest.raises(Refused, match="ask again"):
+        await doctor.answer(Doctor(run=begun["run"]))
+
+
+async def test_one_machine_is_judged_alone_and_one_that_there_is_not_is_refused(parts: Any) -> None:
+    doctor = Consultations(parts)
+    parts.collector.told.set()
+    learn(parts.world, A, sleeps=True)
+    begun = await doctor.answer(Doctor((B,)))
+    body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
+    assert (body["nodes"], body["findings"]) == ([B], [])
+    with pytest.raises(Refused, match='no node "node-x"'):
+        await doctor.answer(Doctor(("node-x",)))
+
+
+async def test_who_never_comes_back_for_the_answer_is_forgotten(parts: Any) -> None:
+    doctor = Consultations(parts)
+    first = await doctor.answer(Doctor())
+    for _ in range(consultation.RUNS_MAX):
+        await doctor.answer(Doctor())
+    with pytest.raises(Refused, match="ask again"):
+        await doctor.answer(Doctor(run=first["run"]))

@@ -1,0 +1,284 @@
+"""What happens to a group or a machine, and what the doctor says: pinned for every class of faults.
+
+``findings.yaml`` has for each observation the findings: class, what was seen, what it means, the steps, and whether
+they are a person's. It is read by people: after a wanted change, look at what
+``UPDATE_GOLDEN=1 pytest tests/doctor/test_findings.py`` makes of it, line by line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reconciler.doctor import Examination, examine
+from reconciler.doctor.checks import CHECKS
+from reconciler.doctor.finding import MEANS
+from reconciler.resources import SshAccess
+from reconciler.resources.node import Repair
+from reconciler.state import FaultClass, NodeName, Observed, PortFacts
+from reconciler.status import Snapshots
+from reconciler.wire.node import HeldBy, Load
+from tests.planning.healing_cases import HAPPENINGS
+from tests.planning.macs import A, B, learn, learn_of_port, two_macs
+from tests.worlds import World, node
+
+FILE = Path(__file__).with_name("findings.yaml")
+PINNED: dict[str, Any] = yaml.safe_load(FILE.read_text()) if FILE.exists() else {}
+GIB = 2**30
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPb8M+Ie0GxyyJ9ioO9QsBnLMhGMKQFTMYFkxKHrbdEZ"
+SSH = SshAccess.model_validate({"host": "b.local", "user": "cluster", "hostKey": HOST_KEY})
+
+
+def look(world: World, names: tuple[NodeName, ...] = (), **seen: Any) -> Examination:
+    """The doctor's look at a world, in which something is seen otherwise of node-b."""
+    observed = world.observed()
+    nodes = {**observed.nodes, B: replace(observed.nodes[B], **seen)}
+    return examine(
+        Snapshots(
+            world.desired(), Observed(nodes, observed.gateway), world.memory(), world.plan(), world.now
+        ),
+        names,
+    )
+
+
+def told(found: Examination) -> list[dict[str, Any]]:
+    return [
+        {
+            "class": f"{each.fault.value} {each.fault.title}",
+            "of": ", ".join(map(str, each.objects)),
+            "seen": each.seen,
+            "means": each.means,
+            "steps": each.steps,
+            "person": each.person,
+        }
+        for each in found.findings
+    ]
+
+
+def _reports(**fields: Any) -> Callable[[World], None]:
+    def happen(world: World) -> None:
+        world.reports[B] = {**world.reports.get(B, {}), **fields}
+
+    return happen
+
+
+def _knows(**facts: Any) -> Callable[[World], None]:
+    return lambda world: learn(world, B, **facts)
+
+
+def _manifest(**spec: Any) -> Callable[[World], None]:
+    """The Node of node-b says more."""
+
+    def happen(world: World) -> None:
+        changed = [
+            each.model_copy(update={"spec": each.spec.model_copy(update=spec)})
+            if each.kind == "Node" and each.metadata.name == B
+            else each
+            for each in world.manifests
+        ]
+        world.manifests = changed
+
+    return happen
+
+
+def _over_ssh(held_by: str) -> Callable[[World], None]:
+    def happen(world: World) -> None:
+        _manifest(local=None, ssh=SSH)(world)
+        _reports(held_by=held_by)(world)
+
+    return happen
+
+
+def _allowed(**repair: bool) -> Callable[[World], None]:
+    return _manifest(repair=Repair(**repair))
+
+
+def _both(*happenings: Callable[[World], None]) -> Callable[[World], None]:
+    def happen(world: World) -> None:
+        for each in happenings:
+            each(world)
+
+    return happen
+
+
+BESIDE: dict[str, Callable[[World], None]] = {
+    "C0 sleep is on": _knows(sleeps=True),
+    "C0 FileVault, and restarts are allowed": _both(_knows(filevault=True), _allowed(reboot=True)),
+    "C1 another build of macOS": _reports(build="25D999"),
+    "C1 another version of MLX": _reports(runtime={"mlx": "0.32.1", "mlx-lm": "0.32.2"}),
+    "C1 no MLX": _reports(runtime={}),
+    "C1 a cable of Thunderbolt 4": lambda world: learn_of_port(world, B, gbps=40),
+    "C1 a dock between": lambda world: learn_of_port(
+        world, B, peer=None, through=("ThunderBay Flex 8",), peer_model="Mac16,5"
+    ),
+    "C4 a port in the bridge": lambda world: learn_of_port(world, B, bridged=True),
+    "C7 left processes of ranks": _knows(stray_ranks=2),
+    "C8 a full disk": _knows(disk_free_bytes=3 * GIB),
+    "C9 heat": _knows(throttled=True),
+    "C10 memory runs low": _reports(load=Load(1000.0, memory_free_bytes=GIB, pressure="critical")),
+    "C10 a limit of wired memory": _both(
+        _knows(wired_limit_bytes=16 * GIB),
+        lambda world: _manifest(memory=node("x", memory={"limit": "48GiB"}).spec.memory)(world),
+    ),
+    "C12 a panic": _knows(panics=1),
+    "C12 swap in use": _knows(swap_used_bytes=5 * GIB),
+    "C12 managed by an organisation": _knows(managed=True),
+    "C14 a session that is over": _over_ssh(HeldBy.LEFT),
+}
+"""What no group has met yet, by name, which begins with the class."""
+SEEN: dict[str, dict[str, Any]] = {
+    "C0 another host key": {
+        "barred": "HostKeyChanged",
+        "problem": "the host key of b is not the one of the manifest",
+    },
+    "C0 no login": {"barred": "LoginRefused", "problem": "b refuses the login of user cluster"},
+    "C5 a clock that is wrong": {"skew_seconds": 90.0},
+}
+
+
+def beside(name: str) -> list[dict[str, Any]]:
+    world = two_macs()
+    world.reports = {each: {"build": "25D125", "load": Load(1000.0, 32 * GIB, "normal")} for each in (A, B)}
+    BESIDE[name](world)
+    return told(look(world))
+
+
+def of_group(name: str) -> list[dict[str, Any]]:
+    world = two_macs()
+    HAPPENINGS[name](world)
+    world.pass_time(world.now + 40)
+    return told(look(world))
+
+
+def of_sight(name: str) -> list[dict[str, Any]]:
+    world = two_macs()
+    if "barred" in SEEN[name]:
+        world.lose(B)
+        lost = world.lost[B]
+        world.lost[B] = replace(lost, **SEEN[name])
+        return told(look(world))
+    world.reports = {each: {"load": Load(1000.0)} for each in (A, B)}
+    return told(look(world, **SEEN[name]))
+
+
+CASES: dict[str, Callable[[str], list[dict[str, Any]]]] = {
+    **dict.fromkeys(HAPPENINGS, of_group),
+    **dict.fromkeys(BESIDE, beside),
+    **dict.fromkeys(SEEN, of_sight),
+}
+
+if os.environ.get("UPDATE_GOLDEN"):
+    PINNED = {name: CASES[name](name) for name in CASES}
+    FILE.write_text(yaml.safe_dump(PINNED, sort_keys=False, width=110, allow_unicode=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_observation_leads_to_these_findings(name: str) -> None:
+    assert CASES[name](name) == PINNED[name]
+
+
+def test_every_class_is_pinned_named_and_told_what_it_means() -> None:
+    assert (
+        {name.split()[0] for name in PINNED}
+        == {fault.value for fault in FaultClass}
+        == {f.value for f in MEANS}
+    )
+    for name, findings in PINNED.items():
+        assert name.split()[0] in {finding["class"].split()[0] for finding in findings}, name
+        assert all(finding["steps"] and finding["means"] for finding in findings)
+
+
+def test_two_macs_that_are_well_have_no_findings() -> None:
+    assert look(two_macs()).findings == ()
+
+
+def test_checks_are_in_the_order_of_the_classes() -> None:
+    order = list(FaultClass)
+    assert [c.fault for c in CHECKS] == sorted((c.fault for c in CHECKS), key=order.index)
+
+
+def test_findings_come_in_the_order_in_which_one_explains_the_next() -> None:
+    world = two_macs()
+    learn(world, B, panics=1, sleeps=True, rdma_enabled=False)
+    assert [each.fault.value for each in look(world).findings] == ["C0", "C2", "C12"]
+
+
+def test_rdma_that_is_off_on_one_machine_is_one_finding_though_the_other_end_is_down_for_it() -> None:
+    world = two_macs()
+    learn(world, B, rdma_enabled=False)
+    learn_of_port(world, A, verbs_up=False)
+    (finding,) = look(world).findings
+    assert (finding.fault, finding.person) == (FaultClass.RDMA_DISABLED, True)
+    assert "rdma_ctl enable" in finding.steps
+
+
+def test_a_silent_machine_is_one_finding_about_itself_and_the_groups_that_suffer() -> None:
+    world = two_macs()
+    world.lose(B)
+    world.pass_time(world.now + 40)
+    (finding,) = look(world).findings
+    assert [str(key) for key in finding.objects] == ["node/node-b", "modeldeployment/tiny"]
+
+
+def test_machines_are_judged_before_anybody_wants_a_group_on_them() -> None:
+    world = two_macs()
+    world.manifests = [each for each in world.manifests if each.kind != "ModelDeployment"]
+    world.settle()
+    learn(world, B, rdma_enabled=False)
+    assert [each.fault.value for each in look(world).findings] == ["C2"]
+
+
+def test_where_nobody_wants_rdma_its_absence_is_no_finding() -> None:
+    world = two_macs(transport=["ring-lan"])
+    learn(world, B, rdma_enabled=False)
+    learn_of_port(world, B, through=("a dock",), peer_model="Mac16,5", bridged=True)
+    assert look(world).findings == ()
+
+
+def test_one_machine_alone_can_be_asked_for() -> None:
+    world = two_macs()
+    learn(world, A, sleeps=True)
+    learn(world, B, sleeps=True)
+    found = look(world, (B,))
+    assert [each.nodes for each in found.findings] == [(B,)]
+    assert {each.node for each in found.unknown} <= {B}
+
+
+# --- what is not known -------------------------------------------------------------------------------
+
+
+def test_what_a_tool_did_not_tell_is_told_with_its_reason() -> None:
+    world = two_macs()
+    learn(world, B, filevault=None, unknown=(("FileVault", "there is no fdesetup on this machine"),))
+    found = [each for each in look(world).unknown if each.what == "whether FileVault is on"]
+    assert [(each.node, each.why) for each in found if each.node == B] == [
+        (B, "there is no fdesetup on this machine")
+    ]
+
+
+def test_of_a_machine_that_does_not_answer_nothing_is_known() -> None:
+    world = two_macs()
+    world.lose(B)
+    assert [(each.what, each.why) for each in look(world).unknown if each.node == B] == [
+        ("everything", "timed out")
+    ]
+
+
+def test_of_a_mac_whose_probes_were_not_asked_nothing_is_known() -> None:
+    world = two_macs()
+    found = [each.what for each in look(world, probed=False).unknown if each.node == B]
+    assert "everything that its tools tell" in found
+
+
+def test_ports_are_known_or_told() -> None:
+    world = two_macs()
+    learn(world, B, ports=(PortFacts(4, connected=True, device="rdma_en4"), PortFacts(5)))
+    what = {each.what for each in look(world).unknown if each.node == B}
+    assert {"the speed of port 4", "whether a bridge has port 4", "the GID of port 4"} <= what
+    assert "whether anything is connected to port 5" in what
