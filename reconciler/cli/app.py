@@ -49,6 +49,7 @@ COMMANDS = {
     "events": "events",
     "incidents": "incidents",
     "doctor": "doctor",
+    "verify": "verify",
     "logs": "logs",
     "backup": "backup",
     "restore": "backup",

@@ -16,6 +16,7 @@ END = "<!-- end of what is written -->"
 
 USUAL_EXITS = "0; 1 for an error; 2 for wrong usage"
 EXITS = {
+    "verify": "0 where every check that was made passed; 1 where one failed, or for an error; 2 for wrong usage",
     "doctor": "0 without findings; 1 with findings, or for an error; 2 for wrong usage",
     "diff": "0 for no difference; 1 for differences; 2 for an error, wrong usage among them",
     "plan": "0; with `--exit-code` 2 for steps; 1 for an error; 2 for wrong usage",

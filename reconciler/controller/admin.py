@@ -17,6 +17,7 @@ from reconciler.transport.rpc import RpcServer
 from reconciler.wire import node
 from reconciler.wire.admin import (
     CONTROLLER_HEARS_OF_CLI,
+    Accept,
     Answer,
     Approve,
     Doctor,
@@ -35,6 +36,7 @@ from reconciler.wire.admin import (
 )
 
 from . import answers, foresight, verification
+from .acceptance import Acceptances
 from .consultation import Consultations
 from .loop import Loop
 from .reconcile import Parts
@@ -57,10 +59,12 @@ class Admin:
     """What the manifests are read from, for people."""
     versions: Versions = field(init=False)
     consultations: Consultations = field(init=False)
+    acceptances: Acceptances = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
         self.consultations = Consultations(self.parts)
+        self.acceptances = Acceptances(self.parts)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600; one that a dead controller left behind is replaced."""
@@ -89,15 +93,17 @@ class Admin:
                 return Answer(await self._log(message))
             case ShowStatus() | ShowUsage():
                 return Answer(self._status() if isinstance(message, ShowStatus) else self._usage())
-            case Verify() | Doctor():
+            case Verify() | Doctor() | Accept():
                 return Answer(await self._thorough(message))
             case Approve() | Look() | Stop():
                 return Answer(self._change(message))
             case _:
                 raise Refused("Unknown", "this controller does not know that request")
 
-    async def _thorough(self, message: Verify | Doctor) -> dict[str, Any]:
+    async def _thorough(self, message: Verify | Doctor | Accept) -> dict[str, Any]:
         """What takes its time."""
+        if isinstance(message, Accept):
+            return await self.acceptances.answer(message)
         if isinstance(message, Doctor):
             return await self.consultations.answer(message)
         return await self._verify(message)

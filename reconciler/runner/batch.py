@@ -10,6 +10,7 @@ from reconciler.wire.launch import ExitCode
 
 from .adapter import PREFILL_TOKENS, Generator, Read, Token, ending_of
 from .ending import RankEnd
+from .gauge import Gauge, Paces
 from .progress import ProgressPipe
 from .sampling import sampler
 
@@ -17,7 +18,10 @@ from .sampling import sampler
 class Batch:
     """What a rank decodes now. The same steps give the same tokens on every rank."""
 
-    def __init__(self, generator: Generator, progress: ProgressPipe) -> None:
+    def __init__(self, generator: Generator, progress: ProgressPipe, gauge: Gauge | None = None) -> None:
+        self.paces: Paces | None = None
+        """What was measured in the last step that asked for it."""
+        self._gauge = gauge
         self._generator = generator
         self._progress = progress
         self._steps = 0
@@ -66,6 +70,9 @@ class Batch:
             )
 
     def _do(self, step: Step) -> tuple[list[Read], list[Token]]:
+        if step.gauging is not None and self._gauge is not None:
+            self._generator.settle()  # collectives of both must not mix
+            self.paces = self._gauge.measure(step.gauging, self._progress.step)
         if step.remove:
             self._generator.remove(step.remove)
             self._live.difference_update(step.remove)

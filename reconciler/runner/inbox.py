@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.wire.generation import Sampling
+from reconciler.wire.generation import Measure, Sampling
 
 from .answer import Answer
 from .progress import ProgressPipe
@@ -29,6 +29,8 @@ class Ticket:
     answer: Answer
     uid: int | None = None
     """Its sequence in the batch, once it is there."""
+    measure: Measure | None = None
+    """Set where no answer is wanted, but how fast the ranks are."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from reconciler.wire.generation import Failed, Finished, Prefill, Sampling
-from reconciler.wire.group import Insertion, KeepAlive, Step
+from reconciler.wire.generation import Failed, Finished, Measured, Prefill, Sampling
+from reconciler.wire.group import Gauging, Insertion, KeepAlive, Step
 
 from .adapter import Read, Token
 from .answer import Answer
@@ -24,6 +24,8 @@ Post = Callable[[Mapping[Any, Sequence[object]]], None]
 """Takes the events of one step, by connection; must not wait."""
 Say = Callable[[Step | KeepAlive], None]
 """Sends a step to every other rank."""
+
+BUSY = "answers are being produced; measure when there are none, or under load"
 
 log = logging.getLogger("reconciler.runner")
 
@@ -64,7 +66,8 @@ class Leader:
                     self._say(KeepAlive(self._batch.next_step))
                     pulse.beat()
                 continue
-            self._waiting.extend(orders.tickets)
+            self._waiting.extend(ticket for ticket in orders.tickets if ticket.measure is None)
+            self._measure([ticket for ticket in orders.tickets if ticket.measure is not None])
             for ticket in orders.cancelled:
                 self._cancel(ticket)
             if self._waiting or self._running or self._remove:
@@ -76,10 +79,30 @@ class Leader:
                 self._inbox.close(self._ended)
                 self._ended = 0
 
+    def _measure(self, tickets: Sequence[Ticket]) -> None:
+        """Have all ranks measure how fast they are, one request after the other: a step that does nothing else."""
+        for ticket in tickets:
+            wish, request = ticket.measure, ticket.answer.request
+            assert wish is not None
+            busy = bool(self._running or self._waiting)
+            if busy and not wish.under_load:
+                self._tell(ticket, [Failed(request, "busy", BUSY)])
+            else:
+                gauging = Gauging(wish.rounds, wish.small_bytes, wish.large_bytes)
+                step = Step(self._batch.next_step, gauging=gauging)
+                self._say(step)
+                self._carry_out(step)
+                paces = self._batch.paces
+                self._tell(ticket, [paces.told(request, gauging) if paces else _unmeasured(request)])
+            self._ended += 1
+
     def _step(self) -> None:
         step = Step(self._batch.next_step, tuple(self._remove), tuple(self._admissions()))
         self._remove.clear()
         self._say(step)
+        self._carry_out(step)
+
+    def _carry_out(self, step: Step) -> None:
         read, tokens = self._batch.run(step)
         for progress in read:
             self._tell_read(progress)
@@ -151,6 +174,10 @@ def _unreadable(request: str) -> Failed:
     return Failed(request, "invalid_request", "the model's answer cannot be turned into text or tool calls")
 
 
+def _unmeasured(request: str) -> Failed:
+    return Failed(request, "invalid_request", "this rank cannot measure")
+
+
 def is_last(event: object) -> bool:
     """Whether a request has no more events after this one."""
-    return isinstance(event, (Finished, Failed))
+    return isinstance(event, (Finished, Failed, Measured))

@@ -241,6 +241,8 @@ def _pulse(config: RankConfig, group: Any) -> Pulse | None:
 def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPipe) -> Any:
     from .adapter import Generator
     from .batch import Batch
+    from .gauge import Gauge
     from .sampling import Agreement
 
-    return Batch(Generator(loaded, config.batch_max, Agreement(group, loaded.vocabulary).on), progress)
+    generator = Generator(loaded, config.batch_max, Agreement(group, loaded.vocabulary).on)
+    return Batch(generator, progress, Gauge(group))

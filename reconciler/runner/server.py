@@ -18,10 +18,11 @@ from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.footing import Footing
 from reconciler.wire.frames import encode, read
-from reconciler.wire.generation import RANK_HEARS, Accepted, Cancel, Failed, Generate
+from reconciler.wire.generation import RANK_HEARS, Accepted, Cancel, Failed, Generate, Measure, Sampling
 from reconciler.wire.launch import ExitCode
 
 from .adapter import Loaded
+from .answer import Answer
 from .ending import RankEnd
 from .inbox import Inbox, Ticket
 from .leader import is_last
@@ -136,6 +137,19 @@ class Server:
         elif isinstance(message, Generate):
             connection.check_new(message.request)
             self._open(connection, message)
+        elif isinstance(message, Measure):
+            connection.check_new(message.request)
+            self._open_measure(connection, message)
+
+    def _open_measure(self, connection: _Connection, wish: Measure) -> None:
+        refusal = self._inbox.open()
+        if refusal:
+            connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
+            return
+        unheard = Answer(Generate(wish.request, (), prompt=""), [], self._loaded.tokenizer)
+        ticket = Ticket(connection, (), 0, 0, Sampling(), unheard, measure=wish)
+        connection.requests[wish.request] = ticket
+        self._inbox.put(ticket)
 
     def _open(self, connection: _Connection, wish: Generate) -> None:
         try:

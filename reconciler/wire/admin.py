@@ -193,6 +193,23 @@ class Doctor:
     wait_seconds: float = 0.0
 
 
+@message("accept")
+@dataclasses.dataclass(frozen=True)
+class Accept:
+    """Have the groups of a deployment tried as one does after bring-up, rank by rank and link by link.
+
+    Without ``run`` it begins: ``{"run", "doing": text}``. With it the same, held back for ``wait_seconds``, and in
+    the end ``{"run", "doing": "", "deployment", "ok": bool, "replicas": [{"replica", "epoch", "nodes",
+    "transport", "ranks", "memoryBytes", "computeSeconds", "collective", "links", "streams", "checks": [{"name", "ok":
+    bool or None, "text", "blame"}]}]}``. ``under_load``: measure although requests are being answered.
+    """
+
+    deployment: str
+    under_load: bool = False
+    run: str = ""
+    wait_seconds: float = 0.0
+
+
 CONTROLLER_HEARS_OF_CLI = vocabulary(
     Hello,
     Get,
@@ -207,6 +224,7 @@ CONTROLLER_HEARS_OF_CLI = vocabulary(
     Approve,
     Verify,
     Doctor,
+    Accept,
     Look,
     Stop,
 )

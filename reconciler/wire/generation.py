@@ -78,7 +78,22 @@ class Cancel:
     request: str
 
 
-RANK_HEARS = vocabulary(Hello, Generate, Cancel)
+@message("measure")
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """Have all ranks of the group measure how fast they compute and how fast they reach each other, together and
+    between two steps. Answered with ``Measured``, or ``Failed``: ``busy`` where answers are being produced."""
+
+    request: str
+    rounds: int = 20
+    """Of each small transfer; of large ones a quarter."""
+    small_bytes: int = 4096
+    large_bytes: int = 4 * 1024 * 1024
+    under_load: bool = False
+    """Measure also while answers are being produced, which stand still meanwhile."""
+
+
+RANK_HEARS = vocabulary(Hello, Generate, Cancel, Measure)
 
 # --- rank 0 to gateway -----------------------------------------------------------------------------
 
@@ -163,7 +178,42 @@ class Failed:
     parameter: Optional[str] = None
 
 
-GATEWAY_HEARS = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed)
+@dataclasses.dataclass(frozen=True)
+class RankPace:
+    """What one rank measured of itself."""
+
+    compute_seconds: float
+    """For a multiplication of matrices that is the same on every rank: the median."""
+    memory_bytes: int
+    """What MLX holds there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkPace:
+    """What two ranks that are neighbours in the order of ranks measured of their way to each other."""
+
+    ranks: Tuple[int, int]
+    small_seconds: float
+    """One way, the median."""
+    large_seconds: float
+
+
+@message("measured")
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The last event of a ``Measure``. Seconds are medians, of the slowest rank."""
+
+    request: str
+    ranks: Tuple[RankPace, ...]
+    small_bytes: int = 0
+    large_bytes: int = 0
+    small_seconds: float = 0.0
+    """For the sum of a small array over all ranks; 0 with one rank."""
+    large_seconds: float = 0.0
+    links: Tuple[LinkPace, ...] = ()
+
+
+GATEWAY_HEARS = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed, Measured)
 
 # --- controller to gateway: the routes file --------------------------------------------------------
 

@@ -8,7 +8,7 @@ once, and say before a step what the step is. The ranks then do the same operati
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
+from typing import Optional, Tuple
 
 from .codec import message, vocabulary
 from .generation import Sampling
@@ -47,6 +47,15 @@ class Insertion:
     """How many tokens of the answer the prompt already ends with: the sampler's place in its stream."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Gauging:
+    """What all ranks measure together: ``generation.Measure`` without what only rank 0 has to know."""
+
+    rounds: int
+    small_bytes: int
+    large_bytes: int
+
+
 @message("step")
 @dataclasses.dataclass(frozen=True)
 class Step:
@@ -55,6 +64,8 @@ class Step:
     number: int
     remove: Tuple[int, ...] = ()
     insert: Tuple[Insertion, ...] = ()
+    gauging: Optional[Gauging] = None
+    """To be done first."""
 
 
 @message("share")

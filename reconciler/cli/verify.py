@@ -1,0 +1,107 @@
+"""`verify`: the checklist after bring-up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from reconciler.wire.admin import Accept, Get
+
+from . import completing
+from .app import Settings
+from .client import Client
+from .kinds import object_named
+from .output import output_option, print_body
+from .screen import Screen
+from .tables import WIDTH, fold, terminal_width
+from .targets import missing_all
+
+DEPLOYMENT = "ModelDeployment"
+HELD_BACK_SECONDS = 1.0
+ROUNDS_MAX = 3600
+"""The controller bounds each part of it; together they are far below this."""
+SHOWN_AFTER_SECONDS = 2.0
+WORDS = {True: "ok", False: "FAILED", None: "-"}
+INDENT = 8
+
+
+@click.command()
+@click.argument("deployment", shell_complete=completing.deployments)
+@click.option("--under-load", is_flag=True, help="Measure although requests are being answered.")
+@output_option()
+@click.pass_obj
+def verify(settings: Settings, deployment: str, under_load: bool, output: str | None) -> int:
+    """Try every group of a deployment, and say which machine or link is to blame where one is slow.
+
+    All ranks measure together how fast they compute and how long collectives take; then the group answers 1, 2 and
+    4 requests at once, while it is seen what each rank does. What could not be measured or compared is marked with
+    a dash. Exits with 1 where a check failed.
+
+    \b
+    Examples:
+      reconciler verify llama
+      reconciler verify llama --under-load -o json
+    """
+    name = deployment if "/" not in deployment else object_named((deployment,))[1] or deployment
+    with Client(settings.socket) as client:
+        there = {(DEPLOYMENT, item["metadata"]["name"]) for item in client.ask(Get(DEPLOYMENT))["items"]}
+        if (DEPLOYMENT, name) not in there:
+            raise missing_all([(DEPLOYMENT, name)], there)
+        body = _tried(client, name, under_load)
+    body = {key: value for key, value in body.items() if key not in ("run", "doing")}
+    if output:
+        print_body(body, output)
+    else:
+        click.echo("\n".join(_page(body)))
+    return 0 if body["ok"] else 1
+
+
+def _tried(client: Client, name: str, under_load: bool) -> dict[str, Any]:
+    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
+    body: dict[str, Any] = client.ask(Accept(name, under_load))
+    for _ in range(ROUNDS_MAX):
+        asked = Accept(name, under_load, body["run"], HELD_BACK_SECONDS)
+        body = client.ask(asked, HELD_BACK_SECONDS)
+        if not body["doing"]:
+            break
+        screen.now(f"{body['doing']} ...")
+    screen.clear()
+    return body
+
+
+def _page(body: dict[str, Any]) -> Iterator[str]:
+    width = min(terminal_width(), WIDTH)
+    for replica in body["replicas"]:
+        over = f" over {replica['transport']}" if replica["transport"] else ""
+        yield from fold(
+            f"{body['deployment']}/{replica['replica']}, epoch {replica['epoch']}, on"
+            f" {', '.join(replica['nodes'])}{over}",
+            width,
+            "  ",
+        )
+        for check in replica["checks"]:
+            yield from _line(check, width)
+        yield ""
+    yield from fold(_verdict(body), width)
+
+
+def _line(check: dict[str, Any], width: int) -> Iterator[str]:
+    blame = f"; to blame: {', '.join(check['blame'])}" if check["blame"] else ""
+    lines = fold(f"{check['name']}: {check['text']}{blame}", width - INDENT - 1)
+    for number, line in enumerate(lines):
+        yield f"{WORDS[check['ok']] if number == 0 else '':<{INDENT}} {line}".rstrip()
+
+
+def _verdict(body: dict[str, Any]) -> str:
+    checks = [check for replica in body["replicas"] for check in replica["checks"]]
+    failed = [check for check in checks if check["ok"] is False]
+    untold = sum(1 for check in checks if check["ok"] is None)
+    more = f"; {untold} could not be measured or compared" if untold else ""
+    if not failed:
+        return f"{body['deployment']} is well: {len(checks) - untold} checks passed{more}"
+    blame = dict.fromkeys(name for check in failed for name in check["blame"])
+    why = f"; to blame: {', '.join(blame)}" if blame else ""
+    return f"{body['deployment']} is not well: {', '.join(check['name'] for check in failed)}{why}{more}"

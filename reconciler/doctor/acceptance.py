@@ -1,0 +1,205 @@
+"""The checklist after bring-up: what was measured of a group, and what that says.
+
+Measured figures are told as they are; they are judged against each other, for nobody knows what a machine that is
+well should reach. What was not measured is told as such, and is no pass.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.state import NodeName
+from reconciler.wire.generation import LinkPace, Measured
+
+UNEVEN = 1.25
+"""Memory beyond what a rank is charged for, against that of the others: then something is not shared as planned."""
+SLOW_NODE = 1.8
+SLOW_LINK = 2.5
+"""Times as slow as the median of the others, before a machine or a link is to blame: both vary by themselves."""
+LATENCY_NOTED_SECONDS = 100e-6
+"""Differences between small transfers that are all shorter are no fault."""
+GROWS = 1.05
+"""More tokens per second than a smaller group, to have grown at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a rank did while answers were produced."""
+
+    steps: int
+    cores: float
+    gpu_watts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """So many answers at once."""
+
+    streams: int
+    tokens_per_second: float
+    """Of all of them together, without the time to the first token."""
+    failures: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """All that was measured of one group."""
+
+    nodes: tuple[NodeName, ...]
+    """In the order of ranks."""
+    charges: tuple[int, ...]
+    """Memory that each rank is charged for."""
+    pace: Measured | None
+    unmeasured: str = ""
+    """Why there is no pace."""
+    works: Mapping[int, Work] = field(default_factory=dict)
+    streams: tuple[Stream, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the list. ``ok`` is None where it was not measured."""
+
+    name: str
+    ok: bool | None
+    text: str
+    blame: tuple[str, ...] = ()
+    """Machines, or links as ``a - b``, that are to blame."""
+
+
+def judge(trial: Trial, smaller: Mapping[int, float]) -> tuple[Check, ...]:
+    """The list for one group. ``smaller``: tokens per second of one stream by groups of fewer nodes, as far as any
+    was measured."""
+    return (
+        _working(trial),
+        _memory(trial),
+        _computing(trial),
+        *_links(trial),
+        _answering(trial),
+        _growing(trial, smaller),
+    )
+
+
+def _working(trial: Trial) -> Check:
+    name = "every rank works"
+    if not trial.works:
+        return Check(name, None, "not measured: no answer was produced")
+    idle = [node for rank, node in enumerate(trial.nodes) if trial.works.get(rank, Work(0, 0.0)).steps == 0]
+    told = ", ".join(
+        f"{trial.nodes[rank]} {work.steps} steps, {work.cores:.1f} cores{_watts(work)}"
+        for rank, work in sorted(trial.works.items())
+        if rank < len(trial.nodes)
+    )
+    return Check(name, not idle, told or "no rank was seen", tuple(map(str, idle)))
+
+
+def _watts(work: Work) -> str:
+    return "" if work.gpu_watts is None else f", {work.gpu_watts:.0f} W"
+
+
+def _memory(trial: Trial) -> Check:
+    name = "memory is even"
+    if trial.pace is None:
+        return Check(name, None, f"not measured: {trial.unmeasured}")
+    held = [rank.memory_bytes for rank in trial.pace.ranks]
+    told = ", ".join(f"{node} {_gib(size)}" for node, size in zip(trial.nodes, held, strict=False))
+    charges = trial.charges if len(trial.charges) == len(held) and all(trial.charges) else (1,) * len(held)
+    shares = [size / charge for size, charge in zip(held, charges, strict=True)]
+    usual = statistics.median(shares)
+    heavy = [trial.nodes[rank] for rank, share in enumerate(shares) if usual and share > UNEVEN * usual]
+    return Check(name, not heavy, told, tuple(map(str, heavy)))
+
+
+def _computing(trial: Trial) -> Check:
+    name = "every node is as fast as the others"
+    if trial.pace is None:
+        return Check(name, None, f"not measured: {trial.unmeasured}")
+    seconds = [rank.compute_seconds for rank in trial.pace.ranks]
+    told = ", ".join(f"{node} {_duration(each)}" for node, each in zip(trial.nodes, seconds, strict=False))
+    if len(seconds) < 2:
+        return Check(name, None, f"not compared: there is one rank ({told} for a product of matrices)")
+    fastest = min(seconds)
+    slow = [trial.nodes[rank] for rank, each in enumerate(seconds) if each > SLOW_NODE * fastest]
+    return Check(name, not slow, f"{told} for a product of matrices", tuple(map(str, slow)))
+
+
+def _links(trial: Trial) -> Iterator[Check]:
+    name = "collectives"
+    pace = trial.pace
+    if pace is None:
+        yield Check(name, None, f"not measured: {trial.unmeasured}")
+        return
+    if len(pace.ranks) < 2:
+        yield Check(name, None, "there are none: the group is one rank")
+        return
+    told = (
+        f"a sum of {_size(pace.small_bytes)} over all ranks takes {_duration(pace.small_seconds)}, of"
+        f" {_size(pace.large_bytes)} {_duration(pace.large_seconds)} ({_rate(pace.large_bytes, pace.large_seconds)})"
+    )
+    yield Check(name, pace.small_seconds > 0 and pace.large_seconds > 0, told)
+    yield _link(trial, "latency of links", [(link, link.small_seconds) for link in pace.links], None)
+    yield _link(
+        trial, "bandwidth of links", [(link, link.large_seconds) for link in pace.links], pace.large_bytes
+    )
+
+
+def _link(trial: Trial, name: str, paces: list[tuple[LinkPace, float]], size: int | None) -> Check:
+    named = [(f"{trial.nodes[link.ranks[0]]} - {trial.nodes[link.ranks[1]]}", each) for link, each in paces]
+    told = ", ".join(f"{way} {_duration(each) if size is None else _rate(size, each)}" for way, each in named)
+    if len(named) < 2:
+        return Check(name, None, f"not compared: there is one link ({told})")
+    slow = tuple(way for way, each in named if _is_slow(each, [other for _, other in named], size is None))
+    return Check(name, not slow, told, slow)
+
+
+def _is_slow(seconds: float, every: list[float], small: bool) -> bool:
+    usual = statistics.median(every)
+    return seconds > SLOW_LINK * usual and not (small and seconds < LATENCY_NOTED_SECONDS)
+
+
+def _answering(trial: Trial) -> Check:
+    name = "answers"
+    if not trial.streams:
+        return Check(name, None, "not measured")
+    told = ", ".join(
+        f"{each.streams} at once {each.tokens_per_second:.1f} tokens/s" for each in trial.streams
+    )
+    failed = sum(each.failures for each in trial.streams)
+    if failed:
+        return Check(name, False, f"{told}; {failed} requests failed")
+    first, best = trial.streams[0], max(each.tokens_per_second for each in trial.streams)
+    return Check(name, first.tokens_per_second > 0 and best >= first.tokens_per_second, told)
+
+
+def _growing(trial: Trial, smaller: Mapping[int, float]) -> Check:
+    name = "more nodes are faster"
+    fewer = {count: rate for count, rate in sorted(smaller.items()) if count < len(trial.nodes)}
+    if not fewer or not trial.streams:
+        return Check(name, None, "not measured: there is no group of fewer nodes to compare with")
+    own = trial.streams[0].tokens_per_second
+    told = ", ".join(f"{count} node{'s' * (count > 1)} {rate:.1f} tokens/s" for count, rate in fewer.items())
+    told += f", {len(trial.nodes)} nodes {own:.1f} tokens/s"
+    return Check(name, own > GROWS * max(fewer.values()), told)
+
+
+# --- figures as people read them ---------------------------------------------------------------------
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"
+
+
+def _rate(size: int, seconds: float) -> str:
+    return f"{size / seconds / 1e9:.2f} GB/s" if seconds > 0 else "no figure"
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 1024:.0f} KiB"
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
