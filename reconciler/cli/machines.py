@@ -1,4 +1,4 @@
-"""`node`: take machines in."""
+"""`node`: take machines in, and let them go."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.errors import Invalid, Refused, Unreachable
 from .app import Settings, Spelled
 from .changing import Files, How, Landed, carry_out, nodes_of, prepare, report, subject
 from .consent import agreed
-from .node_bootstrap import bootstrap
+from .node_bootstrap import bootstrap, reset
 from .output import print_body
 from .tables import size
 from .waiting import until_read
@@ -25,17 +25,19 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 @click.group(cls=Spelled)
 def node() -> None:
-    """Take machines in.
+    """Take machines in, and let them go.
 
     \b
     Examples:
       reconciler node add studio-1.local --user cluster
       reconciler node add --again studio-1
       reconciler node bootstrap studio-1
+      reconciler node reset studio-1
     """
 
 
 node.add_command(bootstrap)
+node.add_command(reset)
 
 
 @node.command()

@@ -1,9 +1,10 @@
-"""`node bootstrap`: have a machine keep its agent running, and say beforehand what is done there."""
+"""`node bootstrap` and `node reset`: have a machine keep its agent running, or no more, and say beforehand how."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +49,51 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
       reconciler node bootstrap studio-1
       reconciler node bootstrap studio-1 --yes -o json
     """
+    from reconciler.transport.bootstrapping import look
+
+    _undertake(settings, name, _Errand(look, "bootstrapped", "all is in place"), dry_run, yes, output)
+
+
+@click.command()
+@click.argument("name", shell_complete=nodes)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: do it.")
+@output_option()
+@click.pass_obj
+def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
+    """Have the machine of Node NAME keep its agent running no more.
+
+    Takes back what `node bootstrap` did there: stops the service, and removes it with the files it was made of.
+    Prints every command before. The service's agent ends and ranks go on; for as long as the Node is wanted, the
+    controller starts an agent itself, as before bootstrap. To take a machine out of the cluster, delete its Node
+    afterwards. Again does nothing.
+
+    \b
+    Examples:
+      reconciler node reset studio-1 --dry-run
+      reconciler node reset studio-1 && reconciler delete node studio-1
+      reconciler node reset studio-1 --yes -o json
+    """
+    from reconciler.transport.bootstrapping import look_back
+
+    errand = _Errand(look_back, "reset", "no service keeps its agent running")
+    _undertake(settings, name, errand, dry_run, yes, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    """What a command has to do on a machine."""
+
+    look: Callable[[SshNode], Coroutine[Any, Any, Undertaking]]
+    done: str
+    """That it did it, in a word."""
+    nothing: str
+    """Why nothing was to be done."""
+
+
+def _undertake(
+    settings: Settings, name: str, errand: _Errand, dry_run: bool, yes: bool, output: str | None
+) -> None:
     found = nodes_of(settings)
     if name not in found:
         there = ", ".join(sorted(found)) or "none"
@@ -60,7 +106,7 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
     def on_machine(do: Callable[[SshNode], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(_with(settings, name, found[name], do))
 
-    _bootstrap(name, on_machine, _Teller(output is None), dry_run, yes, output)
+    _carry(name, errand, on_machine, dry_run, yes, output)
 
 
 async def _with(
@@ -77,37 +123,36 @@ async def _with(
         await machine.close()
 
 
-def _bootstrap(
-    name: str, on_machine: Callable[..., Any], tell: _Teller, dry_run: bool, yes: bool, output: str | None
+def _carry(
+    name: str, errand: _Errand, on_machine: Callable[..., Any], dry_run: bool, yes: bool, output: str | None
 ) -> None:
-    from reconciler.transport.bootstrapping import look
-
-    wanted = on_machine(look)
+    tell = _Teller(output is None)
+    wanted = on_machine(errand.look)
     tell.machine(name, wanted)
     done: list[Measure] = []
     if wanted.ours and not dry_run and (yes or agreed(f"do this on {name}?")):
-        last = on_machine(lambda machine: _carry_out(machine, wanted, tell, done))
+        last = on_machine(lambda machine: _carry_out(machine, errand, wanted, tell, done))
     else:
         last = wanted
     if output:
         print_body(_body(name, wanted, done), output)
     elif not last.measures:
-        click.echo(f"node/{name} {'bootstrapped' if done else 'unchanged: all is in place'}")
+        click.echo(f"node/{name} {errand.done if done else f'unchanged: {errand.nothing}'}")
     elif not last.ours:
         click.echo(
-            f"node/{name} {'bootstrapped' if done else 'unchanged'} but for what a person has to do there"
+            f"node/{name} {errand.done if done else 'unchanged'} but for what a person has to do there"
         )
     elif dry_run:
-        click.echo(f"node/{name} bootstrapped (dry run)")
+        click.echo(f"node/{name} {errand.done} (dry run)")
     else:
         click.echo("nothing was done; to do it: the same with --yes", err=True)
 
 
 async def _carry_out(
-    machine: SshNode, wanted: Undertaking, tell: _Teller, done: list[Measure]
+    machine: SshNode, errand: _Errand, wanted: Undertaking, tell: _Teller, done: list[Measure]
 ) -> Undertaking:
     """Do what can be done from here, until nothing of it is left. Raises ``Refused`` where something stays."""
-    from reconciler.transport.bootstrapping import carry_out, look, settle
+    from reconciler.transport.bootstrapping import carry_out, settle
 
     for again in range(ROUNDS_MAX):
         if again:
@@ -117,7 +162,7 @@ async def _carry_out(
             done.append(measure)
             tell.done(number)
         await settle(machine)
-        wanted = await look(machine)
+        wanted = await errand.look(machine)
         if not wanted.ours:
             return wanted
     left = "; ".join(str(measure.act) for measure in wanted.ours)

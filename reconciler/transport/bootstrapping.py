@@ -1,4 +1,7 @@
-"""Has everything on a machine that its agent needs to be kept running: looks, and does one measure after the other."""
+"""Has everything on a machine that its agent needs to be kept running, or takes it away again.
+
+It looks, and does one measure after the other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from reconciler.errors import Refused
 from reconciler.resources import Access
 
 from .bundle import bundle_of, write_bundle
-from .measures import Build, Measure, Note, Write, measures, notes
+from .measures import Build, Measure, Note, Write, measures, notes, undoing
 from .profile import Profile
 from .recipe import recipes
 from .service import Keeper
@@ -50,6 +53,12 @@ async def look(node: SshNode) -> Undertaking:
     """What is to be done; changes nothing there. Raises ``Unreachable``; ``Refused`` where no agent can run."""
     place, seen = await node.place(), await node.survey()
     return Undertaking(place.found, seen, measures(seen, place), notes(place.found, seen, node.name))
+
+
+async def look_back(node: SshNode) -> Undertaking:
+    """How to take away again what keeps its agent running; changes nothing there. Raises ``Unreachable``."""
+    found, seen = await node.profile(), await node.survey()
+    return Undertaking(found, seen, undoing(found, seen, node.name), ())
 
 
 async def carry_out(node: SshNode, measure: Measure, tell: Tell = lambda text: None) -> None:

@@ -1,6 +1,7 @@
 """What is to be done on a machine before its agent can be kept running there, one command or file at a time. Pure.
 
-``measures`` says all of it beforehand, and nothing where all is in place; ``notes`` what only a person can change.
+``measures`` says all of it beforehand, and nothing where all is in place; ``undoing`` how it is taken back, and
+``notes`` what only a person can change.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ DEFINED = {
     Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and all of the GPU, and is back after a restart",
     Keeper.SYSTEMD: "a service: it is back after a restart",
 }
+
+
+_REMOVE = ("/bin/rm", "-f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,23 @@ class Place:
 def measures(seen: Survey, place: Place) -> tuple[Measure, ...]:
     """All that is to be done, in order; empty where everything is in place."""
     return (*_runtime(place), *_agent_file(place), *_gateway(place), *_service(place.found, seen, place))
+
+
+def undoing(found: Profile, seen: Survey, node: str) -> tuple[Measure, ...]:
+    """All that takes the service away again, in order; empty where nothing of it is there.
+
+    Its agent ends, ranks go on. What the controller puts there for every node that is wanted, it takes away itself.
+    """
+    service = _Service(found, seen, node)
+    told = [*service.unload(), *service.forget()]
+    if any(measure.by_person for measure in told):
+        return tuple(told)  # for as long as the service is there, its agent is started with the rest
+    if seen.script is not None:
+        told.append(Measure("how the agent was started", Run((*_REMOVE, str(script_path(found, node))))))
+    if seen.draft is not None:
+        draft = node_folder(found, node) / service.path.name
+        told.append(Measure("the service, as it was given to the system", Run((*_REMOVE, str(draft)))))
+    return tuple(told)
 
 
 def start(found: Profile, seen: Survey, node: str) -> Measure:
@@ -209,6 +230,24 @@ class _Service:
             return (load,)
         why = "take away what is loaded; its agent ends, ranks go on"
         return (self._by(why, "launchctl", "bootout", f"system/{self.name}"), load)
+
+    def unload(self) -> Sequence[Measure]:
+        """Have the service manager let go of it; nothing where it does not know it."""
+        if not self.seen.loaded:
+            return ()
+        why = "stop the service, now and at every boot; its agent ends, ranks go on"
+        if self.seen.keeper is Keeper.LAUNCHD:
+            return (self._by(why, "launchctl", "bootout", f"system/{self.name}"),)
+        return (self._by(why, "systemctl", "disable", "--now", f"{self.name}.service"),)
+
+    def forget(self) -> Sequence[Measure]:
+        """Remove its definition; nothing where there is none."""
+        if self.seen.definition is None:
+            return ()
+        told = [self._by("the service itself", "rm", "-f", str(self.path))]
+        if self.seen.keeper is not Keeper.LAUNCHD:
+            told.append(self._by("have systemd forget it", "systemctl", "daemon-reload"))
+        return told
 
     def start(self) -> Measure:
         """Have it start its agent."""

@@ -18,7 +18,7 @@ PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH
 say() { printf '%s %s %s\\n' MARK "$1" "$2"; }
 lines() { [ ! -r "$2" ] || while IFS= read -r line || [ -n "$line" ]; do say "$1" "$line"; done < "$2"; }
 name=$1 folder=$2 system=$3 uid=$4 tab=$(printf '\\t')
-for tool in sudo install launchctl systemctl; do found=$(command -v "$tool") && say "tool-$tool" "$found"; done
+for tool in sudo install rm launchctl systemctl; do found=$(command -v "$tool") && say "tool-$tool" "$found"; done
 rights=
 if [ "$uid" = 0 ]; then rights=root; elif sudo -n true 2>/dev/null; then rights=sudo; fi
 say rights "$rights"
@@ -70,7 +70,7 @@ class Survey:
     keeper: Keeper
     """What would keep the agent running, where an administrator has made the service."""
     tools: Mapping[str, str] = field(default_factory=dict)
-    """Absolute paths of ``sudo``, ``install``, ``launchctl``, ``systemctl``."""
+    """Absolute paths of ``sudo``, ``install``, ``rm``, ``launchctl``, ``systemctl``."""
     administrator: str = ""
     """How to act as root: ``root`` itself, ``sudo`` without a password; empty where it cannot be done from afar."""
     definition: str | None = None

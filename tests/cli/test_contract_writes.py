@@ -34,6 +34,7 @@ ROWS: list[tuple[str, int, str]] = [
     ("uncordon node-a", 0, "node/node-a already uncordoned"),
     ("drain node-a --dry-run=client", 0, "node/node-a drained (dry run)"),
     ("node bootstrap node-a", 1, "node-a is the controller's own machine"),
+    ("node reset node-a", 1, "node-a is the controller's own machine"),
     ("node bootstrap absent", 1, 'there is no Node "absent"; those that there are: node-a, node-b'),
     ("drain absent", 1, 'nodes "absent" not found'),
     ("edit deployment/absent", 1, 'modeldeployments "absent" not found'),

@@ -44,6 +44,9 @@ class Place:
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
 
+    async def reset(self, *options: str) -> tuple[int, str, str]:
+        return await self.run("node", "reset", "far", *options)
+
     async def bootstrap(self, *options: str, node: str = "far") -> tuple[int, str, str]:
         return await self.run("node", "bootstrap", node, *options)
 
@@ -75,6 +78,30 @@ async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> N
     status, out, _ = await place.bootstrap("--yes")
     assert (status, out.splitlines()[1:]) == (0, ["node/far unchanged: all is in place"])
     assert place.shape.asked() == asked
+    await _taken_back(place, asked)
+
+
+async def _taken_back(place: Place, asked: list[str]) -> None:
+    """The same way: everything is said, then done, and again nothing."""
+    status, foreseen, said = await place.reset()
+    assert (status, said) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert place.shape.asked() == asked
+    status, out, said = await place.reset("--yes")
+    assert status == 0, said
+    assert out.startswith(foreseen)
+    assert out.endswith("node/far reset\n")
+    done = place.shape.asked()[len(asked) :]
+    for command in done:
+        tool, _, words = command.partition(" ")
+        assert f"$ {place.shape.bin}/sudo -n {place.shape.bin}/{tool} {words}\n" in foreseen
+    assert [command.split()[:2] for command in done] == [
+        ["systemctl", "disable"],
+        ["rm", "-f"],
+        ["systemctl", "daemon-reload"],
+    ]
+    assert list(place.shape.root.rglob("reconciler-*")) == []
+    status, out, _ = await place.reset("--yes")
+    assert (status, out.splitlines()[1:]) == (0, ["node/far unchanged: no service keeps its agent running"])
 
 
 @pytest.mark.parametrize("place", [(MAC, False)], indirect=True, ids=["mac without sudo"])
@@ -100,6 +127,11 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     assert body["measures"] == []
     assert body["machine"]["keeper"] == "launchd"
     assert len(place.shape.pids()) == 1, "and the service has its agent"
+    status, text, said = await place.reset("--yes")
+    assert (status, said) == (0, "")
+    assert text.endswith("node/far unchanged but for what a person has to do there\n")
+    assert f"     sudo {place.shape.bin}/launchctl bootout system/reconciler-ada-far\n" in text
+    assert len(place.shape.pids()) == 1
 
 
 @pytest.mark.parametrize("place", [((), False)], indirect=True, ids=["no systemd"])

@@ -38,6 +38,7 @@ NOT_HERE = {
     "make tiny": "trains a model for half an hour",
     "reconciler node add studio-1.local --user cluster": "needs another machine; tests/hosts adds three",
     "reconciler node bootstrap studio-1": "needs another machine; tests/hosts has three, tests/cli shaped ones",
+    "reconciler node reset studio-1": "needs another machine; tests/cli has shaped ones",
     "reconciler node add --again studio-1": "needs another machine, whose key has changed; tests/cli has one",
     "reconciler reboot studio-1 studio-2": "needs machines to restart; tests/hosts restarts two",
 }

@@ -145,10 +145,19 @@ def systemctl(folder: Path, words: list[str]) -> int:
     note(folder, "systemctl", given)
     if verb == "daemon-reload":
         return 0
-    if path is None:
-        return 5
+    return 5 if path is None else change(folder, verb, path)
+
+
+def change(folder: Path, verb: str, path: Path) -> int:
+    """Enable, disable, restart or start the service of a unit, and now."""
+    name = path.name
+    enabled = folder / f"enabled-{name}"
+    if verb == "disable":
+        enabled.unlink(missing_ok=True)
+        end(folder, name)
+        return 0
     if verb == "enable":
-        (folder / f"enabled-{name}").write_text(str(path))
+        enabled.write_text(str(path))
     if verb == "restart":
         end(folder, name)
     if not (folder / f"loaded-{name}").exists():
@@ -182,6 +191,13 @@ def main() -> int:
         goal = place(folder, words[-1])
         goal.parent.mkdir(parents=True, exist_ok=True)
         goal.write_bytes(Path(words[-2]).read_bytes())
+        return 0
+    if tool == "rm":
+        goal = place(folder, words[-1])
+        if goal == Path(words[-1]):
+            os.execv("/bin/rm", ["rm", *words])
+        note(folder, "rm", words)
+        goal.unlink(missing_ok=True)
         return 0
     if tool == "id":
         print("501" if words == ["-u"] else "ada")

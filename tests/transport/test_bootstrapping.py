@@ -111,12 +111,14 @@ async def replaced(node: SshNode) -> NodeReport:
     return await observed(node)
 
 
-async def carried_out(node: SshNode) -> Undertaking:
+async def carried_out(
+    node: SshNode, look: Callable[[SshNode], Awaitable[Undertaking]] = bootstrapping.look
+) -> Undertaking:
     """All that can be done from here, done; what is left."""
-    for measure in (await bootstrapping.look(node)).ours:
+    for measure in (await look(node)).ours:
         await bootstrapping.carry_out(node, measure)
     await bootstrapping.settle(node)
-    return await bootstrapping.look(node)
+    return await look(node)
 
 
 @SHAPES
@@ -143,6 +145,32 @@ async def test_a_service_takes_over_an_agent_and_no_rank_is_stopped_by_it_nor_by
     assert (await carried_out(node)).measures == ()
     assert len(shape.asked()) > len(asked), "the service was made anew"
     assert pids(await observed(node)) == ranks
+
+
+@SHAPES
+async def test_a_service_is_taken_back_with_its_files_and_no_rank_is_stopped_by_that(
+    shaped: Shaped, tools: tuple[str, ...], held_by: str
+) -> None:
+    host, shape = await shaped(tools)
+    node = host.node()
+    await carried_out(node)
+    assert (await observed(node)).held_by == held_by
+    ranks = {RANK: await with_rank(host, node)}
+    files = [*shape.root.rglob("reconciler-*"), *host.root.glob("nodes/far/serve")]
+    assert len(files) == 2
+    assert (await carried_out(node, bootstrapping.look_back)).measures == ()
+    assert [path for path in files if path.exists()] == []
+    assert list(host.root.glob("nodes/far/reconciler-*")) == []
+    await until(lambda: not shape.pids())
+    asked = shape.asked()
+    assert (await carried_out(node, bootstrapping.look_back)).measures == ()
+    assert shape.asked() == asked
+    await node.start_agent(1)  # as the controller does for as long as the node is wanted
+    after = await observed(node)
+    assert after.held_by == (HeldBy.SESSION if tools is MAC else HeldBy.PROCESS)
+    assert pids(after) == ranks
+    shape.boot()
+    assert shape.pids() == []
 
 
 async def test_an_agent_is_back_after_a_restart_of_the_machine_unless_it_is_not_wanted(
