@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from reconciler import status
-from reconciler.planning import links, machines
+from reconciler.planning import fabric, links, machines
 from reconciler.planning.rungs import VERBS
 from reconciler.planning.world import World
 from reconciler.resources import ModelDeployment
@@ -21,6 +21,7 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.status import Snapshots
+from reconciler.status.likeness import Likeness
 
 from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding
@@ -51,7 +52,8 @@ def examine(snapshots: Snapshots, names: Collection[NodeName] = ()) -> Examinati
     world = World(
         _as_spread(snapshots.desired), snapshots.observed, snapshots.memory, snapshots.now, entropy=""
     )
-    looked = [_machine(world, snapshots, name) for name in wanted]
+    likeness = Likeness.of(snapshots.desired, snapshots.observed)
+    looked = [_machine(world, snapshots, likeness, name) for name in wanted]
     found = [_of_trouble(world, trouble) for trouble in _troubles(world, snapshots)]
     found += [finding for machine in looked for finding in _checked(machine)]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
@@ -66,10 +68,10 @@ def _as_spread(desired: Desired) -> Desired:
     return replace(desired, deployments={**desired.deployments, DeploymentName("any"): _ANY})
 
 
-def _machine(world: World, snapshots: Snapshots, name: NodeName) -> Machine:
+def _machine(world: World, snapshots: Snapshots, likeness: Likeness, name: NodeName) -> Machine:
     manifest = world.desired.nodes.get(name)
     rdma = manifest is not None and machines.uses(world, VERBS, name)
-    conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan)
+    conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
     return Machine(world.node(name), manifest, conditions, rdma)
 
 
@@ -78,7 +80,7 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
     yield from snapshots.plan.troubles
     for name in sorted(world.desired.nodes):
         yield from machines.troubles(world, name)
-    yield from links.troubles(world)
+    yield from links.troubles(world, fabric.compare(world))
 
 
 def _of_trouble(world: World, trouble: Trouble) -> Finding:
