@@ -10,15 +10,14 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
 
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.transport.link import AgentLink
-from reconciler.wire.launch import ExitCode, Phase, RankId
-from reconciler.wire.node import Gone, NodeReport, Observe, RankReport
+from reconciler.wire.node import NodeReport, Observe
 
+from .news import failed, group, is_news, skew
 from .probes.cabling import joined
 
 log = logging.getLogger(__name__)
@@ -67,54 +66,6 @@ async def _relay(link: AgentLink, look: asyncio.Event) -> None:
     async for _ in link.changes():
         look.set()
     look.set()
-
-
-def skew(report: NodeReport, asked_at: float, answered_at: float) -> float:
-    """Seconds by which a node's clock is certainly ahead of this one (negative: behind), to a tenth.
-
-    The node looked at its clock at some moment between question and answer: 0 if that explains what it says.
-    """
-    if report.load is None:
-        return 0.0
-    ahead, behind = report.load.clock - answered_at, report.load.clock - asked_at
-    return round(ahead if ahead > 0 else min(behind, 0.0), 1)
-
-
-_GROWING = (
-    "age_seconds", "idle_seconds", "ended_seconds", "cores", "resident_bytes", "tokens_per_second",
-)  # fmt: skip
-_standing = attrgetter(*(each.name for each in fields(RankReport) if each.name not in _GROWING))
-_beside_ranks = attrgetter(*(each.name for each in fields(NodeReport) if each.name not in ("ranks", "load")))
-_beside_report = attrgetter(*(each.name for each in fields(NodeObservation) if each.name != "report"))
-
-
-def _news(before: NodeObservation, seen: NodeObservation) -> bool:
-    """Whether there is more to see than that time has passed: for that alone passes are made now and then."""
-    if before.report is None or seen.report is None or _beside_report(before) != _beside_report(seen):
-        return seen != before
-    return _timeless(before.report) != _timeless(seen.report)
-
-
-def _timeless(report: NodeReport) -> tuple[object, ...]:
-    """Without what grows while nothing happens. A silence is something; so is what an ended rank may still hold."""
-    return (
-        _beside_ranks(report),
-        *map(_standing, report.ranks),
-        *(rank.ended_seconds for rank in report.ranks if rank.gone in (Gone.NO, Gone.PENDING)),
-    )
-
-
-def _failed(report: NodeReport) -> set[RankId]:
-    """The ranks that have ended, and not as they were asked to."""
-    return {
-        rank.id
-        for rank in report.ranks
-        if rank.phase == Phase.EXITED and (rank.exit is None or rank.exit.code != ExitCode.OK)
-    }
-
-
-def _group(rank: RankId) -> tuple[str, int, int]:
-    return rank.deployment, rank.replica, rank.epoch
 
 
 @dataclass(slots=True)
@@ -384,14 +335,14 @@ class Collector:
             skew_seconds=skewed,
         )
         if before.report is not None:
-            self._reexamine({_group(id) for id in _failed(report) - _failed(before.report)})
-        if _news(before, watch.seen):
+            self._reexamine({group(id) for id in failed(report) - failed(before.report)})
+        if is_news(before, watch.seen):
             self._changed()
 
     def _reexamine(self, groups: set[tuple[str, int, int]]) -> None:
         """Ask the probes of every machine again on which a group has ranks of which one has failed."""
         for watch in self._watches.values() if groups else ():
-            if not groups.isdisjoint(_group(rank.report.id) for rank in watch.seen.ranks):
+            if not groups.isdisjoint(group(rank.report.id) for rank in watch.seen.ranks):
                 watch.seen = replace(watch.seen, examined=False)
                 watch.probe.set()
 

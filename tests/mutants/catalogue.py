@@ -504,8 +504,8 @@ HEALED = (
     Mutant(
         "later-symptoms-explain-earlier",
         "reconciler/planning/healing/table.py",
-        "    for row in TABLE:\n        sighting = row.seen(scene)",
-        "    for row in reversed(TABLE):\n        sighting = row.seen(scene)",
+        "    for row in rows:\n        sighting = row.seen(scene)",
+        "    for row in reversed(list(rows)):\n        sighting = row.seen(scene)",
         "a rank that crashes because its cable is out is restarted five times instead of going to the next transport",
         PLANNING,
     ),
@@ -1200,7 +1200,7 @@ SEEN = (
     ),
     Mutant(
         "a-silence-is-no-news",
-        "reconciler/inventory/collector.py",
+        "reconciler/inventory/news.py",
         '    "age_seconds", "idle_seconds", "ended_seconds", ',
         '    "age_seconds", "idle_seconds", "ended_seconds", "silent_seconds", ',
         "a hang is found only when a pass is due for another reason",
