@@ -97,10 +97,13 @@ def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
         yield "", ""
         yield from _detailed(cables, width)
     told: set[str] = set()
+    silent = False
     for cable in cables:
         if cable.text and cable.text not in told:
             told.add(cable.text)
-            yield "", ""
+            if not (silent and cable.state == UNKNOWN):
+                yield "", ""
+            silent = cable.state == UNKNOWN
             for line in fold(f"{cable.state}: {cable.text}", width, "  "):
                 yield line, cable.state
             for line in fold(f"  to do: {cable.person}", width, "    ") if cable.person else ():

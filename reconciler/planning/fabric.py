@@ -153,7 +153,7 @@ class _Judge:
         why = self._seen.unknown(link.one) or self._seen.unknown(link.other)
         if not why:
             return None
-        return self._seen.sight(link, LinkState.UNKNOWN, f"{link.one} to {link.other}: {why}")
+        return self._seen.sight(link, LinkState.UNKNOWN, why)
 
     def _joined(self, link: Link) -> LinkSight | None:
         """A cable that is where it belongs, and how well it does."""
@@ -166,7 +166,7 @@ class _Judge:
             return sight(link, LinkState.DOWN, text, f"reseat the cable from {one} to {other}, or replace it")
         gbps = sight(link, LinkState.CONNECTED).gbps
         if gbps is None:
-            text = f"{one} to {other}: the speed of the cable is not known"
+            text = f"the speed of the cable from {one} to {other} is not known"
             return sight(link, LinkState.UNKNOWN, text)
         if gbps < sights.LINK_GBPS_MIN:
             text = f"the link from {one} to {other} has {gbps} Gb/s, and RDMA needs {sights.LINK_GBPS_MIN}"

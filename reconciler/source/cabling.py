@@ -42,7 +42,7 @@ def _unknown(fabric: Fabric, nodes: set[str]) -> Iterator[Flaw]:
             if name not in nodes:
                 nearest = suggest(name, sorted(nodes))
                 advice = (
-                    f'did you mean "{nearest}"?'
+                    f'did you mean "{nearest}"? Where it was taken away, take its links out of the Fabric'
                     if nearest
                     else "add the Node first, or take its links out of the Fabric"
                 )

@@ -39,7 +39,7 @@ class LinkSight:
     link: Link
     state: LinkState
     text: str = ""
-    """What was seen, naming both ends; empty for a cable that is as it should be."""
+    """What was seen, naming both ends, or why nothing was; empty for a cable that is as it should be."""
     person: str = ""
     """The exact steps that only a person can take."""
     gbps: int | None = None

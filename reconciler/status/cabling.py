@@ -23,8 +23,8 @@ def readiness(sights: Sequence[LinkSight]) -> Readiness:
     summary = f"{counts[LinkState.CONNECTED]} of {len(declared)} links are connected"
     if extra["undeclared"]:
         summary += f", and {extra['undeclared']} undeclared"
-    texts = list(dict.fromkeys(sight.text for sight in declared if sight.state not in HARMLESS))
-    texts += [sight.text for sight in declared if sight.state is LinkState.UNKNOWN]
+    seen = [sight.text for sight in declared if sight.state not in HARMLESS]
+    texts = list(dict.fromkeys([*seen, *(s.text for s in declared if s.state is LinkState.UNKNOWN)]))
     if not texts:
         return True, "LinksConnected", summary, extra
     faulty = counts.total() - counts[LinkState.CONNECTED] - counts[LinkState.UNKNOWN]

@@ -18,6 +18,7 @@ from reconciler.resources import End, link_between
 from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
 from reconciler.state.cabling import LinkSight, LinkState
 from reconciler.status import machine
+from reconciler.status.cabling import readiness
 from tests.worlds import World, deployment, fabric, model, node
 
 STUDIOS = ("studio-1", "studio-2", "studio-3", "studio-4")
@@ -148,11 +149,11 @@ CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
     ),
     "a speed that is not known": (
         ONE, ONE, {"studio-1/1": {"gbps": None}, "studio-2/1": {"gbps": None}}, LinkState.UNKNOWN,
-        "studio-1/1 to studio-2/1: the speed of the cable is not known", "",
+        "the speed of the cable from studio-1/1 to studio-2/1 is not known", "",
     ),
     "a port of which nothing is told": (
         ONE, (), {"studio-2/1": {"connected": None}}, LinkState.UNKNOWN,
-        "studio-1/1 to studio-2/1: it is not known whether anything is plugged in at studio-2/1", "",
+        "it is not known whether anything is plugged in at studio-2/1", "",
     ),
     "a cable that no Fabric has": (
         (), ONE, {}, LinkState.UNDECLARED,
@@ -199,7 +200,7 @@ def test_of_a_machine_that_does_not_answer_nothing_is_known() -> None:
     world.lose("studio-2")
     assert {(sight.state, sight.link.one.node == "studio-2" or sight.link.other.node == "studio-2")
             for sight in compared(world)} == {(LinkState.UNKNOWN, True), (LinkState.CONNECTED, False)}  # fmt: skip
-    assert faults(world)[0].text == "studio-1/1 to studio-2/1: studio-2 does not answer"
+    assert faults(world)[0].text == "studio-2 does not answer"
 
 
 def test_where_rdma_is_off_its_ports_are_down_for_that_and_the_cables_are_well() -> None:
@@ -297,3 +298,20 @@ def test_every_declared_link_is_told_once_whatever_is_there(declared: Cables, th
     assert len(wrong) == len(declared) - len(
         {frozenset(pair) for pair in declared} & {frozenset(p) for p in there}
     )
+
+
+def test_a_fabric_is_ready_while_all_of_it_is_known_to_be_as_declared() -> None:
+    world = cluster(MESH, MESH)
+    assert ready(world) == (True, "LinksConnected", "6 of 6 links are connected")
+    world.lose("studio-2")
+    assert ready(world) == (
+        False, "LinksUnknown", "3 of 6 links are connected: studio-2 does not answer"
+    )  # fmt: skip
+    fault = ready(cluster(MESH, without(MESH, 3)))
+    assert fault[:2] == (False, "LinksNotAsDeclared")
+    assert fault[2].startswith("5 of 6 links are connected: no cable joins studio-2/2 and studio-3/2: ")
+
+
+def ready(world: World) -> tuple[bool, str, str]:
+    """Of the Fabric: status, reason and message."""
+    return readiness(compared(world))[:3]

@@ -36,7 +36,10 @@ def said(**files: bytes) -> list[str]:
 def test_a_link_to_an_unknown_node_is_named_with_its_place_and_the_nearest_node() -> None:
     assert said(
         nodes=NODES, fabric=fabric("studios", "studio-1/3, studio-2/3", "studio-1/4, studoi-3/3")
-    ) == ['fabric.yaml:7:20: spec.links[1][1]: there is no Node "studoi-3"; did you mean "studio-3"?']
+    ) == [
+        'fabric.yaml:7:20: spec.links[1][1]: there is no Node "studoi-3"; did you mean "studio-3"? Where it was taken'
+        " away, take its links out of the Fabric"
+    ]
 
 
 def test_where_no_name_is_near_it_is_said_what_to_do() -> None:
