@@ -15,6 +15,7 @@ from reconciler.state import (
     Trouble,
     most_telling,
 )
+from reconciler.wire.launch import Phase
 
 from . import circumstances, quarantine, repair, rungs, stalls
 from .healing.scene import Scene, Symptom
@@ -211,6 +212,8 @@ def _symptom(view: View) -> Symptom | None:
     if why:
         text = f"rank {missing[0]} of epoch {record.epoch} cannot be started: {why}"
         return Symptom(Cause.RANK_MISSING, text, now)
+    if why := _unjoinable(view, record):
+        return Symptom(Cause.OVERDUE, f"epoch {record.epoch} cannot come up: {why}", now)
     stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
         return Symptom(stall.cause, stall.text, now - stall.seconds)
@@ -235,6 +238,18 @@ def _unwired(view: View, record: GroupRecord) -> bool:
     """Whether the transport of a group can be had no more, by what its machines tell now."""
     probed = all(view.world.node(name).probed for name in record.members)
     return probed and rungs.wiring(view.world, rungs.used(record), record.members) is None
+
+
+def _unjoinable(view: View, record: GroupRecord) -> str:
+    """Why ranks that look for each other will not find each other: what they were to be joined by is gone."""
+    phases = {rank.report.phase for rank in view.current.values() if rank.alive}
+    if (
+        record.proven_at is not None
+        or not phases & {Phase.RENDEZVOUS, Phase.VERBS}
+        or not _unwired(view, record)
+    ):
+        return ""
+    return rungs.obstacle(view.world, view.replica, rungs.used(record), record.members)
 
 
 def _lived(rank: ObservedRank) -> float:

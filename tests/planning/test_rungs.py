@@ -162,6 +162,20 @@ def test_the_attempt_that_was_one_too_many_is_the_last() -> None:
     assert "RDMA was set up 5 times in vain" in world.groups[world.replica()].transport_why
 
 
+def test_ranks_that_look_for_each_other_over_a_cable_that_is_out_are_not_waited_for() -> None:
+    world = two_macs()
+    world.first_phase = Phase.RENDEZVOUS
+    kill(world)
+    world.settle()
+    assert transport(world) == "jaccl"
+    learn_of_port(world, A, connected=False, peer=None)
+    world.first_phase = Phase.READY
+    world.settle()
+    world.pass_time(world.now + 5)
+    world.settle()
+    assert transport(world) == "ring-lan"
+
+
 def test_what_is_told_to_ranks_over_rdma_and_to_others() -> None:
     told = {}
     for ladder in ("jaccl", "jaccl-ring", "ring"):
