@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -18,11 +19,9 @@ from .output import output_option, print_body
 from .screen import Screen
 from .tables import WIDTH, fold, terminal_width
 from .targets import missing_all
+from .trials import smaller_groups, tried
 
 DEPLOYMENT = "ModelDeployment"
-HELD_BACK_SECONDS = 1.0
-ROUNDS_MAX = 3600
-"""The controller bounds each part of it; together they are far below this."""
 SHOWN_AFTER_SECONDS = 2.0
 WORDS = {True: "ok", False: "FAILED", None: "-"}
 INDENT = 8
@@ -30,10 +29,18 @@ INDENT = 8
 
 @click.command()
 @click.argument("deployment", shell_complete=completing.deployments)
+@click.option(
+    "--scale",
+    is_flag=True,
+    help="Form groups of fewer nodes for a while, and compare: commits a deployment for each, and its removal.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before that.")
 @click.option("--under-load", is_flag=True, help="Measure although requests are being answered.")
 @output_option()
 @click.pass_obj
-def verify(settings: Settings, deployment: str, under_load: bool, output: str | None) -> int:
+def verify(
+    settings: Settings, deployment: str, scale: bool, yes: bool, under_load: bool, output: str | None
+) -> int:
     """Try every group of a deployment, and say which machine or link is to blame where one is slow.
 
     All ranks measure together how fast they compute and how long collectives take; then the group answers 1, 2 and
@@ -44,32 +51,24 @@ def verify(settings: Settings, deployment: str, under_load: bool, output: str | 
     Examples:
       reconciler verify llama
       reconciler verify llama --under-load -o json
+      reconciler verify llama --scale --yes
     """
     name = deployment if "/" not in deployment else object_named((deployment,))[1] or deployment
     with Client(settings.socket) as client:
         there = {(DEPLOYMENT, item["metadata"]["name"]) for item in client.ask(Get(DEPLOYMENT))["items"]}
         if (DEPLOYMENT, name) not in there:
             raise missing_all([(DEPLOYMENT, name)], there)
-        body = _tried(client, name, under_load)
+        smaller = smaller_groups(settings, client, name, yes) if scale else ()
+        rates = {str(each.nodes): each.rate for each in smaller if each.rate is not None}
+        body = tried(client, Accept(name, under_load, rates), Screen(sys.stderr, SHOWN_AFTER_SECONDS))
+    if scale:
+        body["scale"] = [asdict(each) for each in smaller]
     body = {key: value for key, value in body.items() if key not in ("run", "doing")}
     if output:
         print_body(body, output)
     else:
         click.echo("\n".join(_page(body)))
     return 0 if body["ok"] else 1
-
-
-def _tried(client: Client, name: str, under_load: bool) -> dict[str, Any]:
-    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
-    body: dict[str, Any] = client.ask(Accept(name, under_load))
-    for _ in range(ROUNDS_MAX):
-        asked = Accept(name, under_load, body["run"], HELD_BACK_SECONDS)
-        body = client.ask(asked, HELD_BACK_SECONDS)
-        if not body["doing"]:
-            break
-        screen.now(f"{body['doing']} ...")
-    screen.clear()
-    return body
 
 
 def _page(body: dict[str, Any]) -> Iterator[str]:
@@ -85,6 +84,8 @@ def _page(body: dict[str, Any]) -> Iterator[str]:
         for check in replica["checks"]:
             yield from _line(check, width)
         yield ""
+    for line in _of_scale(body.get("scale", [])):
+        yield from fold(line, width, " " * (INDENT + 1))
     yield from fold(_verdict(body), width)
 
 
@@ -93,6 +94,12 @@ def _line(check: dict[str, Any], width: int) -> Iterator[str]:
     lines = fold(f"{check['name']}: {check['text']}{blame}", width - INDENT - 1)
     for number, line in enumerate(lines):
         yield f"{WORDS[check['ok']] if number == 0 else '':<{INDENT}} {line}".rstrip()
+
+
+def _of_scale(scale: list[dict[str, Any]]) -> Iterator[str]:
+    for each in scale:
+        if each["rate"] is None:
+            yield f"-        a group of {each['nodes']} could not be measured: {each['problem']}"
 
 
 def _verdict(body: dict[str, Any]) -> str:

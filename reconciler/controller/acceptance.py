@@ -62,9 +62,7 @@ class Acceptances:
         name = DeploymentName(message.deployment)
         groups = _serving(self.parts, name)
         told = ["the ranks measure"]
-        task = asyncio.create_task(
-            _accept(self.parts, groups, message.under_load, told), name=f"verify {name}"
-        )
+        task = asyncio.create_task(_accept(self.parts, groups, message, told), name=f"verify {name}")
         while len(self._runs) >= RUNS_MAX:
             self._runs.pop(next(iter(self._runs))).task.cancel()
         number = self.parts.entropy()[:12]
@@ -96,10 +94,11 @@ def _ready(parts: Parts, record: GroupRecord) -> Mapping[int, ObservedRank]:
 
 
 async def _accept(
-    parts: Parts, groups: tuple[GroupRecord, ...], under_load: bool, told: list[str]
+    parts: Parts, groups: tuple[GroupRecord, ...], asked: Accept, told: list[str]
 ) -> dict[str, Any]:
-    tried = [(record, await _Trying(parts, record, told).all(under_load)) for record in groups]
-    rates = {
+    tried = [(record, await _Trying(parts, record, told).all(asked.under_load)) for record in groups]
+    rates = {int(nodes): rate for nodes, rate in asked.smaller.items() if nodes.isdigit()}
+    rates |= {
         len(record.members): found.streams[0].tokens_per_second for record, found in tried if found.streams
     }
     replicas = [_replica(record, found, judge(found, rates)) for record, found in tried]

@@ -201,11 +201,13 @@ class Accept:
     Without ``run`` it begins: ``{"run", "doing": text}``. With it the same, held back for ``wait_seconds``, and in
     the end ``{"run", "doing": "", "deployment", "ok": bool, "replicas": [{"replica", "epoch", "nodes",
     "transport", "ranks", "memoryBytes", "computeSeconds", "collective", "links", "streams", "checks": [{"name", "ok":
-    bool or None, "text", "blame"}]}]}``. ``under_load``: measure although requests are being answered.
+    bool or None, "text", "blame"}]}]}``. ``under_load``: measure although requests are being answered. ``smaller``:
+    tokens per second of one answer by groups of so many nodes, to compare with.
     """
 
     deployment: str
     under_load: bool = False
+    smaller: Mapping[str, float] = dataclasses.field(default_factory=dict)
     run: str = ""
     wait_seconds: float = 0.0
 
