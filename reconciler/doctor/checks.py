@@ -31,7 +31,9 @@ class Machine:
     manifest: Node | None
     conditions: tuple[Said, ...] = ()
     rdma: bool = False
-    """Whether RDMA is of any use there: a deployment would use it, or cables lead to other nodes."""
+    """Whether RDMA is of any use there: a deployment would use it, or none says what is to be used."""
+    declared: frozenset[int] = frozenset()
+    """Receptacles whose cables a Fabric speaks of: what is wrong with those is told of the cable."""
 
     @property
     def facts(self) -> MachineFacts:
@@ -86,7 +88,14 @@ def _no_runtime(machine: Machine) -> str:
 
 def _behind_dock(machine: Machine) -> str:
     for port in machine.facts.ports:
-        if machine.rdma and port.connected and port.through and (port.peer_domain or port.peer_model):
+        told = port.receptacle in machine.declared
+        if (
+            machine.rdma
+            and not told
+            and port.connected
+            and port.through
+            and (port.peer_domain or port.peer_model)
+        ):
             through, there = ", ".join(port.through), port.peer_model or "another machine"
             return (
                 f"the cable at {{node}}/{port.receptacle} leads to {_escaped(f'{there} through {through}')}"

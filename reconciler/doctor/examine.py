@@ -72,7 +72,9 @@ def _machine(world: World, snapshots: Snapshots, likeness: Likeness, name: NodeN
     manifest = world.desired.nodes.get(name)
     rdma = manifest is not None and machines.uses(world, VERBS, name)
     conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
-    return Machine(world.node(name), manifest, conditions, rdma)
+    cables = [sight for of_one in snapshots.plan.cabling.values() for sight in of_one]
+    declared = frozenset(end.receptacle for sight in cables for end in sight.link if end.node == name)
+    return Machine(world.node(name), manifest, conditions, rdma, declared)
 
 
 def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
