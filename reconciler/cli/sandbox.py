@@ -23,10 +23,10 @@ from .app import Settings, Spelled
 from .output import output_option, print_body
 from .sandbox_view import view
 
-START_SECONDS = 90.0
 DOWN_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
-LOOK_SECONDS = 0.1
+EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+"""Linked into each machine where no other folder is named, and it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ def sandbox() -> None:
     "-f", "--filename", "paths", multiple=True, help="Manifests: each Node becomes an emulated Mac."
 )
 @click.option(
-    "--models", type=click.Path(path_type=Path), help="Link the model folders in here into each machine."
+    "--models",
+    type=click.Path(path_type=Path),
+    help="Link the model folders in here into each machine; by default those of the examples.",
 )
 @click.option("--addressed", is_flag=True, help="With the network of the cables already set.")
 @click.option("--detach", is_flag=True, help="Return when all is there, and leave it running.")
@@ -108,28 +110,40 @@ def _serve(settings: Settings, ground: Any, how: _How) -> int:
         raise click.UsageError("say either how many, with --nodes, or which, with -f MANIFESTS")
     boot_ids = [str(uuid.uuid4()).upper() for _ in range(cluster.MACHINES_MAX)]
     manifests = [each.manifest for each in load_paths(how.paths)] if how.paths else []
-    if how.paths:
-        world = cluster.of_manifests(manifests, how.mac, how.fabric, boot_ids, time.time())
+    manifests += _cabling(how.fabric)
+    if how.nodes:
+        machines = cluster.numbered(how.nodes, how.mac or cluster.DEFAULT_MAC, boot_ids, time.time())
     else:
-        kind = how.mac or cluster.DEFAULT_MAC
-        world = cluster.numbered(how.nodes or 0, kind, how.fabric, boot_ids[: how.nodes or 0], time.time())
+        machines = cluster.of_nodes(manifests, how.mac, boot_ids, time.time())
+    world = cluster.joined(machines, manifests, how.fabric)
     if how.addressed:
         world = changes.addressed(world)
-    box = Sandbox(ground, world, how.models)
+    box = Sandbox(ground, world, how.models or next(filter(Path.is_dir, [EXAMPLES]), None))
 
     def ready() -> None:
         ground.cluster.mkdir(mode=0o700, exist_ok=True)
         for name, text in cluster.written(box, manifests).items():
             (ground.cluster / name).write_text(text)
-        click.echo(_greeting(settings, box, bool(how.paths)))
+        click.echo(_greeting(box))
 
     return asyncio.run(_until_signal(run(box, ready)))
 
 
-def _greeting(settings: Settings, box: Any, whole: bool) -> str:
+def _cabling(fabric: str) -> list[Any]:
+    """The Fabrics of a file; none for ``mesh`` and ``ring``."""
+    from reconciler.sandbox.macs import MESH, RING
+    from reconciler.source.documents import load
+    from reconciler.source.files import read_paths
+
+    if fabric in (MESH, RING):
+        return []
+    found = [each.manifest for each in load(read_paths((fabric,), lambda: b""), part=True)]
+    return [each for each in found if each.kind == "Fabric"]
+
+
+def _greeting(box: Any) -> str:
     names = ", ".join(f"{name} (port {box.port(name)})" for name in box.places)
-    verb = "up" if whole else "apply"
-    return f"emulated: {names}\nnext: reconciler {verb} -f {box.ground.cluster}"
+    return f"emulated: {names}\nnext: reconciler up -f {box.ground.cluster}"
 
 
 async def _until_signal(work: Any) -> int:

@@ -26,7 +26,7 @@ class Live:
     ports: tuple[int, ...] = ()
     """TCP ports that they listen on."""
     domains: int = 0
-    """Protection domains that they hold of each device."""
+    """Protection domains that they hold, of all devices together."""
     wired_bytes: int = 0
     disk_kib: tuple[int, int] = (2**30, 2**29)
     """Of the disk with the user's folder: all, and free."""

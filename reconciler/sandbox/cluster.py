@@ -8,14 +8,14 @@ from typing import Any
 from reconciler.errors import Invalid
 from reconciler.resources import Manifest
 from reconciler.resources.fabric import Fabric
-from reconciler.resources.node import Node
+from reconciler.resources.node import Node, Repair
 from reconciler.source.editing import as_yaml
 
 from . import macs
 from .box import Sandbox
 from .places import USER, host_key_line
 from .sshd import LOOPBACK
-from .state import Machine, World
+from .state import Machine, World, shown
 
 API_VERSION = "reconciler/v1alpha1"
 LABEL = "mac"
@@ -23,36 +23,50 @@ LABEL = "mac"
 DEFAULT_MAC = "studio"
 MACHINES_MAX = 16
 FILE = "machines.yaml"
+POOL = "10.77.0.0/16"
 
 
-def numbered(count: int, kind: str, fabric: str, boot_ids: Sequence[str], boot_at: float) -> World:
+def numbered(count: int, kind: str, boot_ids: Sequence[str], boot_at: float) -> tuple[Machine, ...]:
     """``studio-1``, ``studio-2`` and so on. Raises ``Invalid``."""
     if not 1 <= count <= MACHINES_MAX:
         raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, not {count}")
-    prefix = kind.split("-")[0]
-    return macs.world([f"{prefix}-{n}" for n in range(1, count + 1)], kind, fabric, boot_ids, boot_at)
+    names = [f"{kind.split('-')[0]}-{number}" for number in range(1, count + 1)]
+    return tuple(
+        macs.build(name, kind, boot_id, boot_at) for name, boot_id in zip(names, boot_ids, strict=False)
+    )
 
 
-def of_manifests(
-    manifests: Sequence[Manifest], kind: str | None, fabric: str, boot_ids: Sequence[str], boot_at: float
-) -> World:
-    """One machine for each Node; the cables of the Fabrics, or such a ``fabric`` where there are none.
-
-    Raises ``Invalid``.
-    """
+def of_nodes(
+    manifests: Sequence[Manifest], kind: str | None, boot_ids: Sequence[str], boot_at: float
+) -> tuple[Machine, ...]:
+    """One for each Node. Raises ``Invalid``."""
     nodes = [each for each in manifests if isinstance(each, Node)]
     if not nodes:
         raise Invalid("there is no Node in the manifests: each becomes an emulated Mac")
-    machines = tuple(
+    if len(nodes) > MACHINES_MAX:
+        raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, and there are {len(nodes)} Nodes")
+    return tuple(
         macs.build(node.metadata.name, kind or _kind(node), boot_id, boot_at)
         for node, boot_id in zip(nodes, boot_ids, strict=False)
     )
+
+
+def joined(machines: tuple[Machine, ...], manifests: Sequence[Manifest], fabric: str) -> World:
+    """With the cables of the Fabrics among the manifests, or with such a ``fabric`` where there are none.
+
+    Raises ``Invalid``.
+    """
     fabrics = [each for each in manifests if isinstance(each, Fabric)]
     if not fabrics:
         return World(machines, macs.cabled(machines, fabric))
     links = [link for each in fabrics for link in each.spec.cables]
-    ends = [tuple((end.node, end.receptacle) for end in link) for link in links]
-    return World(machines, tuple(macs.cable(machines, a, b) for a, b in ends))
+    return World(
+        machines,
+        tuple(
+            macs.cable(machines, (one.node, one.receptacle), (other.node, other.receptacle))
+            for one, other in links
+        ),
+    )
 
 
 def _kind(node: Node) -> str:
@@ -65,7 +79,11 @@ def _kind(node: Node) -> str:
 
 def written(sandbox: Sandbox, manifests: Sequence[Manifest]) -> Mapping[str, str]:
     """Files of manifests: those given, with each Node reached where it is emulated."""
-    documents = [_plain(sandbox, each) for each in manifests] or list(_nodes(sandbox))
+    documents = [_plain(sandbox, each) for each in manifests]
+    if not any(isinstance(each, Node) for each in manifests):
+        documents = [*_nodes(sandbox), *documents]
+    if not any(isinstance(each, Fabric) for each in manifests) and sandbox.world.cables:
+        documents.append(_fabric(sandbox.world))
     head = "# Emulated Macs, as `reconciler sandbox up` made them.\n"
     return {FILE: head + "---\n".join(as_yaml(document) for document in documents)}
 
@@ -81,8 +99,14 @@ def _nodes(sandbox: Sandbox) -> Iterator[dict[str, Any]]:
 
 
 def _repair() -> dict[str, bool]:
-    """All that a Node may allow: nothing of it can do harm here."""
-    return {"reboot": True}
+    """All that a Node may allow, but to restart what a person must unlock: nothing of it can do harm here."""
+    return {field.alias or name: True for name, field in Repair.model_fields.items() if name != "file_vault"}
+
+
+def _fabric(world: World) -> dict[str, Any]:
+    links = [[shown(end) for end in cable.ends] for cable in world.cables]
+    spec = {"addressing": {"pool": POOL}, "links": links}
+    return {"apiVersion": API_VERSION, "kind": "Fabric", "metadata": {"name": "emulated"}, "spec": spec}
 
 
 def _plain(sandbox: Sandbox, manifest: Manifest) -> dict[str, Any]:

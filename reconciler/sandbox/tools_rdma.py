@@ -27,8 +27,9 @@ def nvram(asked: Asked) -> Said:
 
 
 def ioclasscount(asked: Asked) -> Said:
-    """Of what is held on each device, of all devices with a cable."""
-    machine, held = asked.machine, asked.machine.domains_held + asked.live.domains
+    """Of all devices together."""
+    machine, devices = asked.machine, len(asked.world.devices(asked.name))
+    held = machine.domains_held * devices + asked.live.domains
     if not any(port.device for port in machine.ports):
         counts = dict.fromkeys(asked.words, "<no such class>")
     else:

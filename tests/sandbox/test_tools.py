@@ -124,7 +124,7 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
     assert facts.wired_limit_bytes == mac.wired_limit_mb * 2**20
     assert (facts.panics, facts.crashes, facts.stray_ranks) == (len(set(mac.panics)), 0, 0)
     assert facts.bridge_service == mac.bridge
-    assert facts.protection_domains == (mac.domains_held if has_driver else None)
+    assert facts.protection_domains == (mac.domains_held * len(world.devices(name)) if has_driver else None)
     assert [port.receptacle for port in facts.ports] == [port.receptacle for port in mac.ports]
     for port, known in zip(mac.ports, facts.ports, strict=True):
         end = (name, port.receptacle)

@@ -1,0 +1,241 @@
+"""Emulated machines as the product meets them: over real SSH, with a real agent, by its own parts."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import asyncssh
+import pytest
+
+from reconciler.errors import Barred, Silent, Unreachable
+from reconciler.inventory.probes import Probes
+from reconciler.inventory.probes.cabling import joined
+from reconciler.resources import Access
+from reconciler.sandbox import changes, macs, processes
+from reconciler.sandbox.box import Ground, Sandbox, sweep
+from reconciler.sandbox.control import put
+from reconciler.sandbox.places import USER, host_key_line, key
+from reconciler.state import MachineFacts, NodeName
+from reconciler.transport import ssh_connection
+from reconciler.transport.bundle import bundle_of, write_bundle
+from reconciler.transport.gateway_key import public_key
+from reconciler.transport.link import AgentLink
+from reconciler.transport.ssh import SshNode
+from reconciler.wire.node import NodeReport, Observe
+
+NAMES = ("n1", "n2")
+
+
+@dataclass
+class Two:
+    """Two machines with one cable between them."""
+
+    home: Path
+    sandbox: Sandbox
+    nodes: list[SshNode] = field(default_factory=list)
+    links: list[AgentLink] = field(default_factory=list)
+
+    def access(self, name: str, identity: Path | None = None) -> Access:
+        place = self.sandbox.places[name]
+        ssh = {
+            "host": "127.0.0.1",
+            "port": self.sandbox.port(name),
+            "user": USER,
+            "hostKey": host_key_line(place.host_key),
+            "identityFile": str(identity or self.sandbox.ground.key),
+        }
+        return Access.model_validate({"ssh": ssh, "python": str(place.python)})
+
+    def node(self, name: str, access: Access | None = None) -> SshNode:
+        bundle = bundle_of(write_bundle(self.home / "agents"))
+        gateway_key = self.home / "gateway"
+        made = SshNode(name, access or self.access(name), bundle, asyncio.Semaphore(4), gateway_key)
+        self.nodes.append(made)
+        return made
+
+    async def agent(self, name: str) -> tuple[SshNode, AgentLink, NodeReport]:
+        node = self.node(name)
+        await node.start_agent()
+        link = await node.dial()
+        self.links.append(link)
+        report = await link.request(Observe(), timeout=20)
+        assert isinstance(report, NodeReport)
+        return node, link, report
+
+    async def do(self, command: str, *words: str, undo: bool = False) -> str:
+        question = {"ask": "do", "command": command, "words": words, "undo": undo}
+        answer = await put(self.sandbox.ground.control, question, 30)
+        assert answer["ok"], answer
+        return str(answer["said"])
+
+
+@asynccontextmanager
+async def two() -> AsyncIterator[Two]:
+    home = Path(tempfile.mkdtemp(prefix="sb-"))
+    world = macs.world(NAMES, "mini", macs.MESH, ["boot-1", "boot-2"], time.time() - 60)
+    sandbox = Sandbox(Ground(home / "sandbox"), world)
+    bench = Two(home, sandbox)
+    try:
+        await sandbox.start()
+        yield bench
+    finally:
+        for link in bench.links:
+            await link.close()
+        for node in bench.nodes:
+            await node.close()
+        await sandbox.stop()
+        await sandbox.control.close()
+        assert [each for name in NAMES for each in processes.of(sandbox.places[name].home)] == []
+        shutil.rmtree(home)
+
+
+async def test_the_controller_takes_them_for_macs_and_sees_the_cable() -> None:
+    async with two() as bench:
+        facts: dict[NodeName, MachineFacts] = {}
+        hosts = set()
+        for name in NAMES:
+            _, link, report = await bench.agent(name)
+            assert (report.system, report.machine, report.emulated) == ("Darwin", "arm64", True)
+            assert (report.boot_id, report.build) == (bench.sandbox.world.machine(name).boot_id, "25D125")
+            assert report.memory_bytes == bench.sandbox.world.machine(name).memory_bytes
+            hosts.add(report.host_id)
+            facts[NodeName(name)] = await Probes(time.time)(link, report, False)
+            await link.close()
+        assert len(hosts) == 2
+        port = next(port for port in joined(facts)[NodeName("n1")].ports if port.receptacle == 1)
+        assert (port.peer, port.gbps, port.verbs_up, port.bridged) == (("n2", 1), 80, True, True)
+        assert [what for what, _ in facts[NodeName("n1")].unknown] == []
+
+
+async def test_a_reboot_ends_everything_and_is_seen_by_another_boot() -> None:
+    async with two() as bench:
+        _, link, report = await bench.agent("n1")
+        home = bench.sandbox.places["n1"].home
+        assert processes.of(home)
+        await bench.do("reboot", "n1", "1")
+        for _ in range(200):
+            if not processes.of(home):
+                break
+            await asyncio.sleep(0.05)
+        assert processes.of(home) == ()
+        port = bench.sandbox.port("n1")
+        again = bench.node("n1")
+        for _ in range(200):
+            try:
+                await again.start_agent()
+                break
+            except Unreachable:
+                await asyncio.sleep(0.1)
+        bench.links.append(await again.dial())
+        after = await bench.links[-1].request(Observe(), timeout=20)
+        assert isinstance(after, NodeReport)
+        assert after.boot_id != report.boot_id
+        assert after.host_id == report.host_id
+        assert bench.sandbox.port("n1") == port
+        await link.close()
+
+
+async def test_commands_have_input_output_and_statuses_of_their_own() -> None:
+    async with two() as bench:
+        node = bench.node("n1")
+        said = await node.run(("/bin/sh", "-c", "cat; echo no >&2; exit 7"), stdin=b"yes", timeout=20)
+        assert (said.status, said.out, said.err) == (7, "yes", "no\n")
+        killed = await node.run(("/bin/sh", "-c", "kill -9 $$"), timeout=20)
+        assert killed.status == 128 + 9
+        path = PurePosixPath(str(bench.sandbox.places["n1"].home / "a file"))
+        await node.put(path, b"x" * 300_000, 0o600)
+        assert Path(path).read_bytes() == b"x" * 300_000
+
+
+async def test_only_keys_of_authorized_keys_log_in_and_those_of_the_gateway_run_the_relay_alone() -> None:
+    async with two() as bench:
+        stranger = bench.home / "stranger"
+        key(stranger)
+        with pytest.raises(Barred, match="refuses the login"):
+            await bench.node("n1", bench.access("n1", stranger)).profile()
+        await bench.agent("n1")
+        assert public_key(bench.home / "gateway") in bench.sandbox.places["n1"].authorized.read_text()
+        trusted = asyncssh.import_public_key(host_key_line(bench.sandbox.places["n1"].host_key))
+        options = {
+            "port": bench.sandbox.port("n1"),
+            "username": USER,
+            "known_hosts": ([trusted], [], []),
+            "config": (),
+        }
+        async with asyncssh.connect(
+            "127.0.0.1", client_keys=[str(bench.home / "gateway")], agent_path=None, **options
+        ) as gateway:
+            said = await gateway.run("/bin/sh -c 'echo free'", timeout=20)
+            assert said.stdout == ""
+            assert "expected the name of a rank's socket" in str(said.stderr)
+            with pytest.raises(asyncssh.ChannelOpenError):
+                await gateway.open_unix_connection(str(bench.sandbox.ground.control))
+
+
+async def test_a_machine_that_is_cut_off_is_silent_and_is_as_before_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ssh_connection, "CONNECT_SECONDS", 1.0)
+    async with two() as bench:
+        _, link, _ = await bench.agent("n2")
+        await bench.do("partition", "n2")
+        with pytest.raises(Silent):
+            await bench.node("n2").profile()
+        asked = asyncio.create_task(link.request(Observe(), timeout=60))
+        done, _ = await asyncio.wait({asked}, timeout=0.5)
+        assert not done
+        await bench.do("partition", "n2", undo=True)
+        assert isinstance(await asked, NodeReport)
+
+
+async def test_tools_that_hang_come_back_when_the_driver_does() -> None:
+    async with two() as bench:
+        await bench.do("wedge-verbs", "n1")
+        tool = str(bench.sandbox.places["n1"].tools / "ibv_devices")
+        process = await asyncio.create_subprocess_exec(tool, stdout=asyncio.subprocess.PIPE)
+        waiting = asyncio.create_task(process.communicate())
+        done, _ = await asyncio.wait({waiting}, timeout=1.0)
+        assert not done
+        await bench.do("wedge-verbs", "n1", undo=True)
+        out, _ = await waiting
+        assert b"rdma_en2" in out
+
+
+async def test_root_changes_the_machine_by_its_own_tools() -> None:
+    async with two() as bench:
+        node = bench.node("n1")
+        for words in ("ifconfig bridge0 deletem en2", "ifconfig en2 inet 10.77.0.1 netmask 255.255.255.252"):
+            refused = await node.run(("/bin/sh", "-c", words), timeout=20)
+            assert refused.status != 0
+            said = await node.run(("/bin/sh", "-c", f"sudo -n /sbin/{words}"), timeout=20)
+            assert said.status == 0, said
+        assert bench.sandbox.world.port(("n1", 1)).address == "10.77.0.1/30"
+        bench.sandbox.change(changes.with_machine(bench.sandbox.world, "n1", sudo=False))
+        denied = await node.run(("sudo", "-n", "true"), timeout=20)
+        assert "a password is required" in denied.err
+
+
+async def test_what_a_dead_sandbox_has_left_is_swept_away() -> None:
+    async with two() as bench:
+        await bench.agent("n1")
+        assert await sweep(bench.sandbox.ground) > 0
+        assert processes.of(bench.sandbox.places["n1"].home) == ()
+
+
+async def test_wrong_questions_are_answered_with_what_is_wrong() -> None:
+    async with two() as bench:
+        control = bench.sandbox.ground.control
+        assert control.stat().st_mode & 0o777 == 0o600
+        wrong = await put(control, {"ask": "wold"}, 10)
+        assert (wrong["ok"], "ask do, down, rank, tool, world" in wrong["error"]) == (False, True)
+        senseless = await put(control, {"ask": "do", "command": "unplug"}, 10)
+        assert not senseless["ok"]
+        nobody = await put(control, {"ask": "do", "command": "unplug", "words": ["n3/1"]}, 10)
+        assert "no emulated machine 'n3'" in nobody["error"]
