@@ -35,7 +35,7 @@ say user "$(id -un)"
 say uid "$(id -u)"
 say hostname "$(uname -n)"
 tools=$(command -v sw_vers) && tools=${tools%/*} && case $tools in
-/usr/bin|/usr/sbin|/bin|/sbin) ;; /*) say tools "$tools";; esac
+/usr/bin|/usr/sbin|/bin|/sbin) ;; /*) [ -x "$tools/sysctl" ] && [ -x "$tools/uname" ] && say tools "$tools";; esac
 set -- "$@" "$home"/.reconciler/runtimes/*/bin/python3 /opt/homebrew/bin/python3 /usr/local/bin/python3 \\
     /Library/Frameworks/Python.framework/Versions/Current/bin/python3 "$home/.local/bin/python3"
 for version in 14 13 12 11 10 9; do
