@@ -16,7 +16,7 @@ from .wheelhouse import Tell, Wheelhouse
 ASK_SECONDS = 10.0
 _NEWEST = """
 cd "$1" 2>/dev/null || exit 0
-for each in "$2" $(ls -t); do [ -x "$each/bin/python3" ] && { echo "$1/$each/bin/python3"; exit; }; done
+for each in "$2" $(ls -t); do "$each/bin/python3" -I -c "" </dev/null >/dev/null 2>&1 && { echo "$1/$each/bin/python3"; exit; }; done
 """
 """The managed runtime of that name, else the one that was built last."""
 

@@ -99,6 +99,21 @@ def answer(text: str) -> Profile:
         raise Unreachable(f"its shell does not run plain sh: it said {shlex.quote(text[-200:])}") from None
 
 
+def none(found: Profile, node: str, named: str | None, coming: bool) -> str:
+    """That a machine has no Python, and what to do about it.
+
+    ``named``: the owner's, of its manifest; ``coming``: whether a managed runtime can be built there.
+    """
+    told = f"there is no Python of 3.9 or newer on {node} for user {found.user}"
+    if found.system == "Darwin":
+        told += " (without the Command Line Tools /usr/bin/python3 is none)"
+    if named:
+        return f"{told}, and {named}, which spec.python names, is none: correct that, or leave it out"
+    if coming:
+        return f"{told}: one comes with its runtime, which is built first; RuntimeReady says how far that is"
+    return f"{told}, and no runtime is made for {found.kind}: install one, or name it in spec.python"
+
+
 def pairs(text: str) -> list[tuple[str, str]]:
     """What was said, in order: a word and the rest of its line."""
     words = [line.split(" ", 2) for line in text.splitlines()]

@@ -127,7 +127,10 @@ class SshNode:
             asked = profile.question(self._access.python)
             done = await self.run(asked, timeout=START_SECONDS)
             found = profile.answer(done.out)
-            self._profile = replace(found, ranks_python=await self._managed.newest(found))
+            newest = await self._managed.newest(
+                found
+            )  # the agent's too: what it ran from before can be removed
+            self._profile = replace(found, ranks_python=newest, python=newest or found.python)
         return self._profile
 
     # --- the agent ---
@@ -245,9 +248,7 @@ class SshNode:
         runtime = self._managed.lacking(found)
         if runtime is not None:
             python = str(runtime / "bin" / "python3")
-            found = replace(
-                found, ranks_python=python, python=(found.ranks_python and found.python) or python
-            )
+            found = replace(found, ranks_python=python, python=python)
         else:
             found = await self._fit()
         path = found.root / "agents" / self._bundle.name
@@ -326,11 +327,8 @@ class SshNode:
         found = await self.profile()
         if not found.python:
             self._profile = None
-            raise Refused(
-                "NoPython",
-                f"there is no Python of 3.9 or newer on {self.name} for user {found.user}: install one, or name it in"
-                " spec.python",
-            )
+            coming = self._managed.lacking(found) is not None
+            raise Refused("NoPython", profile.none(found, self.name, self._access.python, coming))
         return found
 
     async def dial(self) -> AgentLink:

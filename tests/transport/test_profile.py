@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.transport.profile import answer, question
+from reconciler.transport.profile import answer, none, question
 
 MAC = {"uname": "echo Darwin", "readlink": 'echo "$2"', "xcode-select": "exit 2"}
 
@@ -47,3 +48,26 @@ def test_the_stub_of_a_mac_without_command_line_tools_is_never_called(tmp_path: 
 def test_an_answer_that_is_none_is_quoted() -> None:
     with pytest.raises(Unreachable, match="This account is not available"):
         answer("This account is not available")
+
+
+@pytest.mark.parametrize(
+    ("named", "coming", "words"),
+    [
+        (
+            "/opt/mine/bin/python3",
+            True,
+            "/opt/mine/bin/python3, which spec.python names, is none: correct that",
+        ),
+        (None, True, "one comes with its runtime, which is built first"),
+        (None, False, "no runtime is made for Linux/riscv64: install one, or name it in spec.python"),
+    ],
+)
+def test_what_to_do_where_there_is_no_python_depends_on_whose_matter_it_is(
+    named: str | None, coming: bool, words: str
+) -> None:
+    found = replace(answer(asked(None)), system="Linux", machine="riscv64", user="ada", python="")
+    told = none(found, "far", named, coming)
+    assert told.startswith("there is no Python of 3.9 or newer on far for user ada")
+    assert words in told
+    mac = none(replace(found, system="Darwin"), "far", named, coming)
+    assert "without the Command Line Tools /usr/bin/python3 is none" in mac

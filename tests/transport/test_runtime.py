@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -16,12 +17,17 @@ from packaging.requirements import Requirement
 from reconciler.errors import Refused, Unreachable
 from reconciler.resources import Access, SshAccess
 from reconciler.transport import bootstrapping, measures, runtime
+from reconciler.transport.bundle import Bundle
 from reconciler.transport.recipe import Recipe, engine_digest, engine_files, pins, recipes
 from reconciler.transport.runtime import Build
+from reconciler.transport.ssh import SshNode
 from reconciler.transport.ssh_channels import Completed
 from reconciler.transport.wheelhouse import Pack, Wheelhouse
-from reconciler.wire.node import Observe
-from tests.transport.supplies import here, recipe, settings, write_wheel
+from reconciler.wire.node import Observe, StartRank
+from tests.agent.bench import RANK, Bench, program, until
+from tests.sshd import command_of
+from tests.transport.supplies import WHEELS, here, recipe, settings, write_wheel
+from tests.transport.test_bootstrapping import ask, observed_as, pids, replaced
 from tests.transport.test_ssh import Host, host  # noqa: F401 - the fixture
 
 
@@ -234,6 +240,56 @@ async def test_a_node_without_a_runtime_of_its_owners_gets_one_over_ssh_and_its_
     assert (await node.prune_runtimes()).removed == ()
     with pytest.raises(Refused, match=r"as spec\.python says"):
         await host.node().build_runtime(told.append)
+
+
+def managed_by(host: Host, supplied: Path, version: str) -> SshNode:  # noqa: F811
+    """The machine for a controller whose runtime is of this version."""
+    for name, module in WHEELS.items():
+        write_wheel(supplied / "wheels", name, version, module)
+    house = Wheelhouse(supplied / "house", {here().name: recipe(version)})
+    host.bundle = Bundle(f"agent-{version}.pyz", host.bundle.content, house)
+    access = host.access()
+    assert isinstance(access.ssh, SshAccess)
+    return host.node(Access(ssh=access.ssh))
+
+
+async def test_a_rank_keeps_its_runtime_over_upgrades_and_when_it_has_ended_that_goes(
+    host: Host,  # noqa: F811
+    supplied: Path,
+) -> None:
+    def python(version: str) -> str:
+        return str(host.root / "runtimes" / recipe(version).key / "bin" / "python3")
+
+    node = managed_by(host, supplied, "1.0")
+    await node.build_runtime(lambda text: None)
+    await node.start_agent()
+    spec = Bench(host.root).spec((python("1.0"), *program("say('ready')\nsleep()")[1:]), RANK)
+    await ask(node, StartRank(1, spec))
+    pid = pids(await observed_as(node, lambda report: bool(pids(report).get(RANK))))[RANK]
+    for version in ("2.0", "3.0"):
+        node = managed_by(host, supplied, version)
+        await node.build_runtime(lambda text: None)
+        after = await replaced(node)
+        assert (after.python, after.agent_file) == (python(version), f"agent-{version}.pyz")
+        assert command_of(int((host.root / "nodes/far/agent.lock").read_text())).startswith(
+            python(version)
+        ), "the agent lets go of older ones as well"
+        assert pids(after) == {RANK: pid}
+    done = await node.prune_runtimes()
+    assert (done.removed, done.used) == ((), (recipe("1.0").key,))
+    assert command_of(pid).startswith(python("1.0"))
+    os.kill(pid, signal.SIGTERM)
+    await observed_as(node, lambda report: not pids(report))
+    await until(lambda: f"/{recipe('1.0').key}/" not in all_commands())
+    assert (await node.prune_runtimes()).removed == (recipe("1.0").key,)
+    left = {path.name for path in (host.root / "runtimes").iterdir()}
+    assert left == {recipe("3.0").key, recipe("2.0").key}, "this one and the last before it"
+
+
+def all_commands() -> str:
+    return subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_the_pins_are_complete_and_of_the_versions_that_are_tested() -> None:
