@@ -25,7 +25,7 @@ WITH_CONTROLLER = [
     (("get", "nodes"), 0, ""),
     (("plan",), 0, ""),
     (("plan", "--exit-code"), 0, ""),
-    (("get", "podz"), 2, 'unknown kind "podz"; expected one of nodes, models,'),
+    (("get", "podz"), 2, 'unknown kind "podz"; expected one of nodes, fabrics, models,'),
     (("get", "modeldeploymnets"), 2, 'did you mean "modeldeployments"?'),
     (("get", "node", "nod-a", "b"), 1, 'nodes "nod-a" not found; did you mean "node-a"?'),
     (("get", "nodes,models", "a"), 2, "names go with one kind: say KIND/NAME for each"),
@@ -51,7 +51,7 @@ WITH_CONTROLLER = [
     (
         ("get", "nodes", "-o", "xml"),
         2,
-        "'xml' is not one of 'json', 'yaml', 'name', 'wide', 'jsonpath', 'custom-columns'",
+        "'xml' is not one of 'json', 'yaml', 'name', 'wide', 'dot', 'svg', 'jsonpath', 'custom-columns'",
     ),
     (("gett",), 2, 'unknown command "gett", did you mean "get"?'),
     (("frobnicate",), 2, 'unknown command "frobnicate"\nSee: reconciler --help\n'),
