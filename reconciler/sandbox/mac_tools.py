@@ -18,7 +18,7 @@ TOOLS: Mapping[str, Callable[[Asked], Said]] = {
     "ioclasscount": tools_rdma.ioclasscount,
     "ioreg": tools_system.ioreg,
     "launchctl": tools_system.launchctl,
-    "netstat": tools_system.netstat,
+    "netstat": tools_network.netstat,
     "networksetup": tools_network.networksetup,
     "nvram": tools_rdma.nvram,
     "pgrep": tools_system.pgrep,

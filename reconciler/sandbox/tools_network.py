@@ -172,3 +172,42 @@ def _services(machine: Machine) -> str:
         for at, (name, device) in enumerate(ports, 1)
     ]
     return "An asterisk (*) denotes that a network service is disabled.\n" + "\n".join(rows)
+
+
+def netstat(asked: Asked) -> Said:
+    """``-rn -f inet``: its routes; else the ports that are listened on."""
+    if any(re.fullmatch(r"-n?rn?", word) for word in asked.words):
+        return Said(_routing(asked.machine))
+    rows = [
+        f"tcp4       0      0  {f'127.0.0.1.{port}':<22} {'*.*':<22} LISTEN\n"
+        for port in sorted(asked.live.ports)
+    ]
+    head = "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
+    return Said("Active Internet connections (including servers)\n" + head + "".join(rows))
+
+
+def _routing(machine: Machine) -> str:
+    """Of IPv4. The LAN is all of loopback, as it is for ``ifconfig``."""
+    rows = [
+        ("default", "127.0.0.1", "UGScg", _LAN, ""),
+        *((str(net), f"link#{port.receptacle + 8}", "UCS", port.interface, "!") for port, net in _networks(machine)),
+        ("127", "127.0.0.1", "UCS", "lo0", ""),
+        ("127", "link#4", "UCS", _LAN, "!"),
+        ("127.0.0.1", "127.0.0.1", "UH", "lo0", ""),
+        ("169.254", "link#4", "UCS", _LAN, "!"),
+        ("224.0.0/4", "link#4", "UmCS", _LAN, "!"),
+        ("255.255.255.255/32", "link#4", "UCS", _LAN, "!"),
+    ]  # fmt: skip
+    head = "Routing tables\n\nInternet:\nDestination        Gateway            Flags               Netif Expire\n"
+    return head + "".join(
+        f"{to:<18} {over:<18} {flags:<16} {netif:>8} {expire:>6}\n" for to, over, flags, netif, expire in rows
+    )
+
+
+def _networks(machine: Machine) -> list[tuple[Port, ipaddress.IPv4Network]]:
+    """Those that its Thunderbolt ports are part of by their addresses."""
+    return [
+        (port, ipaddress.IPv4Interface(port.address).network)
+        for port in machine.ports
+        if port.ip and port.address
+    ]

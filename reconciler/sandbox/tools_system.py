@@ -208,15 +208,6 @@ def ps(asked: Asked) -> Said:
     return Said(become=("/bin/ps", *asked.words))
 
 
-def netstat(asked: Asked) -> Said:
-    rows = [
-        f"tcp4       0      0  {f'127.0.0.1.{port}':<22} {'*.*':<22} LISTEN\n"
-        for port in sorted(asked.live.ports)
-    ]
-    head = "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
-    return Said("Active Internet connections (including servers)\n" + head + "".join(rows))
-
-
 def sudo(asked: Asked) -> Said:
     words = asked.words[1:] if asked.words[:1] == ("-n",) else asked.words
     if not asked.machine.sudo and not asked.root:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from ipaddress import IPv4Interface
 
 import pytest
 
@@ -13,9 +14,9 @@ from reconciler.inventory.probes.table import PROBES, Readings
 from reconciler.sandbox import changes, macs
 from reconciler.sandbox.asked import Asked, Live, Process, Said
 from reconciler.sandbox.mac_tools import answer
-from reconciler.sandbox.state import World
+from reconciler.sandbox.state import Machine, World
 from reconciler.sandbox.tools_system import report_name
-from reconciler.state import MachineFacts, NodeName
+from reconciler.state import MachineFacts, NodeName, Route
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from tests.inventory.test_collector import report as plain_report
 
@@ -126,6 +127,7 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
     assert facts.bridge_service == mac.bridge
     assert facts.protection_domains == (mac.domains_held * len(world.devices(name)) if has_driver else None)
     assert [port.receptacle for port in facts.ports] == [port.receptacle for port in mac.ports]
+    assert set(facts.routes or ()) == _routes(mac)
     for port, known in zip(mac.ports, facts.ports, strict=True):
         end = (name, port.receptacle)
         cable, active = world.link_of(end), world.is_active(end, NOW)
@@ -139,6 +141,22 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
         joined = active and cable is not None and not cable.dock
         assert known.peer == (world.peer_of(end) if joined else None)
         assert known.through == ((cable.dock,) if cable and active and cable.dock else ())
+
+
+def _routes(mac: Machine) -> set[Route]:
+    """Loopback, the LAN, what macOS gives by itself, and a network for each port with an address."""
+    fixed = {
+        ("127.0.0.0/8", "lo0"),
+        ("127.0.0.1/32", "lo0"),
+        ("127.0.0.0/8", "en0"),
+        ("169.254.0.0/16", "en0"),
+    }
+    ports = {
+        (str(IPv4Interface(port.address).network), port.interface)
+        for port in mac.ports
+        if port.address and port.ip
+    }
+    return {Route(*each) for each in fixed | ports}
 
 
 def mesh() -> World:
