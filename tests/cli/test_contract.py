@@ -97,7 +97,7 @@ ROWS: list[Row] = [
     ("node add 127.0.0.1 --port=0", "", 2, NOTHING, "Invalid value for '--port'"),
     ("node remove x", "", 2, NOTHING, 'unknown command "remove"'),
     # doctor
-    ("doctor node-x", "", 1, NOTHING, r'^error: nodes "node-x" not found, did you mean "node-'),
+    ("doctor node-x", "", 1, NOTHING, r'^error: nodes "node-x" not found; did you mean "node-'),
     # describe, events, logs
     ("describe md/tiny", "", 0, r"(?s)\AName: +tiny\n.*Labels: +<none>.*Conditions:.*Plan:.*Events:", NOTHING),
     ("describe md", "", 0, r"(?s)\AName: +big\n.*\n\n\nName: +tiny\n", NOTHING),

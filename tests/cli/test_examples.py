@@ -21,8 +21,8 @@ FOLLOWED_SECONDS = 3
 ENDED_SECONDS = 30
 WAITS = re.compile(r" (-w|-f|status|wait|drain|delete|--force)(?!\S)")
 """What goes on until something has come true, or until Ctrl-C; nothing comes true where no rank can start."""
-ELSEWHERE = ("reconciler up ",)
-"""Whole clusters in the foreground: tests/e2e/test_up.py."""
+ELSEWHERE = ("reconciler up ", "reconciler sandbox ")
+"""Whole clusters in the foreground: tests/e2e/test_up.py. Emulated Macs: test_sandbox.py, in one process."""
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,9 @@ import yaml
 
 from reconciler.sandbox import processes
 from reconciler.source.documents import load
+
+from .conftest import called
+from .test_examples import EXAMPLES
 
 FABRIC = """apiVersion: reconciler/v1alpha1
 kind: Fabric
@@ -91,6 +96,19 @@ def test_up_break_look_and_down(home: Home) -> None:
     assert "no emulated Macs run" in home.run("status", status=1)
     assert list(home.person.iterdir()) == []
     assert sorted(path.name for path in home.folder.iterdir()) == ["h", "person"]
+
+
+def test_every_example_of_its_commands_is_understood(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.run("up", "--nodes", "4", "--fabric", "mesh", "--detach")
+    cli = called(home.home, monkeypatch, capsys)
+    lines = [line for line in dict.fromkeys(EXAMPLES) if re.match(r"reconciler sandbox (?!up|down)", line)]
+    assert len(lines) > 40
+    for line in lines:
+        done = cli(*shlex.split(line)[1:])
+        assert done.code in (0, 1), f"{line}: {done.err}"
+        assert done.code == 0 or done.err.startswith("error: "), f"{line}: {done.err}"
 
 
 def test_each_node_of_manifests_becomes_a_mac_and_keeps_the_rest_of_its_wishes(home: Home) -> None:
