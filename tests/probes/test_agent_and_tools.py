@@ -64,7 +64,7 @@ async def test_the_tools_of_a_mac_are_run_by_its_agent_and_become_facts(mac: Mac
     assert facts.disk_free_bytes == 67586215936
     assert [name for name, _ in facts.unknown] == ["network services"]
     assert two == PortFacts(
-        2, "en6", "rdma_en6", connected=True, gbps=80, verbs_up=False,
+        2, "en6", "rdma_en6", connected=True, gbps=80, verbs_up=False, peer_model="Mac17,6",
         domain="00000004-0000-4000-8000-000000000004", peer_domain="00000003-0000-4000-8000-000000000003",
     )  # fmt: skip
     one = next(port for port in facts.ports if port.receptacle == 1)
