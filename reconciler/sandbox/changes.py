@@ -31,6 +31,8 @@ DOCK = "ThunderBay Flex 8"
 LEAK_BYTES = 64 * 2**30
 BOOT_SECONDS = 8.0
 """From the last sign of life until SSH answers again."""
+PANIC_SECONDS = 90.0
+"""The same after a panic, whose report is written first: longer than a node may give no answer until others take over."""
 AT_THE_LOCK = float("inf")
 """``Machine.away_until`` of one whose disk a person has to unlock."""
 
@@ -203,7 +205,7 @@ def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = B
 
 
 def panic(
-    world: World, name: str, now: float, boot_id: str, report: str, seconds: float = BOOT_SECONDS
+    world: World, name: str, now: float, boot_id: str, report: str, seconds: float = PANIC_SECONDS
 ) -> World:
     """As ``reboot``, and a report is left."""
     panics = (*world.machine(name).panics, report)

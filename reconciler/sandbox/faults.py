@@ -141,7 +141,7 @@ def _panic(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Ha
     name = words[0]
     if undo:
         return Happened(changes.with_machine(world, name, panics=()), f"{name} has no panic report any more")
-    seconds = _number(words[1:], changes.BOOT_SECONDS)
+    seconds = _number(words[1:], changes.PANIC_SECONDS)
     report = report_name("panic", moment.now)
     after = changes.panic(world, name, moment.now, moment.boot_id, report, seconds)
     return Happened(after, f"the kernel of {name} panicked; it is back in {seconds:g} s, with {report}")
@@ -260,7 +260,7 @@ COMMANDS: Mapping[str, Command] = {
         f"{_NODE} [SECONDS]", "Restart a machine: all that runs there ends, and it is away for a while.",
         ("studio-3", "studio-3 60"), _reboot,
     ),
-    "panic": Command(f"{_NODE} [SECONDS]", "Let a kernel panic: a restart, and a report of it.", ("studio-3",), _panic),
+    "panic": Command(f"{_NODE} [SECONDS]", "Let a kernel panic: a restart, and a report of it.", ("studio-3", "studio-3 20"), _panic),
     "hang": Command(
         _NODE, "Let the ranks of a machine take part in nothing any more, without an end.", ("studio-2",),
         _flag("hung", "its ranks hang", "its ranks go on"),

@@ -248,6 +248,18 @@ def test_what_follows_is_the_same_story_and_what_is_beside_it_is_another(
     assert [incident.fault for incident in log.known.values()] == classes
 
 
+def test_what_is_wrong_after_the_end_of_another_trouble_is_a_story_of_its_own() -> None:
+    log = running()
+    log.look(trouble(FaultClass.HOST_UNREACHABLE, seen="node-a does not answer"))
+    log.look(after=5)
+    log.look(trouble(C2, "switch RDMA on", seen="RDMA is disabled on node-a"), after=5)
+    found = log.known.values()
+    assert [(each.fault, each.open, each.person) for each in found] == [
+        (FaultClass.HOST_UNREACHABLE, False, ""),
+        (C2, True, "switch RDMA on"),
+    ]
+
+
 def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
     log = running()
     log.look(trouble(C9))
