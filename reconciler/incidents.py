@@ -275,10 +275,10 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
 
 
 def _unseen(subject: str, snapshots: Snapshots) -> bool:
-    """Whether one of the machines that a link joins is wanted, and does not say how the link is."""
+    """Whether one of the machines that a link joins is wanted, and does not say, or not yet, how the link is."""
     ends = (NodeName(name) for name in subject.split("/")[1:])
     nodes = (snapshots.observed.nodes.get(name) for name in ends if name in snapshots.desired.nodes)
-    return any(node is None or node.contact is not Contact.REACHED or not node.probed for node in nodes)
+    return any(node is None or not (node.settled(snapshots.now) and node.probed) for node in nodes)
 
 
 def _over(incident: Incident, end: Entry) -> Incident:

@@ -49,6 +49,15 @@ def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     return tuple(found.values())
 
 
+def lasting(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
+    """Those between machines that have been there for a while: nobody is to reseat a cable for a restart."""
+    return tuple(
+        trouble
+        for trouble in troubles(world, cabling)
+        if all(world.node(NodeName(name)).settled(world.now) for name in trouble.subject.split("/")[1:])
+    )
+
+
 def asked_otherwise(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
     """What a person would be asked of a cable that no Fabric has, of those that one has: it is asked of that."""
     covered = {(pair, fault) for pair, fault, _, _ in _declared(world, cabling)}

@@ -68,7 +68,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
     own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
     cabling = fabric.compare(world)
-    own += quarantine.troubles(world, names) + links.troubles(world, cabling)
+    own += quarantine.troubles(world, names) + links.lasting(world, cabling)
     asked_of_cables = links.asked_otherwise(world, cabling)
     decisions = [_told_once(decision, own, asked_of_cables) for decision in decisions]
     decisions.append(Decision(troubles=own) + machines.restart(world, own))

@@ -42,6 +42,10 @@ class Ends:
     """Where the last of those finds the SSH server."""
 
 
+CABLES_SECONDS = 45.0
+"""The driver of RDMA is asked every 30 s at most."""
+
+
 @dataclass(frozen=True)
 class NodeObservation:
     """A node as last seen. ``report`` stays after contact is lost: it is what was true then."""
@@ -73,6 +77,11 @@ class NodeObservation:
     """Whether they have been asked since it booted: what they do not say from then on is not known."""
     examined: bool = True
     """Whether they have also been asked since a rank of a group there has failed: then what they say may explain it."""
+
+    def settled(self, now: float) -> bool:
+        """Whether it is reached for so long that both ends of its cables were looked at since: before that they look as
+        they did while it was away."""
+        return self.contact is Contact.REACHED and abs(now - self.since) >= CABLES_SECONDS
 
     def model(self, path: str) -> ModelReport | None:
         """What the node says of the weights at ``path``; None when it was not asked yet."""

@@ -412,5 +412,8 @@ def test_a_cable_is_well_when_both_of_its_machines_say_so() -> None:
     log.look(after=5)
     assert log.the().open, "nobody says how it is"
     log.world.down.clear()
+    log.world.since["node-b"] = log.world.now
     log.look(after=5)
+    assert log.the().open, "nobody has looked at it since"
+    log.look(after=60)
     assert log.told(Telling.OUTCOME) == ["it is no longer so"]

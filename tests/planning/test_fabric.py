@@ -300,6 +300,14 @@ def test_every_declared_link_is_told_once_whatever_is_there(declared: Cables, th
     )
 
 
+def test_nobody_is_to_reseat_the_cables_of_a_machine_that_has_just_come_back() -> None:
+    world = cluster(MESH, MESH, {"studio-1/1": {"verbs_up": False}})
+    world.since["studio-2"] = world.now - 10
+    assert world.plan().troubles == ()
+    world.since["studio-2"] = world.now - 60
+    assert [trouble.subject for trouble in world.plan().troubles] == ["link/studio-1/studio-2"]
+
+
 def test_a_fabric_is_ready_while_all_of_it_is_known_to_be_as_declared() -> None:
     world = cluster(MESH, MESH)
     assert ready(world) == (True, "LinksConnected", "6 of 6 links are connected")
