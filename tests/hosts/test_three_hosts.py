@@ -58,13 +58,13 @@ def agents(hosts: Network) -> list[list[int]]:
 def load(cluster: Cluster) -> Iterator[list[str]]:
     """One answer after the other is streamed meanwhile; what went wrong with them."""
     over, wrong = threading.Event(), list[str]()
-    answers = 0
+    answers, asking = 0, client(cluster)
 
     def stream() -> None:
         nonlocal answers
         while not over.is_set():
             try:
-                chunks = client(cluster).chat.completions.create(
+                chunks = asking.chat.completions.create(
                     model="tiny",
                     messages=[{"role": "user", "content": "go on"}],
                     max_tokens=400,
