@@ -256,6 +256,7 @@ _SCENARIOS = (
     Scenario(
         "repair-not-allowed",
         repaired(big(), a=False),
+        ((10, power_off("b")), (14, power_on("b")), (40, nothing)),
         names=PAIR,
         persons=(("node/a", "C4"),),
         system="Darwin",
