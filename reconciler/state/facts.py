@@ -99,8 +99,10 @@ class MachineFacts:
     """Whether macOS makes its Thunderbolt bridge anew at every boot."""
     wired_limit_bytes: int | None = None
     """What its GPU may wire; 0: the system's own limit."""
+    booted_at: float | None = field(default=None, compare=False)
+    """When the machine's kernel started, by its own clock, in seconds since the Unix epoch. Like all that follows it is
+    told, and no news: setting the clock moves it."""
     swap_used_bytes: int | None = field(default=None, compare=False)
-    """Like all that follows it is told, and no news: it changes all the time."""
     disk_free_bytes: int | None = field(default=None, compare=False)
     """Of the disk with the user's folder."""
     gpu_watts: float | None = field(default=None, compare=False)

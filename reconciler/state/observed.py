@@ -43,7 +43,9 @@ class Ends:
 
 
 CABLES_SECONDS = 45.0
-"""The driver of RDMA is asked every 30 s at most."""
+"""After so long both ends of a cable were looked at: the driver of RDMA is asked every 30 s at most."""
+BOOT_SECONDS = 90.0
+"""From the start of its kernel on, until a Mac's ports are up."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,15 @@ class NodeObservation:
     """Whether they have also been asked since a rank of a group there has failed: then what they say may explain it."""
 
     def settled(self, now: float) -> bool:
-        """Whether it is reached for so long that both ends of its cables were looked at since: before that they look as
-        they did while it was away."""
-        return self.contact is Contact.REACHED and abs(now - self.since) >= CABLES_SECONDS
+        """Whether both ends of its cables were looked at since it came up: before that they look as they did while it
+        was away. Who answers anew without having been restarted had cables all the time."""
+        if self.contact is not Contact.REACHED:
+            return False
+        booted_at = self.facts.booted_at
+        long_up = (
+            booted_at is not None and now + self.skew_seconds - booted_at >= BOOT_SECONDS + CABLES_SECONDS
+        )
+        return long_up or abs(now - self.since) >= CABLES_SECONDS
 
     def model(self, path: str) -> ModelReport | None:
         """What the node says of the weights at ``path``; None when it was not asked yet."""

@@ -105,9 +105,11 @@ class Bench:
         return int((self.directory / "agent.lock").read_text())
 
     async def kill_agent(self) -> None:
-        """SIGKILL, and wait until every connection to it has ended."""
-        os.kill(self.agent_pid(), signal.SIGKILL)
+        """SIGKILL, and wait until it is over: its connections end a moment before its socket does."""
+        pid = self.agent_pid()
+        os.kill(pid, signal.SIGKILL)
         await self.agent_gone()
+        await gone(pid)
 
     async def agent_gone(self) -> None:
         async with asyncio.timeout(WAIT_SECONDS):

@@ -38,6 +38,8 @@ def test_every_command_of_a_document_runs(person: Newcomer, document: Path) -> N
     person.type(SECOND_TERMINAL)
     for block in blocks(document) if document != README else []:
         person.type(block)
+    person.open_terminal()  # what a document sets in its own is gone
+    person.type(SECOND_TERMINAL)
     person.type(SETTLED)
 
 

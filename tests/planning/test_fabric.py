@@ -308,6 +308,16 @@ def test_nobody_is_to_reseat_the_cables_of_a_machine_that_has_just_come_back() -
     assert [trouble.subject for trouble in world.plan().troubles] == ["link/studio-1/studio-2"]
 
 
+def test_who_answers_anew_without_having_been_restarted_had_its_cables_all_the_time() -> None:
+    world = cluster(MESH, MESH, {"studio-1/1": {"verbs_up": False}})
+    world.since["studio-2"] = world.now - 10
+    for up_for, told in ((60, []), (3600, ["link/studio-1/studio-2"])):
+        world.facts[NodeName("studio-2")] = replace(
+            world.facts[NodeName("studio-2")], booted_at=world.now - up_for
+        )
+        assert [trouble.subject for trouble in world.plan().troubles] == told
+
+
 def test_a_fabric_is_ready_while_all_of_it_is_known_to_be_as_declared() -> None:
     world = cluster(MESH, MESH)
     assert ready(world) == (True, "LinksConnected", "6 of 6 links are connected")

@@ -21,6 +21,8 @@ from .points import Points
 from .scenarios import SCENARIOS
 
 COMMAND = "python -m tests.simulation"
+PROGRESS_SECONDS = 60.0
+"""So often a long run says how far it is."""
 
 
 def main() -> int:
@@ -126,7 +128,11 @@ def _fuzz(asked: argparse.Namespace) -> int:
     def work(part: int) -> Iterator[dict[str, Any]]:
         tally: Counter[str] = Counter()
         failed: list[int] = []
+        told_at = started
         for seed in seeds[part :: asked.jobs]:
+            if part == 0 and time.perf_counter() - told_at > PROGRESS_SECONDS:
+                told_at = time.perf_counter()
+                print(f"at seed {seed} of {seeds.stop - 1}", file=sys.stderr, flush=True)
             found = schedule(seed, asked.only)
             verdict = found.play()
             tally.update(schedules=1, faults=len(verdict.hit) + len(found.acts), points=verdict.points)

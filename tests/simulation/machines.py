@@ -39,6 +39,8 @@ class Machine:
         self.name = name
         self.memory_bytes = memory_bytes
         self.boots = 1
+        self.up_since = world.loop.now - 3600.0
+        """Of the world's own seconds."""
         self.up = True
         self.cut_off = False
         """Whether nobody reaches it over the network."""
@@ -81,7 +83,8 @@ class Machine:
 
     def told_facts(self) -> MachineFacts:
         """What probes tell now."""
-        return replace(self.facts, boot_id=self.boot_id, panics=self.panics)
+        booted_at = self.world.wall() + self.skew - (self.world.loop.now - self.up_since)
+        return replace(self.facts, boot_id=self.boot_id, panics=self.panics, booted_at=booted_at)
 
     def start_agent(self, token: int = 0) -> bool:
         """Have an agent; one that is there stays, and none is begun for a controller that was replaced."""
@@ -111,6 +114,7 @@ class Machine:
     def power_on(self) -> None:
         """Another boot."""
         self.boots += 1
+        self.up_since = self.world.loop.now
         self.up = True
         self.facts = replace(self.sound, ports=tuple(map(self._booted, self.facts.ports)))
         self.withheld_at = None

@@ -108,6 +108,7 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         bridge_service=_bridge_service(readings.of(network.SERVICES)),
         wired_limit_bytes=settings.wired_limit_bytes,
         stray_ranks=len(strays) if strays is not None else None,
+        booted_at=settings.booted_at,
         swap_used_bytes=settings.swap_used_bytes,
         disk_free_bytes=disk.free_bytes if disk else None,
         gpu_watts=None if power_of.gpu_milliwatts is None else power_of.gpu_milliwatts / 1000,
