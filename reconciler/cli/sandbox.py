@@ -34,7 +34,7 @@ class _How:
     """The options of `up`."""
 
     nodes: int | None
-    fabric: str
+    fabric: str | None
     mac: str | None
     paths: tuple[str, ...]
     models: Path | None
@@ -57,13 +57,23 @@ def sandbox() -> None:
 
 
 @sandbox.command()
-@click.option("--nodes", type=click.IntRange(1, 16), help="How many; not with -f.")
-@click.option("--fabric", default="mesh", show_default=True, help="mesh, ring, or a file with a Fabric.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 16), help="How many; with -f, how many Nodes the manifests are to have."
+)
+@click.option(
+    "--fabric",
+    help="How they are cabled: mesh, ring, or a file with a Fabric; by default as the Fabrics of the manifests say, "
+    "else mesh.",
+)
 @click.option(
     "--mac", help="Which: studio, studio-max, mini, macbook, mini-tb4; by default studio, or by names."
 )
 @click.option(
-    "-f", "--filename", "paths", multiple=True, help="Manifests: each Node becomes an emulated Mac."
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    help="Manifests: each Node becomes an emulated Mac, and all else is kept.",
 )
 @click.option(
     "--models",
@@ -80,6 +90,8 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
     Examples:
       reconciler sandbox up --nodes 2 --fabric mesh --detach
       reconciler sandbox up -f examples/four-studios --models examples/models --detach
+      reconciler sandbox up --nodes 4 --fabric mesh -f examples/four-studios --detach
+      reconciler sandbox up --nodes 4 -f examples/four-studios/serving.yaml --detach
       reconciler sandbox up --nodes 3 --fabric ring --mac mini
     """
     from reconciler.sandbox.box import Ground, sweep
@@ -89,6 +101,8 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
         raise Conflict(
             "emulated Macs run here already: reconciler sandbox status, or end them: reconciler sandbox down"
         )
+    how = _How(**options)
+    world, manifests = _wished(how)
     if detach:
         return _detached(settings, ground.folder)
     ground.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,28 +111,32 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
     logging.basicConfig(
         stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING
     )
-    return _serve(settings, ground, _How(**options))
+    return _serve(ground, world, manifests, how.models)
 
 
-def _serve(settings: Settings, ground: Any, how: _How) -> int:
+def _wished(how: _How) -> tuple[Any, list[Any]]:
+    """The machines with their cables, and the manifests that go with them. Raises ``Invalid``."""
     from reconciler.sandbox import changes, cluster
-    from reconciler.sandbox.box import Sandbox, run
 
     from .changing import load_paths
 
-    if bool(how.paths) == bool(how.nodes):
-        raise click.UsageError("say either how many, with --nodes, or which, with -f MANIFESTS")
+    if not how.paths and not how.nodes:
+        raise click.UsageError("say how many, with --nodes, or which, with -f MANIFESTS")
     boot_ids = [str(uuid.uuid4()).upper() for _ in range(cluster.MACHINES_MAX)]
     manifests = [each.manifest for each in load_paths(how.paths)] if how.paths else []
-    manifests += _cabling(how.fabric)
-    if how.nodes:
-        machines = cluster.numbered(how.nodes, how.mac or cluster.DEFAULT_MAC, boot_ids, time.time())
-    else:
-        machines = cluster.of_nodes(manifests, how.mac, boot_ids, time.time())
-    world = cluster.joined(machines, manifests, how.fabric)
-    if how.addressed:
-        world = changes.addressed(world)
-    box = Sandbox(ground, world, how.models or next(filter(Path.is_dir, [EXAMPLES]), None))
+    machines = cluster.of_nodes(manifests, how.mac, boot_ids, time.time(), how.nodes)
+    shape, there = _cabling(how.fabric)
+    world = cluster.joined(machines, manifests, shape, there)
+    if not any(each.kind == "Fabric" for each in manifests):
+        manifests += there
+    return (changes.addressed(world) if how.addressed else world), manifests
+
+
+def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -> int:
+    from reconciler.sandbox import cluster
+    from reconciler.sandbox.box import Sandbox, run
+
+    box = Sandbox(ground, world, models or next(filter(Path.is_dir, [EXAMPLES]), None))
 
     def ready() -> None:
         ground.cluster.mkdir(mode=0o700, exist_ok=True)
@@ -129,16 +147,21 @@ def _serve(settings: Settings, ground: Any, how: _How) -> int:
     return asyncio.run(_until_signal(run(box, ready)))
 
 
-def _cabling(fabric: str) -> list[Any]:
-    """The Fabrics of a file; none for ``mesh`` and ``ring``."""
+def _cabling(fabric: str | None) -> tuple[str | None, list[Any]]:
+    """A word for a cabling, or the Fabrics of a file."""
     from reconciler.sandbox.macs import MESH, RING
     from reconciler.source.documents import load
     from reconciler.source.files import read_paths
 
-    if fabric in (MESH, RING):
-        return []
+    if fabric in (None, MESH, RING):
+        return fabric, []
+    if not Path(fabric).exists():
+        raise Invalid(f"{fabric!r} is neither mesh nor ring, and no file with a Fabric")
     found = [each.manifest for each in load(read_paths((fabric,), lambda: b""), part=True)]
-    return [each for each in found if each.kind == "Fabric"]
+    fabrics = [each for each in found if each.kind == "Fabric"]
+    if not fabrics:
+        raise Invalid(f"there is no Fabric in {fabric}: write mesh, ring, or a file with one")
+    return None, fabrics
 
 
 def _greeting(box: Any) -> str:

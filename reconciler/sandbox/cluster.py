@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from reconciler.errors import Invalid
 from reconciler.resources import Manifest
-from reconciler.resources.fabric import Fabric
+from reconciler.resources.fabric import Fabric, Link
 from reconciler.resources.node import Node, Repair
 from reconciler.source.editing import as_yaml
 
@@ -37,12 +37,25 @@ def numbered(count: int, kind: str, boot_ids: Sequence[str], boot_at: float) -> 
 
 
 def of_nodes(
-    manifests: Sequence[Manifest], kind: str | None, boot_ids: Sequence[str], boot_at: float
+    manifests: Sequence[Manifest],
+    kind: str | None,
+    boot_ids: Sequence[str],
+    boot_at: float,
+    count: int | None = None,
 ) -> tuple[Machine, ...]:
-    """One for each Node. Raises ``Invalid``."""
+    """One for each Node, of which there are to be ``count`` where that is said; without a Node so many as ``numbered``
+    makes. Raises ``Invalid``."""
     nodes = [each for each in manifests if isinstance(each, Node)]
+    if not nodes and count is None:
+        raise Invalid(
+            "there is no Node in the manifests, each of which becomes an emulated Mac: say how many with --nodes"
+        )
     if not nodes:
-        raise Invalid("there is no Node in the manifests: each becomes an emulated Mac")
+        return numbered(count or 0, kind or DEFAULT_MAC, boot_ids, boot_at)
+    if count not in (None, len(nodes)):
+        raise Invalid(
+            f"the manifests have {len(nodes)} Nodes, not {count}: write --nodes {len(nodes)}, or leave it out"
+        )
     if len(nodes) > MACHINES_MAX:
         raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, and there are {len(nodes)} Nodes")
     return tuple(
@@ -51,22 +64,60 @@ def of_nodes(
     )
 
 
-def joined(machines: tuple[Machine, ...], manifests: Sequence[Manifest], fabric: str) -> World:
-    """With the cables of the Fabrics among the manifests, or with such a ``fabric`` where there are none.
+def joined(
+    machines: tuple[Machine, ...],
+    declared: Sequence[Manifest],
+    shape: str | None = None,
+    there: Sequence[Manifest] = (),
+) -> World:
+    """The machines with their cables: those of the Fabrics that are ``there``, else of a ``shape`` (``mesh``, ``ring``),
+    else of the Fabrics that are declared, else a mesh. Declared links of the very shape keep their receptacles.
 
-    Raises ``Invalid``.
+    Raises ``Invalid`` for what no such machines can be cabled as.
     """
-    fabrics = [each for each in manifests if isinstance(each, Fabric)]
-    if not fabrics:
-        return World(machines, macs.cabled(machines, fabric))
-    links = [link for each in fabrics for link in each.spec.cables]
+    drawn, wished = _links(there), _links(declared)
+    if not drawn and wished and (shape is None or _has_shape(wished, shape, machines)):
+        drawn = wished
+    if not drawn:
+        return World(machines, macs.cabled(machines, shape or macs.MESH))
     return World(
         machines,
         tuple(
             macs.cable(machines, (one.node, one.receptacle), (other.node, other.receptacle))
-            for one, other in links
+            for one, other in drawn
         ),
     )
+
+
+def _links(manifests: Sequence[Manifest]) -> list[Link]:
+    return [link for each in manifests if isinstance(each, Fabric) for link in each.spec.cables]
+
+
+def _has_shape(links: Sequence[Link], shape: str, machines: Sequence[Machine]) -> bool:
+    """Whether the links join the same machines as such a cabling does, each pair once."""
+    names = {each.name for each in machines}
+    pairs = {frozenset((one.node, other.node)) for one, other in links}
+    if len(pairs) != len(links) or not all(pair <= names for pair in pairs):
+        return False
+    if shape == macs.MESH:
+        return len(pairs) == len(names) * (len(names) - 1) // 2
+    return shape == macs.RING and _is_ring(pairs, names)
+
+
+def _is_ring(pairs: Set[frozenset[str]], names: Set[str]) -> bool:
+    """Whether each joins the next one and the last the first; two are joined once."""
+    if len(names) == 2:
+        return len(pairs) == 1
+    beside = {
+        name: sorted(other for pair in pairs if name in pair for other in pair - {name}) for name in names
+    }
+    if any(len(others) != 2 for others in beside.values()):
+        return False
+    first = min(names)
+    walked = [first, beside[first][0]]
+    while walked[-1] != first:
+        walked.append(next(other for other in beside[walked[-1]] if other != walked[-2]))
+    return len(walked) == len(names) + 1
 
 
 def _kind(node: Node) -> str:
@@ -93,9 +144,15 @@ def _nodes(sandbox: Sandbox) -> Iterator[dict[str, Any]]:
         yield {
             "apiVersion": API_VERSION,
             "kind": "Node",
-            "metadata": {"name": machine.name},
+            "metadata": {"name": machine.name, "labels": _labels(machine)},
             "spec": {**_access(sandbox, machine), "repair": _repair()},
         }
+
+
+def _labels(machine: Machine) -> dict[str, str]:
+    """As the examples have them, so that their deployments can be placed on it."""
+    kind = macs.kind_of(machine)
+    return {"pool": f"{kind.split('-')[0]}s", LABEL: kind}
 
 
 def _repair() -> dict[str, bool]:

@@ -99,12 +99,17 @@ def world(names: Sequence[str], kind: str, fabric: str, boot_ids: Sequence[str],
     return World(machines, cabled(machines, fabric))
 
 
+def kind_of(machine: Machine) -> str:
+    """Its name among ``SOLD``."""
+    return next(kind for kind, sold in SOLD.items() if sold.model == machine.model)
+
+
 def _named(machines: Sequence[Machine], name: str) -> Machine:
     return World(tuple(machines)).machine(name)
 
 
 def _receptacles(machine: Machine) -> list[int]:
-    first = next((sold.first_receptacle for sold in SOLD.values() if sold.model == machine.model), 1)
+    first = SOLD[kind_of(machine)].first_receptacle
     numbers = [port.receptacle for port in machine.ports]
     return [*(n for n in numbers if n >= first), *(n for n in numbers if n < first)]
 

@@ -37,6 +37,9 @@ spec: {local: {}, memory: {reserve: 1GiB}}
 """
 
 
+STUDIOS = Path(__file__).parents[2] / "examples" / "four-studios"
+
+
 class Home:
     """A home of its own, with a folder of a person who has no keys."""
 
@@ -128,11 +131,26 @@ def test_each_node_of_manifests_becomes_a_mac_and_keeps_the_rest_of_its_wishes(h
     assert [[cable["a"], cable["b"]] for cable in world["cables"]] == [[["mini-a", 2], ["mini-b", 3]]]
 
 
+def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> None:
+    home.run("up", "--nodes", "4", "--fabric", "mesh", "-f", f"{STUDIOS}/serving.yaml", "--detach")
+    written = load({"machines.yaml": (home.home / "sandbox/cluster/machines.yaml").read_bytes()})
+    manifests = [each.manifest for each in written]
+    assert [each.kind for each in manifests] == ["Node"] * 4 + [
+        "Model", "ModelDeployment", "Gateway", "Fabric",
+    ]  # fmt: skip
+    (deployment,) = (each for each in manifests if each.kind == "ModelDeployment")
+    selector = deployment.spec.placement.node_selector
+    for node in manifests[:4]:
+        assert selector.items() <= (node.metadata.labels or {}).items(), "it can be placed on each"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("up", "--nodes", "5", "--mac", "mini", "--detach"), "needs more receptacles"),
         (("up", "--nodes", "2", "--mac", "imac", "--detach"), "there is no kind of Mac 'imac'"),
+        (("up", "--nodes", "2", "--fabric", "msh"), "error: 'msh' is neither mesh nor ring"),
+        (("up", "--nodes", "3", "-f", f"{STUDIOS}", "--detach"), "error: the manifests have 4 Nodes, not 3"),
         (("unplug", "studio-1/3"), "start some: reconciler sandbox up"),
     ],
 )
