@@ -18,7 +18,7 @@ WHOLE_CLUSTERS := tests/e2e tests/hosts tests/documents
 # The tests start thousands of processes: none is to compile the sources anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 
-.PHONY: help quickstart test check fuzz faults fuzz-faults bench mutants schemas tiny clean
+.PHONY: help quickstart test check fuzz faults fuzz-faults chaos bench mutants schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ faults: $(VENV)/dev ## every fault at every effect of every scenario, simulated 
 
 fuzz-faults: $(VENV)/dev ## random schedules of many faults, simulated (SEEDS=n, FIRST=n)
 	@$(BIN)/python -m tests.simulation fuzz --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
+
+chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n, SEED=n)
+	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands
 	$(BIN)/python -m reconciler.source.write_schemas schemas

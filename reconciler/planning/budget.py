@@ -20,6 +20,8 @@ from .view import View
 from .world import CLOCK_JUMP_SECONDS
 
 BACK_OFF_SECONDS_MAX = 300.0
+LOOKED_AT_SECONDS = 20.0
+"""Over a wait that is longer somebody may have mended what it waits for, and does not know how to say so."""
 JITTER = 0.1
 """Share by which a wait is longer or shorter, so that replicas that died together do not come back together."""
 RESTARTS_MAX = 5
@@ -41,6 +43,8 @@ class Later:
     """The back-off is not over."""
 
     until: float
+    text: str = ""
+    """What to do, where it is long enough for somebody to look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def verdict(view: View, fault: Fault) -> Verdict:
     delay = back_off_seconds(failed) * _jitter(view.replica, tried[-1].epoch)
     back_off = _Wait(tried[-1].at, delay)
     if not back_off.over(now):
-        return Later(back_off.until)
+        return Later(back_off.until, _remedy(view) if delay >= LOOKED_AT_SECONDS else "")
     return Go(Standing.FRESH if fresh else Standing.SLOW if spent else Standing.NORMAL)
 
 

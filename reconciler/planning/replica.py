@@ -214,10 +214,9 @@ def _again(view: View, fault: Fault, cause: Cause, detail: str) -> Decision:
     match budget.verdict(view, fault):
         case budget.Go(standing):
             return form(view, cause, detail, fault, standing)
-        case budget.Later(until):
-            return Decision(
-                waiting=(view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until),)
-            )
+        case budget.Later(until, text):
+            wait = "; ".join(filter(None, (f"next attempt after {fault.text}", text)))
+            return Decision(waiting=(view.wait(WaitingFor.BACK_OFF, wait, until),))
         case budget.Exhausted(until, text):
             waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
             return Decision(waiting=(waiting,)) + _refusal(view, RefusedBecause.RESTARTS_SPENT, text)

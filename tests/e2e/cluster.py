@@ -117,17 +117,21 @@ class Cluster:
             env=self.environ,
         )
 
-    def json(self, *arguments: str) -> Any:
-        """What a command prints with `-o json`.
+    def ask(self, *arguments: str) -> str:
+        """What a command prints.
 
         It is run in this process: whoever waits asks often, and must not keep a core from what is waited for.
         """
         with ASKING, contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
-                reconciler.main(["--home", str(self.home), *arguments, "-o", "json"], standalone_mode=False)
+                reconciler.main(["--home", str(self.home), *arguments], standalone_mode=False)
             except click.ClickException as error:
                 raise AssertionError(f"{arguments} failed: {error.format_message()}") from error
-        return json.loads(printed.getvalue())
+        return printed.getvalue()
+
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with `-o json`, asked as ``ask`` does."""
+        return json.loads(self.ask(*arguments, "-o", "json"))
 
     def ranks(self) -> list[dict[str, Any]]:
         return list(self.json("get", "ranks")["items"])

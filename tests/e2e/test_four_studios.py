@@ -4,55 +4,19 @@ forms and serves, a cable is pulled and a ring serves, and nothing is left behin
 from __future__ import annotations
 
 import json
-import socket
 import urllib.request
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .cluster import ROOT, Cluster, cluster
+from .cluster import Cluster
+from .studios import studios
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 WIDTH = 100
 FORMED_SECONDS, HEALED_SECONDS = 240.0, 120.0
-
-
-def manifests(folder: Path) -> Path:
-    """The example, with a port that is free."""
-    folder.mkdir()
-    for path in (ROOT / "examples" / "four-studios").glob("*.yaml"):
-        text = path.read_text().replace("127.0.0.1:8400", f"127.0.0.1:{free_port()}")
-        (folder / path.name).write_text(text)
-    return folder
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-@contextmanager
-def studios(folder: Path) -> Iterator[Cluster]:
-    """Emulated ones, and a cluster that is started on them; nothing is left of either."""
-    with cluster() as made:
-        for name in ("HOME", "TMPDIR"):
-            made.environment[name] = str(folder / name.lower())
-            (folder / name.lower()).mkdir()
-        made.run("sandbox", "up", "-f", str(manifests(folder / "four-studios")), "--detach")
-        try:
-            made.start("-f", str(made.home / "sandbox" / "cluster"))
-            yield made
-        finally:
-            if made.up is not None and made.up.poll() is None:
-                made.stop()
-            made.run("sandbox", "down")
-        made.wait("the end of everything", lambda: not made.processes(), 20)
-        assert [path for name in ("home", "tmpdir") for path in (folder / name).rglob("*")] == []
 
 
 def serves_over(made: Cluster, transport: str) -> bool:

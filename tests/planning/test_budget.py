@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from reconciler.planning import budget
 from reconciler.resources import Manifest
-from reconciler.state import AllocateEpoch, ObjectKey, Plan, Refusal, RefusedBecause, Standing, WaitingFor
+from reconciler.state import (
+    AllocateEpoch,
+    NodeName,
+    ObjectKey,
+    Plan,
+    Refusal,
+    RefusedBecause,
+    Standing,
+    WaitingFor,
+)
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, model, node, two_nodes
 
@@ -108,6 +117,20 @@ def test_the_budget_that_is_used_up_says_how_often_why_until_when_and_what_to_do
     assert waiting.reason is WaitingFor.BACK_OFF
     assert waiting.until == pytest.approx(world.now + HALF_HOUR)
     assert len(plan.troubles) == 1
+
+
+def test_a_wait_that_is_long_enough_to_be_looked_at_says_how_to_end_it() -> None:
+    world, told = small(), []
+    world.settle()
+    for restart in range(7):
+        world.boots[NodeName("node-a")] = f"boot-{restart}"
+        crash(world)
+        plan = world.settle()
+        told += [waiting.text for waiting in plan.waiting if waiting.reason is WaitingFor.BACK_OFF]
+        heal(world)
+    said = ["reconciler rollout restart deployment/tiny" in text for text in told]
+    assert said == sorted(said)
+    assert set(said) == {False, True}
 
 
 def test_it_stays_refused_while_it_is_tried_once_more_and_no_longer_than_that() -> None:

@@ -1,0 +1,1 @@
+"""Chaos on real processes: emulated Macs under load, broken at random. ``make chaos MINUTES=10``."""

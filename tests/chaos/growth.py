@@ -1,0 +1,101 @@
+"""Memory and descriptors of the processes that live as long as the cluster does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WARM_SHARE = 0.3
+"""Of the time: what a process takes while it fills its caches is no growth."""
+SECONDS_MIN = 240.0
+"""A process that was looked at for less long afterwards is not judged: agents are killed, and machines restarted."""
+MEMORY_MIB_MAX = 1.0
+"""In a minute."""
+DESCRIPTORS_MAX = 0.5
+"""In a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a process takes at one moment."""
+
+    resident_bytes: int
+    descriptors: int
+
+
+@dataclass(slots=True)
+class Growth:
+    """Samples of every process, by what it is and its number."""
+
+    samples: dict[tuple[str, int], list[tuple[float, Taken]]] = field(default_factory=dict)
+
+    def sample(self, now: float, processes: Iterable[tuple[str, int]]) -> None:
+        """Look at processes, each by what it is and its number."""
+        for process in processes:
+            if (now_taken := taken(process[1])) is not None:
+                self.samples.setdefault(process, []).append((now, now_taken))
+
+    def grown(self, begun_at: float, ended_at: float) -> list[Grown]:
+        """Of each process that can be judged."""
+        warm = begun_at + WARM_SHARE * (ended_at - begun_at)
+        kept = {p: [(at, t) for at, t in samples if at >= warm] for p, samples in self.samples.items()}
+        return [
+            _grown(process, samples)
+            for process, samples in sorted(kept.items())
+            if samples and samples[-1][0] - samples[0][0] >= SECONDS_MIN
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """By how much a process grew in a minute."""
+
+    name: str
+    pid: int
+    minutes: float
+    """For how long it was looked at, warm."""
+    resident_mib: float
+    """At the end."""
+    memory_mib: float
+    descriptors: float
+    """In a minute, as ``memory_mib``."""
+    descriptors_open: int
+    """At the end."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether it takes more and more."""
+        return self.memory_mib > MEMORY_MIB_MAX or self.descriptors > DESCRIPTORS_MAX
+
+
+def _grown(process: tuple[str, int], samples: Sequence[tuple[float, Taken]]) -> Grown:
+    last = samples[-1][1]
+    return Grown(
+        *process,
+        minutes=(samples[-1][0] - samples[0][0]) / 60,
+        resident_mib=last.resident_bytes / 2**20,
+        memory_mib=slope([(at, t.resident_bytes / 2**20) for at, t in samples]),
+        descriptors=slope([(at, t.descriptors) for at, t in samples]),
+        descriptors_open=last.descriptors,
+    )
+
+
+def taken(pid: int) -> Taken | None:
+    """What a process of this user takes now; None where it is gone (proc_pid_statm(5))."""
+    with suppress(OSError, IndexError, ValueError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+        return Taken(pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{pid}/fd").iterdir())))
+    return None
+
+
+def slope(samples: Sequence[tuple[float, float]]) -> float:
+    """By how much something grows in a minute, by least squares; times in seconds."""
+    if len(samples) < 2:
+        return 0.0
+    middle = sum(at for at, _ in samples) / len(samples)
+    mean = sum(value for _, value in samples) / len(samples)
+    spread = sum((at - middle) ** 2 for at, _ in samples)
+    return 60 * sum((at - middle) * (value - mean) for at, value in samples) / spread if spread else 0.0
