@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from reconciler.resources import End
 from reconciler.resources.node import Repair
-from reconciler.state import MachineFacts, NodeName, PortFacts
+from reconciler.state import MachineFacts, NodeName, ObservedRank, PortFacts
 from reconciler.wire.repair import Change
 
 from . import fabric_addresses, rungs
@@ -216,8 +216,14 @@ def _user(world: World, name: NodeName, other: NodeName) -> str:
         if not begun and rungs.wiring(world, rungs.used(record), record.members) is not None:
             return str(replica)
     alive = (rank for rank in world.observed.ranks_on(name) if rank.alive)
-    strays = [str(rank.replica) for rank in alive if rank.replica not in world.memory.groups]
+    strays = [str(rank.replica) for rank in alive if not _of_group(world, rank)]
     return strays[0] if strays else ""
+
+
+def _of_group(world: World, rank: ObservedRank) -> bool:
+    """Whether a rank is of the group that its replica has now: what one before it uses is not known any more."""
+    record = world.memory.groups.get(rank.replica)
+    return record is not None and record.epoch == rank.report.id.epoch
 
 
 # --- memory and sleep ------------------------------------------------------------------------------

@@ -241,6 +241,19 @@ def test_the_port_of_a_group_that_lives_is_left_alone_until_it_does_no_more() ->
     assert world.groups[world.replica()].transport == "jaccl"
 
 
+def test_the_port_of_a_rank_that_was_replaced_is_left_alone_until_that_has_ended() -> None:
+    world = cabled(network=True)
+    learn_of_port(world, B, address="", mapped_gid=False)
+    (of_a,) = (rank for rank in world.alive() if rank.rank == 0)
+    world.end_rank(of_a, signal=9)
+    record = world.groups[world.replica()]
+    world.groups[world.replica()] = replace(record, epoch=record.epoch + 1)
+    assert repairs(world.plan()) == []
+    (of_b,) = world.alive()
+    world.end_rank(of_b, signal=9)
+    assert [step.node for step in repairs(world.plan())] == [B]
+
+
 def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_person() -> None:
     world = cabled(network=True)
     world.stubborn.add(A)

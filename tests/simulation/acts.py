@@ -11,6 +11,7 @@ from reconciler.resources import Manifest
 from reconciler.state import DeploymentName, NodeName, PortFacts, ReplicaId
 
 from .control import Controller
+from .machines import Machine
 from .pruning import replica_of
 from .world import World
 
@@ -162,15 +163,20 @@ def cable(plugged: bool) -> Act:
         world.changed(f"the cable is {'in' if plugged else 'out'}")
         for name in ("a", "b"):
             machine = world.machines[name]
-            (port,) = machine.sound.ports
-            out = replace(port, connected=plugged, active=plugged, verbs_up=plugged)
-            machine.facts = replace(machine.facts, ports=(out,))
+            plug = replace(_as_cabled(machine), connected=plugged, active=plugged, verbs_up=plugged)
+            machine.facts = replace(machine.facts, ports=(plug,))
         if not plugged:
             for rank in world.ranks():
                 if rank.config.backend == "jaccl":
                     rank.end(None, 11, "")
 
     return act
+
+
+def _as_cabled(machine: Machine) -> PortFacts:
+    """Its port with the cable that belongs there; its settings are not the cable's."""
+    (sound,), (now,) = machine.sound.ports, machine.facts.ports
+    return replace(sound, bridged=now.bridged, address=now.address, mapped_gid=now.mapped_gid)
 
 
 def slow_cable(slow: bool) -> Act:
@@ -194,14 +200,14 @@ def swap_cable(swapped: bool) -> Act:
     def act(world: World) -> None:
         world.changed(f"the cable from a leads to {'c' if swapped else 'b'}")
         a, b, c = (world.machines[name] for name in "abc")
-        out = PortFacts(4, connected=False, active=False, verbs_up=False)
-        for machine, found in (
-            (a, replace(a.sound.ports[0], peer=(NodeName("c"), 3)) if swapped else a.sound.ports[0]),
-            (b, out if swapped else b.sound.ports[0]),
-        ):
+        there, left = _as_cabled(a), _as_cabled(b)
+        if swapped:
+            there = replace(there, peer=(NodeName("c"), 3))
+            left = replace(left, connected=False, active=False, verbs_up=False, peer=None)
+        for machine, found in ((a, there), (b, left)):
             machine.facts = replace(machine.facts, ports=(found,))
-        there = (replace(a.sound.ports[0], peer=(NodeName("a"), 3), address="10.77.0.3"),)
-        c.facts = replace(c.facts, ports=there if swapped else ())
+        other_end = (replace(a.sound.ports[0], peer=(NodeName("a"), 3), address="10.77.0.3"),)
+        c.facts = replace(c.facts, ports=other_end if swapped else ())
         users = [rank for rank in world.ranks() if swapped and rank.config.backend == "jaccl"]
         world.persons |= {("link/a/b", "C3") for rank in users}
         for rank in users:

@@ -149,12 +149,14 @@ def _kill_agent(draw: random.Random, scenario: Scenario, names: list[str]) -> Dr
     return [(0.0, acts.kill_agent(draw.choice(scenario.names)))]
 
 
-def _cable(make: Callable[[bool], Act]) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
+def _cable(
+    make: Callable[[bool], Act], machines: int = 2
+) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
     """Something about the cable is otherwise for a while, where there is one."""
 
     def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
         acts_ = [(0.0, make(True)), (draw.uniform(5.0, 60.0), make(False))]
-        return acts_ if scenario.facts else []
+        return acts_ if scenario.facts and len(scenario.names) >= machines else []
 
     return drawn
 
@@ -178,7 +180,7 @@ _KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
     "panics": _panics,
     "cable-out": _cable(lambda out: acts.cable(not out)),
     "cable-slow": _cable(acts.slow_cable),
-    "cable-swapped": _cable(acts.swap_cable),
+    "cable-swapped": _cable(acts.swap_cable, machines=3),
     "partition": _pair(acts.cut_off, acts.back, 80.0),
     "slow-node": _pair(_machine("slow", 8.0, 0.0), _machine("slow", 1.0, 0.0), 40.0),
     "node-disk-full": _pair(_disk(True), _disk(False), 20.0),

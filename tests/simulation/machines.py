@@ -112,7 +112,9 @@ class Machine:
         return replace(port, bridged=sound.bridged, address=sound.address, mapped_gid=sound.mapped_gid)
 
     def power_on(self) -> None:
-        """Another boot."""
+        """Another boot, of a machine that is down."""
+        if self.up:
+            return
         self.boots += 1
         self.up_since = self.world.loop.now
         self.up = True

@@ -197,24 +197,30 @@ class Rank(_Living):
         if any(r.config.addresses[r.id.rank] == mine and r.phase != Phase.STARTING for r in others):
             self.end(ExitCode.PORT_IN_USE, None, f"{mine} is in use")
             return
-        if not self._joined():
+        hindrance = self._hindrance()
+        if hindrance:
             if self.config.backend == "jaccl":
                 self.tell(Phase.VERBS)
             code = ExitCode.VERBS if self.config.backend == "jaccl" else ExitCode.RENDEZVOUS
-            self.later(1.0, self.end, code, None, "nothing comes over the cable")
+            self.later(1.0, self.end, code, None, hindrance)
             return
         if self.id.rank == 0:
             world.sockets[self.config.socket] = self
         self.later(self.config.rendezvous_seconds, self._give_up)
         world.meet(self)
 
-    def _joined(self) -> bool:
-        """Whether what it is to reach the others over is there."""
+    def _hindrance(self) -> str:
+        """Why it does not reach the others; empty where it does."""
         facts = self.machine.facts
-        if self.config.backend == "jaccl" and facts.rdma_enabled is False:
-            return False
+        jaccl = self.config.backend == "jaccl"
         cabled = self.config.size > 1 and not self.config.addresses[0].startswith("127.")
-        return not cabled or all(port.active for port in facts.ports)
+        if (jaccl and facts.rdma_enabled is False) or (
+            cabled and not all(port.active for port in facts.ports)
+        ):
+            return "nothing comes over the cable"
+        if jaccl and any(port.mapped_gid is False for port in facts.ports):
+            return "No IPv4-mapped GID found"
+        return ""
 
     def _give_up(self) -> None:
         if self.phase == Phase.RENDEZVOUS and not self.hung:
