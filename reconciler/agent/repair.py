@@ -28,6 +28,8 @@ class Try:
     """When it began, by a clock of the boot that nobody sets."""
     state: str = RepairState.RUNNING
     barred: bool = False
+    broken_off: bool = False
+    """Whether the process that carried it out went away."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +123,9 @@ def take_up(record: Record, boot_id: str, confirmed: bool) -> Story:
     if confirmed:
         return (yield from _end(record, RepairState.CONFIRMED))
     problem = record.problem or "it was broken off"
-    return (yield from undo(dataclasses.replace(record, problem=problem), boot_id))
+    last = (dataclasses.replace(each, broken_off=not record.problem) for each in record.tries[-1:])
+    record = dataclasses.replace(record, problem=problem, tries=(*record.tries[:-1], *last))
+    return (yield from undo(record, boot_id))
 
 
 def undo(record: Record, boot_id: str) -> Story:
@@ -174,9 +178,10 @@ def told(record: Record, now: float, stays: bool) -> RepairReport:
         problem=record.problem,
         tried=tuple(each.id for each in record.tries if _speaks(each, now)),
         barred=tuple(each.id for each in record.tries if each.barred and now - each.at < BARRED_SECONDS),
+        broken_off=tuple(each.id for each in record.tries if each.broken_off),
     )
 
 
 def _speaks(each: Try, now: float) -> bool:
     confirmed = each.state == RepairState.CONFIRMED
-    return not each.barred and (not confirmed or now - each.at < CONFIRMED_SECONDS)
+    return not (each.barred or each.broken_off) and (not confirmed or now - each.at < CONFIRMED_SECONDS)

@@ -29,6 +29,8 @@ from .world import World
 
 TRIES_MAX = 3
 """Of the same changes in one boot."""
+BROKEN_OFF_MAX = 9
+"""Of the same in one boot: the process that made them was gone each time."""
 REPAIRS_MAX = 12
 """Of whatever changes in one boot, as far as they speak against more."""
 GID_SECONDS = 60.0
@@ -155,6 +157,8 @@ def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
     if times >= TRIES_MAX:
         why = f": {report.problem}" if report.problem and report.id == id else ""
         return f"it was tried {times} times since {name} booted, and did not last{why}"
+    if report.broken_off.count(id) >= BROKEN_OFF_MAX:
+        return f"it was broken off {BROKEN_OFF_MAX} times since {name} booted"
     if len(report.tried) >= REPAIRS_MAX:
         return f"the settings of {name} were changed {len(report.tried)} times since it booted"
     return ""

@@ -113,3 +113,5 @@ class RepairReport:
     were not confirmed, and those confirmed of the last hour."""
     barred: Tuple[str, ...] = ()
     """The ids of those of the last half an hour of which ``sudo`` did not allow a command without a password."""
+    broken_off: Tuple[str, ...] = ()
+    """The ids of those of this boot whose process went away: that is seldom their own doing."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reconciler import status
 from reconciler.planning import settings
 from reconciler.planning.fabric_addresses import of_all
-from reconciler.planning.repair import GID_SECONDS, TRIES_MAX
+from reconciler.planning.repair import BROKEN_OFF_MAX, GID_SECONDS, TRIES_MAX
 from reconciler.resources import End
 from reconciler.state import (
     AllocateEpoch,
@@ -273,6 +273,20 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
     assert world.groups[world.replica()].transport == "ring-lan"
     reboot(world, A)
     assert len(repairs(world.plan())) == 1
+
+
+def test_what_is_broken_off_is_tried_more_often_and_not_without_end() -> None:
+    world = cabled(network=True)
+    world.stubborn.add(A)
+    reboot(world, A)
+    (step,) = repairs(world.plan())
+    world.obey(step)
+    broken = replace(world.repairs[A], state=RepairState.UNDONE, problem="it was broken off", tried=())
+    world.repairs[A] = replace(broken, broken_off=(step.id,) * (BROKEN_OFF_MAX - 1))
+    assert len(repairs(world.plan())) == 1
+    world.repairs[A] = replace(broken, broken_off=(step.id,) * BROKEN_OFF_MAX)
+    assert repairs(world.plan()) == []
+    assert f"broken off {BROKEN_OFF_MAX} times" in refused(world.plan())[0]
 
 
 def test_where_sudo_does_not_allow_it_a_person_is_told_what_does() -> None:
