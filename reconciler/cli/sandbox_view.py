@@ -12,6 +12,7 @@ _FAULTS = {
     "hung": "ranks hang",
     "verbs_wedged": "verbs tools hang",
     "ports_held": "ports in use",
+    "pairs_refused": "queue pairs refused",
     "decayed": "queue pairs decayed",
     "alone": "groups of one",
     "mute": "gives no answer",

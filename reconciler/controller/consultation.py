@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler import incidents
 from reconciler.doctor import Finding, examine
 from reconciler.errors import Refused
 from reconciler.state import Contact, NodeName
+from reconciler.state.incident import Incident
+from reconciler.status import Snapshots
 from reconciler.store import IncidentFilter
 from reconciler.wire.admin import Doctor
 
@@ -75,7 +79,8 @@ class Consultations:
 
     def _findings(self, run: _Run) -> dict[str, Any]:
         snapshots = decide(self.parts)
-        found = examine(snapshots, run.nodes)
+        known = self._followed(snapshots)
+        found = examine(snapshots, run.nodes, known.values())
         late = [name for name, task in run.asking.items() if task.cancelled() or not task.result()]
         unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
         unknown += [
@@ -86,13 +91,19 @@ class Consultations:
             "nodes": list(found.nodes),
             "findings": [_finding(each) for each in found.findings],
             "notKnown": unknown,
-            "healed": self._healed(snapshots.now) if not run.nodes else [],
+            "healed": self._healed(known, snapshots.now) if not run.nodes else [],
         }
 
-    def _healed(self, now: float) -> list[dict[str, Any]]:
+    def _followed(self, snapshots: Snapshots) -> dict[int, Incident]:
+        """The incidents as they are by this look: the loop's next pass has yet to write that."""
+        kept = self.parts.store.incidents
+        return incidents.follow(kept.unsettled(), kept.last_id(), snapshots, ())
+
+    def _healed(self, known: Mapping[int, Incident], now: float) -> list[dict[str, Any]]:
         """What is over, oldest first."""
         lately = self.parts.store.incidents.find(IncidentFilter(since=now - HEALED_SECONDS, limit=HEALED_MAX))
-        over = [answers.incident(each, now) for each in lately if not each.open]
+        latest = [known.get(each.id, each) for each in lately]
+        over = [answers.incident(each, now) for each in latest if not each.open]
         return [
             {name: value for name, value in body.items() if not name.startswith("entries")} for body in over
         ]

@@ -20,6 +20,7 @@ from reconciler.state import (
     ReplicaId,
     Trouble,
 )
+from reconciler.state.incident import Incident, Telling
 from reconciler.status import Snapshots
 from reconciler.status.likeness import Likeness
 
@@ -46,15 +47,22 @@ _ANY = ModelDeployment.model_validate(
 """What machines are judged by as long as nobody has said what is to run on several of them."""
 
 
-def examine(snapshots: Snapshots, names: Collection[NodeName] = ()) -> Examination:
-    """Everything that there is to say of these nodes, or of all; of nodes that the manifests do not name, nothing."""
+def examine(
+    snapshots: Snapshots, names: Collection[NodeName] = (), incidents: Iterable[Incident] = ()
+) -> Examination:
+    """Everything that there is to say of these nodes, or of all; of nodes that the manifests do not name, nothing.
+
+    ``incidents``: those that are open. A group that comes up again is not well before it serves, though nothing is
+    wrong with it by then.
+    """
     wanted = tuple(sorted(set(names) or set(snapshots.desired.nodes)))
     world = World(
         _as_spread(snapshots.desired), snapshots.observed, snapshots.memory, snapshots.now, entropy=""
     )
     likeness = Likeness.of(snapshots.desired, snapshots.observed)
     looked = [_machine(world, snapshots, likeness, name) for name in wanted]
-    found = [_of_trouble(world, trouble) for trouble in _troubles(world, snapshots)]
+    troubles = [*_troubles(world, snapshots), *_not_over(incidents, snapshots.plan.troubles)]
+    found = [_of_trouble(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
     unknown = tuple(each for machine in looked for each in of_machine(machine))
@@ -83,6 +91,18 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
     for name in sorted(world.desired.nodes):
         yield from machines.troubles(world, name)
     yield from links.troubles(world, fabric.compare(world))
+
+
+def _not_over(incidents: Iterable[Incident], troubles: Iterable[Trouble]) -> Iterator[Trouble]:
+    """What became of groups that do not serve again yet. What was wrong with machines and cables their facts tell."""
+    known = {trouble.subject for trouble in troubles}
+    for incident in incidents:
+        if incident.open and incident.subject.startswith("replica/") and incident.subject not in known:
+            seen = [each for each in incident.entries if each.kind is Telling.SEEN]
+            text = next((each.text for each in seen if each.fault is incident.fault), incident.fault.title)
+            yield Trouble(
+                incident.object, incident.subject, incident.fault, text, incident.doing, incident.person
+            )
 
 
 def _of_trouble(world: World, trouble: Trouble) -> Finding:

@@ -17,6 +17,7 @@ from . import changes, faults, mac_tools, places, processes
 from .asked import Asked, Live, Said
 from .control import Channel, Control, Question
 from .places import USER, Place
+from .python import put_idleness
 from .sshd import Sshd
 from .state import Machine, World
 from .verbs import Verbs
@@ -131,6 +132,8 @@ class Sandbox:
     def _feel(self, before: Machine, after: Machine) -> None:
         server = self._servers[after.name]
         server.gate(not after.faults.partitioned)
+        if before.faults.idle_seconds != after.faults.idle_seconds:
+            put_idleness(self.places[after.name].packages, after.faults.idle_seconds)
         if after.boot_id != before.boot_id or after.away_until != before.away_until:
             self._spawn(self._restart(after))
 

@@ -169,6 +169,24 @@ def _gpu(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Happ
     return Happened(after, f"{words[0]}: {'its GPU works' if undo else told}")
 
 
+def _decay(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Happened:
+    minutes = 0.0 if undo else _number(words[1:], DECAY_MINUTES)
+    for machine in world.machines:  # time passes everywhere
+        world = changes.fault(world, machine.name, idle_seconds=60 * minutes)
+    told = "its queue pairs are as new" if undo else "its queue pairs fail when they are used next"
+    passed = f"{minutes:g} minutes have passed without a request; " if minutes else ""
+    return Happened(changes.fault(world, words[0], decayed=not undo), f"{words[0]}: {passed}{told}")
+
+
+def _mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Happened:
+    how = words[1] if len(words) > 1 else "silent"
+    told = {"silent": "says nothing", "broken": "breaks its answers off"}.get(how)
+    if told is None:
+        raise Invalid(f"{how!r} is neither silent nor broken: reconciler sandbox mute studio-1 broken")
+    after = changes.fault(world, words[0], mute="" if undo else how)
+    return Happened(after, f"{words[0]}: its rank 0 {'answers' if undo else told}")
+
+
 def _leak(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Happened:
     leaked = 0 if undo else int(_number(words[1:], changes.LEAK_BYTES / GIB) * GIB)
     after = changes.leak_wired(world, words[0], leaked)
@@ -239,6 +257,8 @@ def _number(words: Sequence[str], otherwise: float) -> float:
         raise Invalid(f"expected a number, got {words[0]!r}") from None
 
 
+DECAY_MINUTES = 25.0
+"""After some 23 minutes without traffic connections of RDMA have been seen to fail."""
 _NODE, _END, _PLACE = "NODE", "NODE/RECEPTACLE", "NODE[/RECEPTACLE]"
 
 COMMANDS: Mapping[str, Command] = {
@@ -285,17 +305,21 @@ COMMANDS: Mapping[str, Command] = {
         _NODE, "Let the verbs tools of a machine hang.", ("studio-2",),
         _flag("verbs_wedged", "its verbs tools do not come back", "its verbs tools answer"),
     ),
+    "refuse-qp": Command(
+        _NODE, "Let no queue pair be connected with a machine (errno 60); nothing else shows it.", ("studio-2",),
+        _flag("pairs_refused", "no queue pair is connected with it", "queue pairs are connected with it"),
+    ),
     "decay": Command(
-        _NODE, "Let queue pairs fail that have idled for long.", ("studio-2",),
-        _flag("decayed", "its queue pairs fail when they are used next", "its queue pairs are as new"),
+        f"{_NODE} [MINUTES]", "Let so long pass without a request, and queue pairs of a machine fail at the next.",
+        ("studio-2", "studio-2 60"), _decay,
     ),
     "alone": Command(
         _NODE, "Let groups of a machine's ranks have a size of one, without an error.", ("studio-2",),
         _flag("alone", "its ranks are alone", "its ranks find each other"),
     ),
     "mute": Command(
-        _NODE, "Let a machine's rank 0 give no answer, although it makes progress.", ("studio-1",),
-        _flag("mute", "its rank 0 says nothing", "its rank 0 answers"),
+        f"{_NODE} [silent|broken]", "Let the answers of a machine's rank 0 get lost, or break off, although it makes progress.",
+        ("studio-1", "studio-1 broken"), _mute,
     ),
     "slow-ssh": Command(f"{_NODE} [SECONDS]", "Let commands over SSH wait before they begin.", ("studio-2 5",), _slow_ssh),
     "partition": Command(

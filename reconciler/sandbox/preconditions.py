@@ -76,6 +76,8 @@ def joining(world: World, mine: End, theirs: End | None) -> str:
     """Why a queue pair here cannot be connected with the one that a peer has told of; empty where it can."""
     if world.port(mine).bridged:
         return RTR.format(IN_A_BRIDGE)
+    if any(world.machine(end[0]).faults.pairs_refused for end in (mine, theirs) if end):
+        return RTR.format(NOT_REACHED)
     cable = world.link_of(mine)
     if theirs is None or cable is None or cable.other(mine) != theirs or world.port(theirs).bridged:
         return RTR.format(NOT_REACHED)

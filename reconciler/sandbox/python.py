@@ -19,3 +19,8 @@ def put_shim(packages: Path, machine: str, control: Path) -> None:
     said = {"machine": machine, "control": str(control)}
     (packages / f"{PACKAGE}.json").write_text(json.dumps(said))
     (packages / f"{PACKAGE}.pth").write_text(f"import {PACKAGE}; {PACKAGE}.begin()\n")
+
+
+def put_idleness(packages: Path, seconds: float) -> None:
+    """Have the agent of that machine believe that its ranks have rested for so long."""
+    (packages / f"{PACKAGE}.idle").write_text(f"{seconds:g}\n")

@@ -72,12 +72,16 @@ class Faults:
     """What its GPU makes of the next work: ``timeout`` (once) or ``oom`` (each time)."""
     ports_held: int = 0
     """How many more ranks find the port that they are to listen on in use."""
+    pairs_refused: bool = False
+    """No queue pair is connected with one of its own, and nothing else shows it."""
     decayed: bool = False
     """Queue pairs that were made before it fail when they are used next."""
+    idle_seconds: float = 0.0
+    """Its ranks have rested at least so long, as far as its agent knows."""
     alone: bool = False
     """Groups of its ranks have a size of one, without an error."""
-    mute: bool = False
-    """Its rank 0 makes progress, and gives no answer."""
+    mute: str = ""
+    """Its rank 0 makes progress, and its answers get lost (``silent``) or break off (``broken``)."""
     partitioned: bool = False
     """Nothing comes from its network, and nothing gets there; its Thunderbolt cables go on."""
     ssh_seconds: float = 0.0

@@ -103,9 +103,10 @@ class Verbs:
                 context.channel.say({"tell": "gpu", "text": GPU.get(new.gpu, "")})
             if new.decayed and not old.decayed and context.pairs:
                 context.channel.say({"tell": "failed", "text": BROKEN})
-            for what, was, now in (("hang", old.hung, new.hung), ("mute", old.mute, new.mute)):
-                if now != was:
-                    context.channel.say({"tell": what, "on": now})
+            if new.hung != old.hung:
+                context.channel.say({"tell": "hang", "on": new.hung})
+            if new.mute != old.mute:
+                context.channel.say({"tell": "mute", "how": new.mute})
             context.broken |= {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]}
         self._look()
 
@@ -141,9 +142,10 @@ class Verbs:
                     "gpu": GPU.get(machine.faults.gpu, ""),
                 }
             )
-            for what, on in (("hang", machine.faults.hung), ("mute", machine.faults.mute)):
-                if on:
-                    channel.say({"tell": what, "on": True})
+            if machine.faults.hung:
+                channel.say({"tell": "hang", "on": True})
+            if machine.faults.mute:
+                channel.say({"tell": "mute", "how": machine.faults.mute})
             while (said := await channel.hear()) is not None:
                 channel.say({"ok": True, **await self._answered(context, said)})
         finally:

@@ -8,7 +8,7 @@ they are a person's. It is read by people: after a wanted change, look at what
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 import yaml
 
+from reconciler import incidents
 from reconciler.doctor import Examination, examine
 from reconciler.doctor.checks import CHECKS
 from reconciler.doctor.finding import MEANS
 from reconciler.resources import SshAccess
 from reconciler.resources.node import Repair
-from reconciler.state import FaultClass, NodeName, Observed, PortFacts
+from reconciler.state import AllocateEpoch, FaultClass, NodeName, Observed, PortFacts
+from reconciler.state.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
 from tests.planning.healing_cases import HAPPENINGS
@@ -35,7 +37,9 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPb8M+Ie0GxyyJ9ioO9QsBnLMhGMKQFT
 SSH = SshAccess.model_validate({"host": "b.local", "user": "cluster", "hostKey": HOST_KEY})
 
 
-def look(world: World, names: tuple[NodeName, ...] = (), **seen: Any) -> Examination:
+def look(
+    world: World, names: tuple[NodeName, ...] = (), incidents: Iterable[Incident] = (), **seen: Any
+) -> Examination:
     """The doctor's look at a world, in which something is seen otherwise of node-b."""
     observed = world.observed()
     nodes = {**observed.nodes, B: replace(observed.nodes[B], **seen)}
@@ -44,6 +48,7 @@ def look(world: World, names: tuple[NodeName, ...] = (), **seen: Any) -> Examina
             world.desired(), Observed(nodes, observed.gateway), world.memory(), world.plan(), world.now
         ),
         names,
+        incidents,
     )
 
 
@@ -282,3 +287,44 @@ def test_ports_are_known_or_told() -> None:
     what = {each.what for each in look(world).unknown if each.node == B}
     assert {"the speed of port 4", "whether a bridge has port 4", "the GID of port 4"} <= what
     assert "whether anything is connected to port 5" in what
+
+
+# --- groups that come up again -----------------------------------------------------------------------
+
+
+def open_incidents(world: World, known: dict[int, Incident]) -> dict[int, Incident]:
+    """As a pass leaves them."""
+    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    return incidents.follow(known, len(known), snapshots, ())
+
+
+def test_a_group_that_comes_up_again_is_a_finding_until_it_serves() -> None:
+    world = two_macs()
+    HAPPENINGS["C8 a crash"](world)
+    known = open_incidents(world, {})
+    world.obey(next(step for step in world.plan().steps if isinstance(step, AllocateEpoch)))
+    assert world.plan().troubles == ()
+    known = open_incidents(world, known)
+    (finding,) = look(world, incidents=known.values()).findings
+    assert (finding.fault, str(finding.objects[0])) == (FaultClass.RANK_CRASH, "modeldeployment/tiny")
+    assert "was killed by signal 11" in finding.seen
+    assert finding.steps == "nothing: the controller does it (form the group again)"
+    world.settle()
+    known = open_incidents(world, known)
+    assert look(world, incidents=known.values()).findings == ()
+
+
+def test_what_is_said_of_a_group_now_is_not_said_again_of_its_incident() -> None:
+    world = two_macs()
+    HAPPENINGS["C8 a crash"](world)
+    known = open_incidents(world, {})
+    assert len(look(world, incidents=known.values()).findings) == 1
+
+
+def test_of_a_mended_cable_an_incident_that_nobody_has_ended_yet_says_nothing() -> None:
+    world = two_macs()
+    learn_of_port(world, B, connected=False)
+    known = open_incidents(world, {})
+    learn_of_port(world, B, connected=True)
+    assert [incident.open for incident in known.values()] == [True]
+    assert look(world, incidents=known.values()).findings == ()

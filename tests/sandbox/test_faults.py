@@ -49,6 +49,12 @@ def test_what_is_taken_back_is_as_before(name: str) -> None:
         assert back == world()
 
 
+def test_time_without_requests_passes_on_every_machine_though_one_alone_decays() -> None:
+    after = do(world(), "decay studio-2 60").world
+    assert {machine.faults.idle_seconds for machine in after.machines} == {3600.0}
+    assert [machine.name for machine in after.machines if machine.faults.decayed] == ["studio-2"]
+
+
 def test_the_way_back_of_the_others_is_a_command() -> None:
     assert do(do(world(), "unplug studio-3/4").world, "plug studio-3/4").world == world()
     swap = "swap-cables studio-1/3 studio-1/4"

@@ -95,11 +95,16 @@ async def test_a_machine_that_hangs_stands_still_for_all_and_one_whose_links_dec
             await asyncio.to_thread(_stands_still, group)
             macs4.change(lambda world: changes.fault(world, "studio-2", hung=False))
             assert len((await client.reply("a")).tokens) == 30
-            macs4.change(lambda world: changes.fault(world, "studio-1", mute=True))
+            macs4.change(lambda world: changes.fault(world, "studio-1", mute="silent"))
             client.send(question("b", "Tell me", tokens_max=5))
             await asyncio.to_thread(group.ranks[0].wait_until, lambda last: last.tokens >= 35)
             with pytest.raises(TimeoutError):
                 await client.next("b", 0.5)
+        macs4.change(lambda world: changes.fault(world, "studio-1", mute="broken"))
+        async with connected(group.socket) as client:
+            client.send(question("c", "Tell me", tokens_max=5))
+            with pytest.raises((EOFError, OSError, AssertionError)):
+                await client.next("c", 20)
         macs4.change(lambda world: changes.fault(world, "studio-1", decayed=True))
         codes = await asyncio.to_thread(ends, group)
     assert codes == [ExitCode.VERBS, ExitCode.PEER_LOST]

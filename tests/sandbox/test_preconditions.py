@@ -33,6 +33,16 @@ def test_what_is_ready_is_opened_and_joined_from_both_ends() -> None:
     assert (opened(WORLD), joined(WORLD), joined(WORLD, THERE, HERE)) == ("", "", "")
 
 
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_queue_pairs_that_one_end_refuses_fail_as_over_a_wrong_cable_and_nothing_else_shows_it(
+    name: str,
+) -> None:
+    refusing = changes.fault(WORLD, name, pairs_refused=True)
+    assert joined(refusing).endswith("Changing queue pair to RTR failed with errno 60")
+    assert meaning(joined(refusing)) == ExitCode.VERBS
+    assert opened(refusing) == ""
+
+
 @pytest.mark.parametrize(
     ("world", "text", "code"),
     [

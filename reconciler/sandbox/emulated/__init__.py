@@ -4,6 +4,8 @@ The sandbox copies this folder as the package ``emulated_mac`` into the Python o
 a ``.pth`` file that calls ``begin`` and a file ``emulated_mac.json`` that names the machine and the control socket of
 the sandbox (``reconciler.sandbox.python`` does all three). Every process of that Python then:
 
+* tells, where it is the agent, of ranks that have rested for as long as the file ``emulated_mac.idle`` says: see
+  ``idleness``;
 * takes ``mx.distributed.is_available("jaccl")`` from the machine's state, and its GPU's faults at ``mx.eval``;
 * and a rank, in addition: reaches the addresses of emulated machines by relays of the sandbox, which plays the
   network and the cables, and forms JACCL groups: see ``jaccl``.
@@ -27,7 +29,7 @@ the process says                           the sandbox answers, in the same orde
 
 At any time the sandbox may send a line with ``tell``: ``gpu, text`` (what the GPU raises from now on), ``failed, text``
 (what the next collective raises: its queue pairs are broken), ``hang, on`` (whether the process stands still), ``mute,
-on`` (whether its answers get lost). The end of the connection is the end of the process: the sandbox frees what it held.
+how`` (whether its answers get lost: ``silent``, ``broken`` or empty). The end of the connection is the end of the process: the sandbox frees what it held.
 """
 
 from __future__ import annotations
@@ -35,11 +37,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from . import idleness
 from .line import Line
 
 CONFIG = "emulated_mac.json"
@@ -63,24 +67,34 @@ def begin() -> None:
 
 
 class _Finder:
-    """Finds ``mlx.core`` as everybody else does, and has it changed once it is loaded."""
+    """Finds what is changed as everybody else does, and has it changed once it is loaded."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != MLX:
+        patch = {MLX: self._mlx, idleness.MODULE: self._agent}.get(name)
+        if patch is None:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._line)  # type: ignore[assignment]
+            spec.loader = _Loader(spec.loader, patch)  # type: ignore[assignment]
         return spec
+
+    def _mlx(self, module: ModuleType) -> None:
+        from . import gpu, jaccl, network
+
+        gpu.patch(module, self._line)
+        jaccl.patch(module, self._line, network.ring(module, self._line))
+
+    def _agent(self, module: ModuleType) -> None:
+        idleness.patch(module, Path(__file__).parent.with_name(idleness.FILE))
 
 
 class _Loader:
-    def __init__(self, loader: Any, line: Line) -> None:
+    def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
         self._loader = loader
-        self._line = line
+        self._patch = patch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -91,7 +105,4 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        from . import gpu, jaccl, network
-
-        gpu.patch(module, self._line)
-        jaccl.patch(module, self._line, network.ring(module, self._line))
+        self._patch(module)

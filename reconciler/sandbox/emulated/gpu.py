@@ -5,10 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
 from .line import Line
+
+BROKEN_SECONDS = 2.5
+"""Until it is noticed that queue pairs are broken: by then the agent has told for how long they had rested."""
 
 
 def patch(mx: Any, line: Line) -> None:
@@ -33,6 +37,7 @@ def _feel(line: Line, is_rank: bool) -> None:
     if not line.moves.is_set():
         _stand_still(line)
     if line.failed:
+        time.sleep(BROKEN_SECONDS)
         raise RuntimeError(line.failed)
     if line.gpu:
         text = line.gpu

@@ -26,8 +26,8 @@ class Line:
         """What the GPU raises; empty for nothing."""
         self.failed = ""
         """What the next collective raises; empty for nothing."""
-        self.mute = False
-        """Whether nothing that it answers arrives."""
+        self.mute = ""
+        """What becomes of its answers: ``silent`` (they get lost), ``broken`` (they break off), or empty."""
         self.moves = threading.Event()
         """Unset while the process is to stand still."""
         self.moves.set()
@@ -87,6 +87,6 @@ class Line:
         elif what == "failed":
             self.failed = message["text"]
         elif what == "mute":
-            self.mute = message["on"]
+            self.mute = message["how"]
         elif what == "hang":
             (self.moves.clear if message["on"] else self.moves.set)()

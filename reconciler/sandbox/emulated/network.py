@@ -48,7 +48,9 @@ def patch(line: Line) -> None:
 
     def sent(self: socket.socket, content: Any, *flags: int) -> int:
         # What a thread wakes another with has no name, other than what a client is answered on.
-        mute = line.mute and self.family == socket.AF_UNIX and bool(self.getsockname())
+        mute = line.mute if self.family == socket.AF_UNIX and self.getsockname() else ""
+        if mute == "broken":
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
         return len(content) if mute else send(self, content, *flags)
 
     replaced: Any = socket.socket

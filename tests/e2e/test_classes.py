@@ -1,0 +1,199 @@
+"""Every class of faults, brought about on emulated Macs by the command that people rehearse it with, named by the
+doctor, answered by the controller, and taken back. ``classes.yaml`` says what is to be seen: it is read by people."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .cluster import MODEL, Cluster, cluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("classes.yaml").read_text())
+SERVED_SECONDS, NAMED_SECONDS, DONE_SECONDS, HEALED_SECONDS, ANSWERED_SECONDS = (
+    240.0,
+    180.0,
+    180.0,
+    240.0,
+    60.0,
+)
+NAMES = re.compile("FIRST|SECOND|SPARE|CABLE")
+SERVING = f"""{MODEL}---
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: tiny
+spec:
+  model: tiny
+  parallelism: {{strategy: tensor, nodes: 2}}
+  serving: {{context: 2048, maxBatch: 4}}
+  health: {{stallAfter: 10s}}
+  growth: {{idle: 1s, groupAge: 1s, nodeUptime: 1s}}
+---
+apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+spec:
+  listen: 127.0.0.1:8400
+  auth: {{mode: none}}
+"""
+
+
+@dataclass
+class Macs:
+    """Three emulated ones, with one deployment on two of them."""
+
+    made: Cluster
+    wished: int = 0
+    """The epoch that was the first of the wish that is in force."""
+    asking: list[threading.Thread] = field(default_factory=list)
+
+    def sandbox(self, commands: list[str]) -> None:
+        for command in commands:
+            self.made.run("sandbox", *command.split())
+
+    def status(self) -> dict[str, Any]:
+        return dict(self.made.json("describe", "deployment", "tiny")["status"])
+
+    def serves(self) -> bool:
+        return bool(self.status()["readyReplicas"] == 1)
+
+    def mesh(self) -> int:
+        """The epoch of the group that serves over RDMA; 0 where there is none."""
+        (group,) = self.status()["groups"]
+        return int(group["epoch"]) if self.serves() and group["transport"] == "jaccl" else 0
+
+    def begin(self) -> dict[str, str]:
+        """As if nothing had ever happened: a new wish counts no attempts for older ones. Who is what, then."""
+        if not self.wished or self.mesh() != self.wished:
+            before = max((group["epoch"] for group in self.status()["groups"]), default=0)
+            self.made.run("rollout", "restart", "deployment/tiny")
+            self.made.wait("a mesh of two", lambda: self.mesh() > before, SERVED_SECONDS)
+            self.wished = self.mesh()
+        return self.names()
+
+    def names(self) -> dict[str, str]:
+        (group,) = self.status()["groups"]
+        first, second = group["nodes"]
+        world = json.loads(self.made.run("sandbox", "status", "-o", "json").stdout)
+        (spare,) = {machine["name"] for machine in world["machines"]} - {first, second}
+        ends = {tuple(sorted(end[0] for end in (c["a"], c["b"]))): (c["a"], c["b"]) for c in world["cables"]}
+
+        cable = next(f"{n}/{r}" for n, r in ends[tuple(sorted((first, second)))] if n == second)
+        return {"FIRST": first, "SECOND": second, "SPARE": spare, "CABLE": cable}
+
+    def ask(self) -> None:
+        """Have somebody ask for an answer, whatever becomes of it."""
+
+        def wait_for_it() -> None:
+            body = {"model": "tiny", "messages": [{"role": "user", "content": "What is an epoch?"}]}
+            request = urllib.request.Request(
+                f"{self.made.endpoint()}/chat/completions",
+                json.dumps(body).encode(),
+                {"content-type": "application/json"},
+            )
+            with suppress(OSError), urllib.request.urlopen(request, timeout=ANSWERED_SECONDS) as answer:
+                answer.read()
+
+        asking = threading.Thread(target=wait_for_it)
+        asking.start()
+        self.asking.append(asking)
+
+    def hear(self) -> None:
+        """Wait for whatever becomes of what was asked."""
+        while self.asking:
+            self.asking.pop().join(ANSWERED_SECONDS)
+
+    def doctor(self) -> tuple[int, dict[str, Any]]:
+        """Its exit status, and what it says."""
+        done = self.made.run("doctor", "-o", "json", check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    def told(self, since: int) -> list[str]:
+        """What the incidents since then tell, in the order of time."""
+        found = [item for item in self.made.json("incidents")["items"] if item["id"] > since]
+        entries = [entry for each in found for entry in each["entries"]]
+        return [entry["text"] for entry in sorted(entries, key=lambda entry: entry["time"])]
+
+    def last_incident(self) -> int:
+        return max((item["id"] for item in self.made.json("incidents")["items"]), default=0)
+
+
+@pytest.fixture(scope="module")
+def macs() -> Iterator[Macs]:
+    with cluster() as made:
+        made.run("sandbox", "up", "--nodes", "3", "--detach")
+        try:
+            manifests = made.home / "sandbox" / "cluster"
+            (manifests / "serving.yaml").write_text(SERVING)
+            made.start("-f", str(manifests), "--any-port")
+            macs = Macs(made)
+            made.wait("the first group", macs.mesh, SERVED_SECONDS)
+            macs.wished = macs.mesh()
+            yield macs
+        finally:
+            if made.up is not None and made.up.poll() is None:
+                made.stop()
+            made.run("sandbox", "down")
+
+
+@pytest.mark.parametrize("fault", CASES)
+def test_a_class_is_brought_about_named_answered_and_taken_back(macs: Macs, fault: str) -> None:
+    names = macs.begin()
+    case = filled(CASES[fault], names)
+    since = macs.last_incident()
+    macs.sandbox(case["commands"])
+    if case.get("asked"):
+        macs.ask()
+    macs.made.wait(f"the doctor to name {fault}", lambda: is_named(fault, case, macs), NAMED_SECONDS)
+    macs.made.wait(f"what is done about {fault}", lambda: has(macs.told(since), case["done"]), DONE_SECONDS)
+
+    macs.sandbox(case.get("back", []))
+    if "then" in case:
+        macs.made.run(*case["then"].split())
+    macs.made.wait("the doctor to find nothing", lambda: macs.doctor()[0] == 0, HEALED_SECONDS)
+    macs.made.wait("the deployment to be served", macs.serves, HEALED_SECONDS)
+    assert has(macs.told(since), [*case["done"], *case.get("after", [])]), macs.told(since)
+    macs.hear()
+
+
+def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """With the names of machines in place."""
+
+    def put(text: Any) -> Any:
+        if isinstance(text, list):
+            return [put(each) for each in text]
+        return NAMES.sub(lambda name: names[name[0]], text) if isinstance(text, str) else text
+
+    return {key: put(text) for key, text in case.items()}
+
+
+def is_named(fault: str, case: dict[str, Any], macs: Macs) -> bool:
+    """Whether the doctor has it among its findings, with the steps; or among what healed lately."""
+    code, body = macs.doctor()
+    found = [each for each in body["findings"] if each["class"] == fault]
+    if any(case.get("finding", case.get("healed")) in each["seen"] for each in found):
+        assert code == 1
+        assert any(case.get("todo", "the controller does it") in each["steps"] for each in found), found
+        return True
+    return "healed" in case and any(
+        each["class"] == fault and case["healed"] in each["summary"] for each in body["healed"]
+    )
+
+
+def has(told: list[str], patterns: list[str]) -> bool:
+    """Whether all of it is told, in this order."""
+    left = iter(told)
+    return all(any(re.search(pattern, text) for text in left) for pattern in patterns)
