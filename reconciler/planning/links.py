@@ -94,7 +94,9 @@ def _seen(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
 
 
 def _missed(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
-    """Cables that a group has, or had, and that lead elsewhere now or nowhere."""
+    """Cables that a group has, or had, and that lead elsewhere now or nowhere. A machine that a Fabric names is to have
+    the cables of that, and not those that once were there."""
+    named = {end.node for each in world.desired.fabrics.values() for link in each.spec.cables for end in link}
     for replica, record in sorted(world.memory.groups.items()):
         failures = world.memory.rungs.get(replica, ())
         had = [used(record), *(each.transport for each in failures if each.fault is FaultClass.LINK_DOWN)]
@@ -103,7 +105,7 @@ def _missed(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
         for transport in wired if world.desired.nodes.keys() >= set(record.members) else ():
             for one, other in Scene(nodes, ring=transport in RINGS).links():
                 sighting = sights.unjoined(Scene((one, other), cables=True))
-                if sighting is not None:
+                if sighting is not None and named.isdisjoint((one.name, other.name)):
                     yield (min(one.name, other.name), max(one.name, other.name)), (_DOWN, sighting)
 
 

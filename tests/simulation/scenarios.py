@@ -126,6 +126,11 @@ BARE = {
 """As after a boot: with the bridge, and without addresses."""
 
 
+def declared(end: str) -> tuple[Manifest, ...]:
+    """The cable that leaves a is meant to lead there."""
+    return (*cluster(big(), nodes=THREE), fabric("cables", ("a/3", end)))
+
+
 def repaired(*deployments: Manifest, a: bool = True) -> tuple[Manifest, ...]:
     """The cable is declared, and b, and a as well, may be repaired."""
     allowed = [node("a", repair={"network": a}), node("b", repair={"network": True})]
@@ -227,6 +232,15 @@ _SCENARIOS = (
         cluster(big(), nodes=THREE),
         ((10.5, swap_cable(True)), (30, swap_cable(False)), (45, nothing)),
         names=THREE,
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "fabric",
+        declared("b/4"),
+        ((10.5, swap_cable(True)), (25, commit(*declared("c/3"))), (40, nothing)),
+        names=THREE,
+        persons=(("link/a/b", "C3"),),
         system="Darwin",
         facts=CABLED,
     ),
