@@ -156,7 +156,8 @@ def _cable(
 
     def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
         acts_ = [(0.0, make(True)), (draw.uniform(5.0, 60.0), make(False))]
-        return acts_ if scenario.facts and len(scenario.names) >= machines else []
+        there = scenario.facts and not scenario.recabled and len(scenario.names) >= machines
+        return acts_ if there else []
 
     return drawn
 

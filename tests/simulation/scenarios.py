@@ -65,6 +65,8 @@ class Scenario:
     system: str = "Linux"
     facts: dict[str, MachineFacts] = field(default_factory=dict)
     """What probes tell of some machines."""
+    recabled: bool = False
+    """Whether its cables lead elsewhere in the end: then none is pulled and put back beside that."""
 
     @property
     def length(self) -> float:
@@ -243,6 +245,7 @@ _SCENARIOS = (
         persons=(("link/a/b", "C3"),),
         system="Darwin",
         facts=CABLED,
+        recabled=True,
     ),
     Scenario(
         "panic",
