@@ -266,8 +266,8 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
         if name not in snapshots.desired.nodes:
             return Entry(now, Telling.OUTCOME, f"{name} is no longer a node of this cluster")
         node = snapshots.observed.nodes.get(name)
-        if node is None or node.contact is not Contact.REACHED:
-            return None
+        if node is None or node.contact is not Contact.REACHED or not node.probed:
+            return None  # it answers, and does not say yet how it is
         return Entry(now, Telling.OUTCOME, f"{name} can be used again")
     if incident.subject.startswith("link/") and _unseen(incident.subject, snapshots):
         return None

@@ -290,6 +290,18 @@ def test_a_node_is_well_when_it_is_reached_and_nothing_is_wrong_with_it() -> Non
     assert log.the().lasted(0.0) == 10.0
 
 
+def test_a_node_that_answers_anew_is_not_well_before_its_probes_have_said_so() -> None:
+    log = running()
+    log.look(trouble(C2))
+    name = NodeName("node-a")
+    log.world.stale[name] = replace(log.world.observed().nodes[name], probed=False)
+    log.look(after=5)
+    assert log.the().open
+    log.world.stale.clear()
+    log.look(after=5)
+    assert log.told(Telling.OUTCOME) == ["node-a can be used again"]
+
+
 def test_a_node_that_is_taken_out_of_the_cluster_has_no_open_incident() -> None:
     log = running()
     log.look(trouble(C2))
