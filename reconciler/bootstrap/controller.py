@@ -33,6 +33,7 @@ from reconciler.execution.hub import Hub
 from reconciler.execution.proof import ask_once
 from reconciler.execution.runtimes import Builder
 from reconciler.inventory import Collector, Probes, observe_gateway
+from reconciler.inventory.collector import Hints
 from reconciler.notify import Webhooks
 from reconciler.resources import Access
 from reconciler.source import hooks
@@ -132,8 +133,8 @@ class Surroundings:
     """Told with every pass how each node is reached."""
     hub: Hub = field(default_factory=Hub)
     """Where weights are fetched from."""
-    expire: Callable[[NodeReport], None] = lambda report: None
-    """Has all that is probed of a machine asked in the next round."""
+    hints: Hints = field(default_factory=Hints)
+    """To the probes."""
     stream: Open = nowhere
     let_go: Callable[[NodeName], Awaitable[None]] = nothing_to_let_go
     runtimes: Builder = field(default_factory=Builder)
@@ -172,7 +173,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         routes=RoutesFile(home.routes),
         dial=machines.dial,
         probe=probes,
-        expire=probes.expire,
+        hints=Hints(probes.expire, probes.expect),
         start_agent=machines.start_agent,
         reboot=machines.reboot,
         withdraw=machines.withdraw,
@@ -202,7 +203,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         await around.start_agent(name, token(name))
 
     collector = Collector(
-        around.dial, around.clock, lambda: loop.trigger(), around.probe, token, around.expire
+        around.dial, around.clock, lambda: loop.trigger(), around.probe, token, around.hints
     )
     tools = Tools(
         store,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -92,8 +93,11 @@ def clip(text: str, width: int) -> str:
 
 
 def terminal_width() -> int:
-    """The terminal's, and 100 where there is none; a pipe gets whole lines."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else 10_000
+    """The terminal's, and 100 where there is none; a pipe gets whole lines, unless COLUMNS says how long they are."""
+    wished = os.environ.get("COLUMNS", "")
+    if sys.stdout.isatty() or (wished.isdecimal() and int(wished)):
+        return shutil.get_terminal_size((WIDTH, 24)).columns
+    return 10_000
 
 
 def size(number: int | None) -> str:

@@ -97,7 +97,7 @@ class Links(Protocol):
     def look(self, name: NodeName) -> None: ...
     async def reach(self, name: NodeName) -> None: ...
     async def lose(self, name: NodeName) -> None: ...
-    async def renew(self, name: NodeName) -> None: ...
+    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None: ...
 
 
 async def nothing_to_withdraw(name: NodeName) -> None:
@@ -288,8 +288,7 @@ async def _repair(tools: Tools, step: RepairNode) -> None:
 
 async def _reach_anew(tools: Tools, name: NodeName) -> None:
     """Over a connection that is new from its first packet on; where there is none soon, that is seen by everybody."""
-    await tools.let_go(name)
-    await tools.links.renew(name)
+    await tools.links.renew(name, lambda: tools.let_go(name))
     with suppress(Unreachable):
         await tools.links.reach(name)
 

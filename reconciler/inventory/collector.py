@@ -29,6 +29,8 @@ RESYNC_SECONDS = 5.0
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
+RENEWED_SECONDS = 3.0
+"""How long a machine may give no answer where its connection was ended from here, to make a new one."""
 EXAMINE_SECONDS_MAX = 50.0
 """For one round of all probes of a machine that somebody waits for, and for the rest of the round before it."""
 CHANGES_SECONDS = 0.02
@@ -44,6 +46,16 @@ Dial = Callable[[NodeName], Awaitable[AgentLink]]
 Examine = Callable[[AgentLink, NodeReport, bool], Awaitable[MachineFacts]]
 """What is to be known of the machine beside its agent's report; the last says that what was told before is not to be
 relied on. May raise ``Refused`` and ``Unreachable``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What probes are told of a machine, for which they are asked sooner."""
+
+    expire: Callable[[NodeReport], None] = lambda report: None
+    """Has all of them asked in the next round."""
+    expect: Callable[[NodeReport], None] = lambda report: None
+    """Has the RDMA driver asked soon: its ports were given addresses."""
 
 
 async def as_reported(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
@@ -80,6 +92,8 @@ class _Watch:
     link: AgentLink | None = None
     anew: bool = False
     """Whether what its probes have told is not to be relied on once there is a new connection."""
+    renewing: bool = False
+    """Whether the connection ends because it was to end, which tells nothing of the machine."""
     tried: bool = False
     """Whether what is seen, or that nothing is, was found out since the start and the last lapse."""
 
@@ -97,14 +111,14 @@ class Collector:
         changed: Callable[[], None],
         probe: Examine = as_reported,
         token: Callable[[NodeName], int] = lambda name: 0,
-        expire: Callable[[NodeReport], None] = lambda report: None,
+        hints: Hints | None = None,
     ) -> None:
         self._dial = dial
         self._probe = probe
         self._clock = clock
         self._changed = changed
         self._token = token
-        self._expire = expire
+        self._hints = hints or Hints()
         self.resync_seconds = RESYNC_SECONDS
         self.probes_seconds = PROBES_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
@@ -170,14 +184,26 @@ class Collector:
             await asyncio.sleep(REACH_POLL_SECONDS)
         raise Unreachable(f"the agent of {name} was told to end and goes on")
 
-    async def renew(self, name: NodeName) -> None:
-        """Look at a node over a new connection, and ask its probes again over that."""
+    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
+        """Look at a node over a new connection, once the machine was let go of, and ask its probes again over that:
+        its network has changed. The machine is lost only where it is not reached soon."""
         watch = self._watches.get(name)
+        link = watch.link if watch else None
         if watch is not None:
-            watch.anew = True
-            link, watch.link = watch.link, None
+            watch.anew, watch.link = True, None
+            watch.renewing = link is not None
             if link is not None:
-                await link.close()
+                asyncio.get_running_loop().call_later(RENEWED_SECONDS, self._missed, watch)
+            if watch.seen.report is not None:
+                self._hints.expect(watch.seen.report)
+        await let_go()
+        if link is not None:
+            await link.close()
+
+    def _missed(self, watch: _Watch) -> None:
+        """It was not reached again as soon as it should be."""
+        if watch.link is None and watch.seen.contact is Contact.REACHED and watch.task is not None:
+            self._lost(watch, Unreachable("it gives no answer over a new connection"))
 
     async def examine(self, name: NodeName) -> bool:
         """Ask all probes of a machine again; whether that was done before the time for it was over."""
@@ -185,7 +211,7 @@ class Collector:
         if watch is None or watch.link is None or watch.seen.report is None:
             return False
         over = asyncio.Event()
-        self._expire(watch.seen.report)
+        self._hints.expire(watch.seen.report)
         watch.awaited.append(over)
         watch.probe.set()
         return await _wait(over, EXAMINE_SECONDS_MAX)
@@ -234,8 +260,10 @@ class Collector:
                 await self._listen(watch, link)
             except (Refused, Unreachable) as error:
                 watch.link = None
-                self._lost(watch, error)
+                if not watch.renewing:
+                    self._lost(watch, error)
             finally:
+                watch.renewing = False
                 watch.link = None
                 await link.close()
             watch.look.clear()
@@ -253,7 +281,7 @@ class Collector:
                 asked_at, lapses = self._clock(), self._lapses
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
-                watch.link = link
+                watch.link = None if watch.renewing else link
                 watch.tried = watch.tried or lapses == self._lapses
                 self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
@@ -279,6 +307,8 @@ class Collector:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
                     facts = await self._probe(link, watch.seen.report or report, anew)
             except (Refused, Unreachable, TimeoutError) as error:
+                if watch.renewing:
+                    return  # what was told before holds until it is asked over the next connection
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 answered = not isinstance(error, Unreachable)
             if lapses == self._lapses:  # else that was asked before the lapse

@@ -138,6 +138,17 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
+    """Those in the same state together, for people: ``ranks 0, 1 are starting, rank 2 is warming up``."""
+    ranks: dict[str, list[str]] = {}
+    for rank, state in states:
+        ranks.setdefault(state, []).append(str(rank))
+    return ", ".join(
+        f"ranks {', '.join(alike)} are {state}" if len(alike) > 1 else f"rank {alike[0]} is {state}"
+        for state, alike in ranks.items()
+    )
+
+
 def awaited(world: World, name: NodeName, path: str) -> bool:
     """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
     node = world.node(name)

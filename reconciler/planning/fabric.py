@@ -87,6 +87,11 @@ class _Seen:
         link = link_between(end, there) if there else None
         return link if link in self.cables else None
 
+    def owner(self, domain: str) -> End | None:
+        """Whose port has this domain, whatever it says itself."""
+        found = [end for end, port in self.ports.items() if domain and port.domain == domain]
+        return found[0] if len(found) == 1 else None
+
     def unknown(self, end: End) -> str:
         """Why it is not known what is at an end; empty where it is."""
         name = NodeName(end.node)
@@ -263,5 +268,12 @@ class _Judge:
             return f"{end.node} has no receptacle {end.receptacle}, only {', '.join(receptacles)}"
         if port.connected is False:
             return f"nothing is plugged in at {end}"
-        stranger = port.through[0] if port.through else "something that is none of these machines"
-        return f"{end} leads to {stranger}" if port.peer is None else f"{end} leads to {End(*port.peer)}"
+        if port.peer is not None:
+            return f"{end} leads to {End(*port.peer)}"
+        there = self._seen.owner(port.peer_domain)
+        if there is None:
+            stranger = port.through[0] if port.through else "something that is none of these machines"
+            return f"{end} leads to {stranger}"
+        if self._seen.ports[there].connected is False:
+            return ""  # it was asked before the cable was out, and the other end says enough
+        return f"{end} leads to {there}, which tells otherwise"

@@ -46,7 +46,7 @@ from . import (
 )
 from .deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from .decision import NOTHING, Decision
-from .eligible import suits
+from .eligible import ranks_by_state, suits
 from .faults import Fault
 from .forming import form
 from .healing.table import Remedy
@@ -344,7 +344,7 @@ def _not_ready(view: View) -> Decision | None:
     late = [r for _, r in sorted(view.current.items()) if r.report.phase != Phase.READY]
     if not late:
         return None
-    text = ", ".join(f"rank {r.report.id.rank} is {_phase(r)}" for r in late)
+    text = ranks_by_state([(rank.report.id.rank, _phase(rank)) for rank in late])
     return Decision(waiting=(view.wait(WaitingFor.RANKS, text),))
 
 

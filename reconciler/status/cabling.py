@@ -6,9 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from reconciler.state.cabling import HARMLESS, LinkSight, LinkState
+from reconciler.state.cabling import LinkSight, LinkState
 
 from .weights import Readiness
+
+TOLD_MAX = 1
+"""How many links a summary tells of: each has a row of its own with all that was seen."""
+_FAULTS = {
+    LinkState.MISSING: "{} is missing",
+    LinkState.WRONG_PORT: "{} is in the wrong port",
+    LinkState.SWAPPED: "{} is swapped with another",
+    LinkState.DOWN: "{} is down",
+    LinkState.TOO_SLOW: "{} is too slow",
+    LinkState.THROUGH_DOCK: "{} goes through a dock",
+}
 
 
 def readiness(sights: Sequence[LinkSight]) -> Readiness:
@@ -23,13 +34,14 @@ def readiness(sights: Sequence[LinkSight]) -> Readiness:
     summary = f"{counts[LinkState.CONNECTED]} of {len(declared)} links are connected"
     if extra["undeclared"]:
         summary += f", and {extra['undeclared']} undeclared"
-    seen = [sight.text for sight in declared if sight.state not in HARMLESS]
+    seen = [_FAULTS[sight.state].format(sight.link) for sight in declared if sight.state in _FAULTS]
     texts = list(dict.fromkeys([*seen, *(s.text for s in declared if s.state is LinkState.UNKNOWN)]))
     if not texts:
         return True, "LinksConnected", summary, extra
     faulty = counts.total() - counts[LinkState.CONNECTED] - counts[LinkState.UNKNOWN]
     reason = "LinksNotAsDeclared" if faulty else "LinksUnknown"
-    return False, reason, f"{summary}: {'; '.join(texts)}", extra
+    more = f", and {len(texts) - TOLD_MAX} more" if len(texts) > TOLD_MAX else ""
+    return False, reason, f"{summary}: {', '.join(texts[:TOLD_MAX])}{more}", extra
 
 
 def _row(sight: LinkSight) -> dict[str, Any]:

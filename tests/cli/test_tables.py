@@ -72,6 +72,14 @@ def test_the_last_column_is_cut_with_an_ellipsis_and_has_all_the_room_there_is()
     assert below == f"tiny   {'x' * 92}…"
 
 
+@pytest.mark.parametrize(("columns", "length"), [("", 207), ("0", 207), ("wide", 207), ("60", 60)])
+def test_a_pipe_gets_whole_lines_or_lines_as_long_as_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, columns: str, length: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert len(table(("NAME", "STATUS"), [("tiny", "x" * 200)]).split("\n")[1]) == length
+
+
 def test_columns_that_do_not_fit_are_left_out_before_the_last() -> None:
     shown = table(("NAME", "ONE", "TWO", "STATUS"), [("n" * 85, "1" * 20, "2" * 20, "Ready")], WIDTH)
     assert shown.split("\n")[0].split() == ["NAME", "STATUS"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ class MuteAgent:
     async def reach(self, name: NodeName) -> None:
         raise Unreachable(f"the agent of {name} was started and does not answer")
 
-    async def renew(self, name: NodeName) -> None:
+    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
         raise AssertionError("nothing is repaired")
 
     async def lose(self, name: NodeName) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,8 @@ class Links:
     def look(self, name: NodeName) -> None:
         """The tests look."""
 
-    async def renew(self, name: NodeName) -> None:
+    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
+        await let_go()
         await self._bench.links[-1].close()
 
     async def reach(self, name: NodeName) -> None:

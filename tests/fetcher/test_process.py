@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +223,7 @@ class Links:
     async def lose(self, name: NodeName) -> None:
         raise Unreachable(name)
 
-    async def renew(self, name: NodeName) -> None:
+    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
         raise Unreachable(name)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.inventory import Collector, collector
+from reconciler.inventory.collector import Hints
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.transport.link import AgentLink
 from reconciler.wire import SPOKEN, frames
@@ -369,10 +370,12 @@ class Joined:
         self.collector = Collector(self._dial, time.time, self._changed, self._probe)
         self.collector.probes_seconds = 0.01
         self._names: dict[AgentLink, NodeName] = {}
+        self.links: list[AgentLink] = []
 
     async def _dial(self, name: NodeName) -> AgentLink:
         link = await self._bench.node().dial()
         self._names[link] = name
+        self.links.append(link)
         return link
 
     async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
@@ -413,6 +416,45 @@ async def test_where_a_cable_leads_is_known_when_both_machines_have_told_of_it(p
     assert nodes()[there].facts.ports[0].peer == (here, 3)
     pair.facts[there] = MachineFacts(ports=(PortFacts(4, domain="B"),))
     await pair.until(lambda: nodes()[here].facts.ports[0].peer is None)
+
+
+async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_be_does(
+    pair: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, contacts = NodeName("here"), set[tuple[Contact, str]]()
+    pair.facts[name] = MachineFacts(model="Mac16,9")
+    pair.collector.watch(frozenset({name}), ())
+    seen = pair.collector.nodes
+    await pair.until(lambda: seen()[name].facts.model and seen()[name].examined)
+    before = seen()[name]
+    gone: list[NodeName] = []
+
+    async def let_go() -> None:
+        gone.append(name)
+        await pair.links[-1].close()
+
+    noted = pair.collector._changed
+
+    def note() -> None:
+        contacts.add((seen()[name].contact, seen()[name].facts.model))
+        noted()
+
+    monkeypatch.setattr(pair.collector, "_changed", note)
+    await pair.collector.renew(name, let_go)
+    await pair.collector.reach(name)
+    await pair.until(lambda: seen()[name].link > before.link and seen()[name].examined)
+    assert (gone, contacts, seen()[name].since) == ([name], {(Contact.REACHED, "Mac16,9")}, before.since)
+
+    monkeypatch.setattr(collector, "RENEWED_SECONDS", 0.1)
+    monkeypatch.setattr(pair.collector, "_dial", _never)
+    await pair.collector.renew(name, let_go)
+    await pair.until(lambda: seen()[name].contact is Contact.AGENT_DOWN)
+    assert seen()[name].problem == "it gives no answer over a new connection"
+
+
+async def _never(name: NodeName) -> AgentLink:
+    await asyncio.Event().wait()
+    raise AssertionError
 
 
 async def test_what_changes_all_the_time_is_kept_and_no_news(pair: Joined) -> None:
@@ -474,7 +516,7 @@ async def test_the_probes_of_a_machine_can_be_asked_for_and_waited_for() -> None
 
     news = asyncio.Event()
     collector = Collector(
-        dial, time.time, news.set, probe, expire=lambda report: expired.append(report.boot_id)
+        dial, time.time, news.set, probe, hints=Hints(expire=lambda report: expired.append(report.boot_id))
     )
     assert not await collector.examine(NODE)
     await bench.agent()

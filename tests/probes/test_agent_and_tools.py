@@ -128,6 +128,39 @@ async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_h
         assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (6, 4, 2)
 
 
+async def test_the_driver_is_asked_at_once_and_again_where_a_port_was_given_an_address(mac: Mac) -> None:
+    clock = Clock()
+    cases = Path(__file__).parent / "cases" / "ibv_devinfo"
+    without, with_gid = (
+        (cases / name).read_text().replace("rdma_en7", "rdma_en2")
+        for name in ("verbose_without_ipv4.txt", "verbose.txt")
+    )
+    mac.says("ibv_devinfo", without)
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        assert (await told(probes, link)).ports[2].mapped_gid is False
+        clock.now += 6
+        await told(probes, link)
+        assert mac.asked("ibv_devinfo") == 1, "nobody has changed anything"
+        probes.expect(await reported(link))
+        await told(probes, link, anew=True)
+        clock.now += 6
+        await told(probes, link)
+        assert mac.asked("ibv_devinfo") == 3
+        mac.says("ibv_devinfo", with_gid)
+        clock.now += 6
+        assert (await told(probes, link)).ports[2].mapped_gid is True
+        clock.now += 6
+        await told(probes, link)
+        assert mac.asked("ibv_devinfo") == 4, "it has told what was expected"
+        mac.says("ibv_devinfo", without)
+        clock.now += 300
+        await told(probes, link)
+        clock.now += 6
+        await told(probes, link)
+        assert mac.asked("ibv_devinfo") == 5, "after a minute nothing is expected any more"
+
+
 async def test_who_wants_to_know_it_now_has_everything_asked_but_for_the_driver_and_what_is_refused(
     mac: Mac,
 ) -> None:

@@ -16,6 +16,7 @@ from reconciler.wire.tools import ToolSaid
 from . import machine, system
 from .probe import Probe, Unknown
 from .table import PROBES, Readings
+from .verbs import VERBS_PORTS
 
 MAC = "Darwin"
 ROUND_SECONDS_MAX = 40.0
@@ -28,6 +29,10 @@ UNKNOWN_SECONDS = 60.0
 """Until what was not told is asked again, even where it changes more seldom: a runtime is installed now and then."""
 REFUSED_SECONDS = 1800.0
 """Until what sudo does not allow is tried again: each try is written to the machine's log."""
+EXPECTED_SECONDS = 60.0
+"""How long after a change of a machine's network its driver may take to tell of it."""
+EXPECTED_EVERY_SECONDS = 5.0
+"""How often the driver is asked meanwhile, as long as it has not told of it."""
 LASTING_SECONDS = 60.0
 """What is asked more seldom does not change while a machine runs, and no lapse or failure is a reason to ask it."""
 MACHINES_MAX = 256
@@ -42,6 +47,8 @@ class _Machine:
     asked_under: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """What those told that a probe follows, when it was asked last."""
     wired: machine.Wired = field(default_factory=machine.Wired)
+    expected_until: float = 0.0
+    """Until when the driver is about to tell of a new address."""
     deaf: bool = False
     """Whether its agent does not know how to run a tool."""
 
@@ -53,6 +60,12 @@ class _Machine:
         """What those tell that this one follows."""
         return tuple(self.readings.of(each) for each in probe.follows)
 
+    def expects(self, now: float) -> bool:
+        """Whether a port has a new address, of which its device does not tell yet."""
+        if not self.expected_until - EXPECTED_SECONDS <= now < self.expected_until:
+            return False
+        return any(port.address and port.mapped_gid is False for port in machine.ports(self.readings))
+
     def due(self, probe: Probe[Any], now: float, anew: bool) -> bool:
         asked_at = self.asked_at.get(probe.name)
         if asked_at is None or now < asked_at:
@@ -60,6 +73,8 @@ class _Machine:
         age = now - asked_at
         if self.readings.hung(probe):
             return age >= HUNG_SECONDS
+        if probe is VERBS_PORTS and self.expects(now):
+            return age >= (0 if anew else EXPECTED_EVERY_SECONDS)
         if probe.call.as_root and self.readings.of(probe) is None:
             return age >= REFUSED_SECONDS
         if probe.follows and (anew or self.asked_under.get(probe.name) != self.followed(probe)):
@@ -96,6 +111,10 @@ class Probes:
             refused = probe.call.as_root and asked.readings.of(probe) is None
             if not (refused or probe.follows or asked.readings.hung(probe)):
                 asked.asked_at.pop(probe.name, None)
+
+    def expect(self, report: NodeReport) -> None:
+        """Have the driver asked soon whether it has made of new addresses what groups need: they were just given."""
+        self._machine(report).expected_until = self._clock() + EXPECTED_SECONDS
 
     async def _ask(self, link: AgentLink, asked: _Machine, anew: bool) -> None:
         ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
