@@ -75,7 +75,8 @@ def _of(
     """The incident that a trouble belongs to; None where it begins a new one.
 
     What follows on another trouble of the same subject, before all was well, is the same story under a name that
-    may be more precise; what is there beside it, or comes when it is over, is a story of its own.
+    may be more precise; what is there beside it, or comes when it is over, is a story of its own, unless a person was
+    asked to mend just that in it a moment ago.
     """
     beside = {other.fault for other in all_ if other.subject == trouble.subject}
     own = [i for i in found.values() if i.subject == trouble.subject and i.id not in taken]
@@ -83,7 +84,8 @@ def _of(
         if trouble.fault in (incident.present, incident.fault):
             return incident.id
     for incident in own:
-        if incident.open and incident.present not in beside and incident.fault not in beside:
+        same = incident.open or trouble.fault in incident.asked
+        if same and incident.present not in beside and incident.fault not in beside:
             return incident.id
     return None
 

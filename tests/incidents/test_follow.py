@@ -268,6 +268,16 @@ def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
     assert entries == [C9, C3]
 
 
+def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_story_whatever_else_was_in_it() -> None:
+    log = running()
+    log.look(trouble(C2, person="enable RDMA"))
+    log.look(trouble(FaultClass.HOST_UNREACHABLE), after=5)
+    log.look(after=5)
+    assert not log.the().open
+    log.look(trouble(C2, person="enable RDMA"), after=5)
+    assert (log.the().open, log.the().asked, log.told(Telling.PERSON)) == (True, (C2,), ["enable RDMA"])
+
+
 def test_subjects_have_stories_of_their_own() -> None:
     log = running()
     log.look(trouble(C3), trouble(C3, subject="link/a/b"), trouble(C3, subject="node/node-b"))
