@@ -558,6 +558,7 @@ class World:
             id=rank_id, group=step.spec.group, socket=step.spec.config.socket, pid=100 + len(self.ranks),
             shim_pid=1, phase=self.first_phase, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
             started_at=self.now, size=step.spec.config.size, memory_bytes=step.spec.memory_bytes,
+            transport=step.spec.transport,
             port=int(step.spec.config.addresses[0].rpartition(":")[2]),
         )  # fmt: skip
         self.ranks[rank_id] = (step.node, report)

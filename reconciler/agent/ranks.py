@@ -71,6 +71,7 @@ class Rank:
         self.size = spec.config.size if spec else 0
         self.port = _first_port(spec.config.addresses) if spec else 0
         self.memory_bytes = spec.memory_bytes if spec else 0
+        self.transport = spec.transport if spec else ""
         self.peer: Optional[Connection] = None
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
@@ -118,6 +119,7 @@ class Rank:
             size=self.size,
             port=self.port,
             memory_bytes=self.memory_bytes,
+            transport=self.transport,
             gone=self.gone,
             kept=self.kept,
             ended_seconds=self._ended_seconds(),

@@ -40,8 +40,8 @@ def adopted(view: View) -> GroupRecord | str:
     """
     epoch = _newest(view)
     alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
-    others = [rank for rank in view.ranks if not rank.alive and rank.report.id.epoch == epoch]
-    flaw = _flaw(epoch, alive, others)
+    ended = [rank for rank in view.ranks if not rank.alive and rank.report.id.epoch == epoch]
+    flaw = _flaw(epoch, alive, ended)
     if flaw:
         return flaw
     first = alive[0].report
@@ -49,6 +49,7 @@ def adopted(view: View) -> GroupRecord | str:
     same = wanted and view.fingerprint == first.group
     members = tuple(rank.node for rank in alive)
     needs = tuple(rank.report.memory_bytes for rank in alive)
+    (transport, *others) = sorted({rank.report.transport for rank in alive})
     return GroupRecord(
         replica=view.replica,
         epoch=epoch,
@@ -59,6 +60,7 @@ def adopted(view: View) -> GroupRecord | str:
         created_at=view.world.now,
         rank_bytes=max(needs),
         needs=needs if len(set(needs)) > 1 else (),
+        transport="" if others else transport,
         model=view.model.metadata.name if view.model is not None and same else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=circumstances.written(view.circumstances(members)),

@@ -111,4 +111,5 @@ def launch(
         group=record.fingerprint,
         memory_bytes=record.charges[rank],
         spare=True,
+        transport=record.transport,
     )

@@ -102,7 +102,7 @@ def failure(world: World, replica: ReplicaId, transport: str) -> RungFailure | N
 
 def used(record: GroupRecord) -> str:
     """The transport of a group; one from before there was a choice uses the last. Empty for a single rank, and
-    where it is not known: of a group that was adopted."""
+    where it is not known: of a group that was adopted, whose ranks do not tell."""
     before = LAN if record.secret else ""
     return record.transport or before if len(record.members) > 1 else ""
 

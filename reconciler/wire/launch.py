@@ -97,6 +97,8 @@ class LaunchSpec:
     """What the rank is charged for, for as long as it may live."""
     spare: bool = False
     """Whether the program can be a spare."""
+    transport: str = ""
+    """The transport of its group, as the deployment's ladder names it: agents tell it to who has lost the record."""
 
 
 class Phase:

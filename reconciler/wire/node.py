@@ -251,6 +251,8 @@ class RankReport:
     """Tokens that it has generated lately, of all requests together."""
     verbs: bool = False
     """``Progress.verbs``."""
+    transport: str = ""
+    """``LaunchSpec.transport``."""
 
 
 @dataclasses.dataclass(frozen=True)

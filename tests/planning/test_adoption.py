@@ -47,10 +47,19 @@ def test_a_group_that_the_store_has_forgotten_is_adopted_as_it_is_and_proven_aga
     assert world.settle() == Plan()
     assert names(world) == ["AdoptGroup", "ProveGroup"]
     assert world.groups[world.replica()] == replace(
-        before, secret="", strategy="", strategy_why="", transport="", transport_why=""
+        before, secret="", strategy="", strategy_why="", transport_why=""
     )
     assert world.ranks == ranks
     assert [backend.epoch for backend in backends(world)] == [2]
+
+
+def test_an_adopted_group_whose_ranks_do_not_agree_on_their_transport_has_none_that_is_known() -> None:
+    world = served()
+    place, report = world.ranks[RankId("tiny", 0, 2, 1)]
+    world.ranks[report.id] = (place, replace(report, transport=""))
+    world.lose_store()
+    world.settle()
+    assert world.groups[world.replica()].transport == ""
 
 
 def test_what_follows_an_adopted_group_has_a_later_epoch_and_other_ports() -> None:

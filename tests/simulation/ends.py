@@ -83,7 +83,7 @@ def ending(world: World) -> Ending:
     worn = {name for name, each in store.transports.verbs().items() if each.count >= VERBS_ATTEMPTS_MAX}
     for replica, group in store.groups().items():
         found[f"the size of the group of {replica}"] = str(len(group.members))
-        # Of a group that was adopted it is not known; where RDMA was set up too often a reboot is awaited.
+        # A single rank has none; where RDMA was set up too often a reboot is awaited.
         if group.transport and worn.isdisjoint(group.members):
             found[f"the transport of {replica} on {', '.join(group.members)}"] = group.transport
     for route in world.routes.routes if world.routes else ():
