@@ -21,6 +21,8 @@ from reconciler.status import machine
 from reconciler.status.cabling import readiness
 from tests.worlds import World, deployment, fabric, model, node
 
+from .macs import A, B, learn_of_port, two_macs
+
 STUDIOS = ("studio-1", "studio-2", "studio-3", "studio-4")
 MESH = (
     ("studio-1/1", "studio-2/1"), ("studio-1/2", "studio-3/1"), ("studio-1/3", "studio-4/1"),
@@ -238,6 +240,15 @@ def test_a_declared_cable_that_is_missing_is_a_trouble_although_no_group_had_it(
     (trouble,) = plan.troubles
     assert (trouble.subject, trouble.fault) == ("link/studio-2/studio-3", FaultClass.LINK_DOWN)
     assert trouble.person.startswith("plug a Thunderbolt 5 cable into studio-2/2 and studio-3/2")
+
+
+def test_a_cable_that_a_group_had_is_no_trouble_where_a_fabric_has_others() -> None:
+    world = two_macs(transport=["jaccl", "ring-lan"])
+    for name in (A, B):
+        learn_of_port(world, name, connected=False, active=False, verbs_up=False, peer=None)
+    assert [trouble.fault for trouble in world.plan().troubles] == [FaultClass.LINK_DOWN]
+    world.bring(fabric("others", ("node-a/5", "node-c/5")))
+    assert world.plan().troubles == ()
 
 
 def test_a_swap_is_one_trouble() -> None:
