@@ -155,7 +155,7 @@ _SCENARIOS = (
     Scenario("bring-up", cluster(big(), small(3), wide(), deployment("other", nodes=2))),
     Scenario(
         "rank-crash",
-        cluster(big(), small(1), wide()),
+        cluster(big(), wide()),
         ((8, crash("big", 0, 1)), (14, crash("wide", 0, 0, code=1))),
     ),
     Scenario("agent-death", USUAL, ((8, kill_agent("a")), (8.5, kill_agent("b")), (12, kill_agent("a")))),
@@ -181,7 +181,7 @@ _SCENARIOS = (
     ),
     Scenario(
         "node-lost",
-        cluster(small(1), wide()),
+        cluster(wide()),
         ((8, cut_off("b")), (95, back("b"))),
         persons=(("node/b", "C0"),),
     ),
@@ -204,9 +204,8 @@ _SCENARIOS = (
         (
             (8, unfit("c", protection_domains=4)),
             (12, crash("wide", 0, 1)),
-            (100, crash("wide", 0, 1)),
-            (140, fit("c", protection_domains=0)),
-            (155, nothing),
+            (30, fit("c", protection_domains=0)),
+            (45, nothing),
         ),
         persons=(("node/c", "C7"),),
         system="Darwin",
@@ -249,7 +248,7 @@ _SCENARIOS = (
     ),
     Scenario(
         "panic",
-        cluster(big(), small(1), nodes=THREE),
+        cluster(big(), nodes=THREE),
         ((8, panic("b")), (32, panic("b")), (62, panics_are_old("b")), (75, nothing)),
         names=THREE,
     ),
@@ -306,7 +305,7 @@ _SCENARIOS = (
         (
             (1.4, commit(*cluster(small(2), big()))),
             (2.1, commit(*cluster(small(2), big(serving={"context": 8192})))),
-            (2.9, commit(*cluster(small(1), wide()))),
+            (2.9, commit(*cluster(small(1)))),
         ),
     ),
     Scenario(
