@@ -203,9 +203,9 @@ _SCENARIOS = (
         cluster(wide()),
         (
             (8, unfit("c", protection_domains=4)),
-            (12, crash("wide", 0, 1)),
-            (30, fit("c", protection_domains=0)),
-            (45, nothing),
+            (55, crash("wide", 0, 1)),
+            (80, fit("c", protection_domains=0)),
+            (95, nothing),
         ),
         persons=(("node/c", "C7"),),
         system="Darwin",
