@@ -18,7 +18,7 @@ from reconciler.state import (
 from reconciler.wire.launch import Phase
 
 from . import circumstances, quarantine, repair, rungs, stalls
-from .healing.scene import Scene, Symptom
+from .healing.scene import Scene, Symptom, restarted
 from .healing.sights import Sighting, panicking
 from .healing.table import TABLE, Remedy, Row, diagnose
 from .view import View
@@ -181,8 +181,11 @@ def scene(view: View, symptom: Symptom | None) -> Scene:
     record, world = view.record, view.world
     assert record is not None
     first = most_telling(rank for rank in view.current.values() if not rank.alive)
+    nodes = tuple(world.node(name) for name in record.members)
+    boots = dict(zip(record.members, record.boots, strict=False))
+    back = (node.name for node in nodes if restarted(node, boots) and not node.settled(world.now))
     return Scene(
-        nodes=tuple(world.node(name) for name in record.members),
+        nodes=nodes,
         symptom=symptom,
         first=first,
         verbs=record.transport.startswith("jaccl"),
@@ -192,7 +195,8 @@ def scene(view: View, symptom: Symptom | None) -> Scene:
         idle_seconds=max(
             (r.report.idle_seconds for rank, r in view.current.items() if rank == 0), default=0.0
         ),
-        boots=dict(zip(record.members, record.boots, strict=False)),
+        boots=boots,
+        returning=frozenset(back),
         unstarted=frozenset(n for n in record.members if world.unstarted(n)),
     )
 

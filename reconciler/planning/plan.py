@@ -131,11 +131,13 @@ def _view(world: World, ledger: Ledger, name: ReplicaId) -> View:
 
 
 def _after(world: World, decision: Decision) -> World:
-    """The world in which the ports of groups just decided on are taken."""
-    used = [s.group.port + len(s.group.members) + 1 for s in decision.steps if isinstance(s, AllocateEpoch)]
-    if not used:
+    """The world in which the ports and cables of groups just decided on are taken."""
+    groups = [step.group for step in decision.steps if isinstance(step, AllocateEpoch)]
+    if not groups:
         return world
-    return replace(world, memory=replace(world.memory, next_port=used[-1]))
+    last, memory = groups[-1], world.memory
+    taken = {**memory.groups, **{group.replica: group for group in groups}}
+    return replace(world, memory=replace(memory, groups=taken, next_port=last.port + len(last.members) + 1))
 
 
 def one_restart(plan: Plan) -> Plan:

@@ -83,7 +83,7 @@ def doing(world: World, row: Row, seen: Sighting) -> str:
     """What is done about something that is wrong with a machine, for people."""
     if row.remedy is not Remedy.REPAIR or row.then is None:
         return row.remedy.value
-    return (row.remedy if any(coming(world, name) for name in seen.nodes) else row.then).value
+    return (row.remedy if any(_in_hand(world, name) for name in seen.nodes) else row.then).value
 
 
 def steps(world: World, row: Row, seen: Sighting, deployment: str = "") -> str:
@@ -91,10 +91,15 @@ def steps(world: World, row: Row, seen: Sighting, deployment: str = "") -> str:
     they are about to be made from here."""
     if row.remedy is not Remedy.REPAIR:
         return row.steps(seen, deployment)
-    if any(coming(world, name) for name in seen.nodes):
+    if any(_in_hand(world, name) for name in seen.nodes):
         return ""
     told = [text for name in seen.nodes if (text := _by_hand(world, name)) is not None]
     return "; ".join(filter(None, told)) if told else row.steps(seen, deployment)
+
+
+def _in_hand(world: World, name: NodeName) -> bool:
+    """Whether nobody else has to do anything about the settings of a machine, also while its agent is started again."""
+    return bool(coming(world, name) or _settling(world, name))
 
 
 def _by_hand(world: World, name: NodeName) -> str | None:

@@ -82,7 +82,7 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
     if failed is not None:
         return failed.text
     if transport in CABLES:
-        flaw = next(_flaws(world, transport, members), "")
+        flaw = next(_flaws(world, transport, members), "") or _carried(world, replica, transport, members)
         found = _controls(world, members)
         return flaw or (found if isinstance(found, str) else "")
     hosts = addresses.of(world, members)
@@ -203,6 +203,27 @@ def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Ite
             yield f"no IPv4 address is known of {here}/{port.receptacle}"
         elif verbs and not (port.device and port.verbs_up and (port.gbps or 0) >= sights.LINK_GBPS_MIN):
             yield f"no working RDMA device is known at {here}/{port.receptacle}"
+
+
+def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
+    """Which other group has the RDMA devices at the ends of a cable; empty where none has. A device registers some
+    hundred memory regions (github.com/ml-explore/mlx/issues/3162), and one group takes more than half of them."""
+    wanted = _joined(transport, members) if transport in VERBS else frozenset()
+    for other, record in sorted(world.memory.groups.items()) if wanted else ():
+        both = wanted & _joined(used(record), record.members) if used(record) in VERBS else ()
+        if other != replica and both:
+            one, peer = min(both)
+            return (
+                f"the cable between {one} and {peer} carries {other} already, and an RDMA device has memory regions"
+                " for one group"
+            )
+    return ""
+
+
+def _joined(transport: str, members: Placed) -> frozenset[tuple[NodeName, NodeName]]:
+    """The nodes that a group joins by cables, each pair once."""
+    pairs = _pairs(transport, range(len(members)))
+    return frozenset((min(members[a], members[b]), max(members[a], members[b])) for a, b in pairs)
 
 
 def _pairs(transport: str, ranks: range) -> Collection[tuple[int, int]]:

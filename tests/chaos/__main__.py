@@ -22,6 +22,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long it is broken")
     parser.add_argument("--seed", type=int, help="play the same faults as that seed did")
+    parser.add_argument(
+        "--story", type=Path, help="write what happened and what was told, in order, to this file"
+    )
     wanted = parser.parse_args()
     seed = random.randrange(SEEDS) if wanted.seed is None else wanted.seed
     print(
@@ -29,7 +32,12 @@ def main() -> int:
         flush=True,
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        run = Chaos(Path(folder), wanted.minutes, seed, _progress).run()
+        chaos = Chaos(Path(folder), wanted.minutes, seed, _progress)
+        try:
+            run = chaos.run()
+        finally:
+            if wanted.story:
+                wanted.story.write_text("\n".join(chaos.story()) + "\n")
     print("\n".join(table(run)))
     print("\n".join(summary(run)))
     wrong = list(broken(run))

@@ -41,6 +41,8 @@ class Chaos:
     seed: int
     progress: Callable[[str], None]
     growth: Growth = field(default_factory=Growth)
+    happened: list[tuple[float, str]] = field(default_factory=list)
+    """What is told in ``story``, with its moment."""
     _progressed_at: float = 0.0
     _sampled_at: float = 0.0
 
@@ -58,11 +60,18 @@ class Chaos:
             run = replace(run, left=str(error))
         return run
 
+    def story(self) -> list[str]:
+        """A line for each fault, event and failed request, in their order, with seconds since the first."""
+        happened = sorted(self.happened)
+        return [f"{at - happened[0][0]:7.1f} {text}" for at, text in happened]
+
     def _broken(self, made: Cluster) -> Run:
         load = Load(made.endpoint(), DEPLOYMENT)
         listener = Listener(made.background("events", "-w", "-o", "json"))
         person = Person(made)
         breaker = Breaker(made, lambda: self._tick(made, load, breaker, person))
+        made.wait("what has been told so far", lambda: listener.told)
+        made.ask("sandbox", "status")  # the first such command has a lot to load
         begun = time.monotonic()
         load.start()
         try:
@@ -72,6 +81,11 @@ class Chaos:
         finally:
             load.end()
             listener.end()
+            self.happened += [(at, f"FAULT {fault.kind} {fault.target}") for fault, at in breaker.happened]
+            self.happened += [
+                (told.at, f"  {told.object}: {told.reason}: {told.message}") for told in listener.told
+            ]
+            self.happened += [(r.begun_at, f"REQUEST {r}") for r in load.requests if not r.answered]
         done = []
         for fault, at in breaker.happened:
             told = listener.detected(fault, at)

@@ -13,6 +13,8 @@ PER_MINUTE = 6.6
 """Ten minutes have 66."""
 TIMES_MIN = 3
 """So often each kind comes, where the time allows it."""
+HARD_SHARE = 0.25
+"""Of the faults: so many end a group that serves, at most. One that is being formed cannot be broken."""
 REST_SECONDS = 2.0
 """A machine that was just broken is left alone for so long."""
 
@@ -40,14 +42,14 @@ class Kind:
 KINDS = (
     Kind("kill", "kill {0}", NODES, "RankExited|RankCrash|C8", ends_group=True),
     Kind("unplug", "unplug {0}", CABLES, "C3|no cable|LinkDown|signal 11", "plug {0}", (6, 10), ends_group=True),
-    Kind("reboot", "reboot {0} 6", NODES, "C12|C0|Unreachable|restarted|RankExited", lasts=(6, 6), ends_group=True),
-    Kind("hang", "hang {0}", NODES, "C9|Stall|no progress|stands still", "hang {0} --undo", (4, 9)),
+    Kind("reboot", "reboot {0} 12", NODES, "C12|C0|restarted|does not answer", lasts=(12, 12), ends_group=True),
+    Kind("hang", "hang {0}", NODES, "C9|no progress|stands still", "hang {0} --undo", (4, 9)),
     Kind("decay", "decay {0}", NODES, "RankExited|C15", "decay {0} --undo", (3, 6), ends_group=True),
     Kind("gpu-fault", "gpu-fault {0}", NODES, "C10|Gpu|GPU", "gpu-fault {0} --undo", (8, 12), ends_group=True),
     Kind("agent", "", NODES, "Agent", kills=".pyz serve"),
     Kind("partition", "partition {0}", NODES, "C0|Unreachable|does not answer", "partition {0} --undo", (3, 8)),
     Kind("slow-ssh", "slow-ssh {0} 2", NODES, "C0|Unreachable|does not answer", "slow-ssh {0} --undo", (5, 10)),
-    Kind("mute", "mute {0}", NODES, "C17|C9|Stall|no progress", "mute {0} --undo", (3, 8)),
+    Kind("mute", "mute {0}", NODES, "C17|C9|no progress|no completion", "mute {0} --undo", (3, 8)),
     Kind("slow-cable", "slow-cable {0}", CABLES, "C1|Gb/s|slow", "slow-cable {0} --undo", (5, 10)),
     Kind("dock", "dock {0}", CABLES, "C1|Gb/s|dock", "dock {0} --undo", (5, 10)),
     Kind("leak-wired", "leak-wired {0} 100", NODES, "C11|[Ww]ired", "leak-wired {0} --undo", (6, 10)),
@@ -112,13 +114,12 @@ def draw(seed: int, minutes: float, kinds: Sequence[Kind] = KINDS) -> list[Fault
 
 def _order(chance: random.Random, count: int, kinds: Sequence[Kind]) -> list[Kind]:
     """Which kind comes when."""
-    least = [kind for kind in kinds for _ in range(TIMES_MIN)]
-    if len(least) > count:
-        least = chance.sample(least, count)
+    hard = [kind for kind in kinds if kind.ends_group for _ in range(TIMES_MIN)]
     light = [kind for kind in kinds if not kind.ends_group]
-    chosen = least + [chance.choice(light) for _ in range(count - len(least))]
-    hard = [kind for kind in chosen if kind.ends_group]
-    soft = [kind for kind in chosen if not kind.ends_group]
+    soft = [kind for kind in light for _ in range(TIMES_MIN)]
+    hard = chance.sample(hard, min(len(hard), round(HARD_SHARE * count)))
+    soft = chance.sample(soft, min(len(soft), count - len(hard)))
+    soft += [chance.choice(light) for _ in range(count - len(hard) - len(soft))]
     chance.shuffle(hard)
     chance.shuffle(soft)
     turns = {int((turn + 0.5) * count / len(hard)) for turn in range(len(hard))}

@@ -358,6 +358,18 @@ def test_nothing_else_is_repaired_while_one_is_not_confirmed() -> None:
         assert not any(isinstance(step, AllocateEpoch | StartRank) for step in plan.steps)
 
 
+def test_while_an_agent_is_started_again_nobody_is_asked_for_what_is_about_to_be_well() -> None:
+    world = waiting(cabled(network=True))
+    world.obey(confirms(world)[0])
+    learn_of_port(world, A, mapped_gid=False)
+    world.down.add(A)
+    assert [t.person for t in world.plan().troubles if t.fault is FaultClass.PORT_CONFIGURATION] == [""]
+    world.down.clear()
+    world.pass_time(world.now + GID_SECONDS)
+    told = [t.person for t in world.plan().troubles if t.fault is FaultClass.PORT_CONFIGURATION]
+    assert any("sudo ifconfig" in person for person in told)
+
+
 def test_a_group_waits_a_while_for_the_gid_of_a_new_address() -> None:
     world = waiting(cabled(network=True))
     world.obey(confirms(world)[0])

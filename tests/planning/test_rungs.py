@@ -60,6 +60,20 @@ def without_cable(world: World) -> None:
     world.settle()
 
 
+def test_a_machine_that_is_just_back_has_restarted_whatever_its_peers_said_of_their_cables_meanwhile() -> (
+    None
+):
+    world = two_macs()
+    HAPPENINGS["C12 a restart"](world)
+    learn_of_port(world, A, connected=False)
+    world.since[B] = world.now
+    (trouble,) = (each for each in world.plan().troubles if each.subject.startswith("replica/"))
+    assert (trouble.fault, trouble.person) == (FaultClass.REBOOT, "")
+    world.since[B] = world.now - 60
+    (trouble,) = (each for each in world.plan().troubles if each.subject.startswith("replica/"))
+    assert trouble.fault is FaultClass.LINK_DOWN
+
+
 # --- which rung ------------------------------------------------------------------------------------
 
 
@@ -72,6 +86,33 @@ def test_macs_with_a_good_cable_use_rdma_and_each_rank_is_told_its_devices() -> 
     assert {config.backend for config in starts} == {"jaccl"}
     assert {config.devices for config in starts} == {(("", "rdma_en3"), ("rdma_en4", ""))}
     assert [address.partition(":")[0] for address in starts[0].addresses] == ["10.77.0.1", "10.77.0.2"]
+
+
+def test_a_cable_carries_one_group_over_rdma_and_the_next_goes_on_over_tcp() -> None:
+    world = two_macs(replicas=2)
+    first, second = (world.groups[world.replica(index=index)] for index in (0, 1))
+    assert (first.transport, second.transport) == ("jaccl", "ring")
+    assert second.transport_why == (
+        "jaccl, jaccl-ring: the cable between node-a and node-b carries tiny/0 already, and an RDMA device has memory"
+        " regions for one group"
+    )
+    world.end_rank(first.rank_ids[1], signal=9)
+    world.settle()
+    assert transport(world) == "jaccl"
+    assert world.groups[world.replica(index=1)].epoch == second.epoch
+
+
+def test_a_group_takes_rdma_when_the_one_that_had_it_is_gone_and_nobody_asks() -> None:
+    world = two_macs()
+    world.manifests.append(deployment("other", nodes=2))
+    world.settle()
+    assert world.groups[world.replica("other")].transport == "ring"
+    del world.manifests[-2]
+    world.settle()
+    world.now += BY_DEFAULT.group_age
+    idle(world)
+    world.settle()
+    assert {name.deployment: group.transport for name, group in world.groups.items()} == {"other": "jaccl"}
 
 
 def test_without_thunderbolt_everything_goes_on_over_the_network_and_status_says_why() -> None:

@@ -41,6 +41,8 @@ class Scene:
     """The boot id of each node when the group was formed, where it was known."""
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
+    returning: frozenset[NodeName] = frozenset()
+    """Nodes that are back from a restart for so short a time that the other ends of their cables may tell of before."""
     ring: bool = False
     """Whether only neighbours in the order of ranks are joined, the last with the first; else all with all."""
 
@@ -56,6 +58,12 @@ class Scene:
                 if not self.ring or behind == at + 1 or (at, behind) == (0, last):
                     yield (node, other) if node.name < other.name else (other, node)
 
+    def cabled(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
+        """Those of ``links`` of which both ends can have been looked at; none where no cables are used."""
+        for node, other in self.links() if self.cables else ():
+            if not self.returning & {node.name, other.name}:
+                yield node, other
+
     @property
     def code(self) -> int | None:
         """The exit status that tells most; None where no rank ended, or by a signal."""
@@ -65,12 +73,12 @@ class Scene:
     @property
     def rebooted(self) -> tuple[NodeName, ...]:
         """Nodes that have booted since the group was formed."""
-        return tuple(
-            node.name
-            for node in self.nodes
-            if node.report is not None
-            and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id
-        )
+        return tuple(node.name for node in self.nodes if restarted(node, self.boots))
+
+
+def restarted(node: NodeObservation, boots: Mapping[NodeName, str]) -> bool:
+    """Whether a node runs in another boot than in the one that is noted of it, where one is."""
+    return node.report is not None and boots.get(node.name, node.report.boot_id) != node.report.boot_id
 
 
 def opposite(node: NodeObservation, other: NodeObservation) -> PortFacts | None:

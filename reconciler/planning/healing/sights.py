@@ -107,7 +107,7 @@ def link_down(scene: Scene) -> Sighting | None:
 def port_down(scene: Scene) -> Sighting | None:
     """C3. With RDMA on, a port may also be down for its device alone. Of two ends that contradict each other one
     was looked at after the cable was pulled."""
-    for node, other in scene.links() if scene.cables else ():
+    for node, other in scene.cabled():
         for here, there in ((node, other), (other, node)):
             port, end = towards(here, there.name), opposite(here, there)
             down = port and (port.connected is False or port.active is False)
@@ -130,7 +130,7 @@ def _leads_elsewhere(end: PortFacts, node: NodeObservation, port: PortFacts) -> 
 
 def unjoined(scene: Scene) -> Sighting | None:
     """C3. Of machines that were joined: who never were have no fault."""
-    for node, other in scene.links() if scene.cables else ():
+    for node, other in scene.cabled():
         if _cabled(node) and _cabled(other) and not (towards(node, other.name) or towards(other, node.name)):
             text = f"no cable joins {node.name} and {other.name}"
             return Sighting(text, (), str(node.name), str(other.name))
