@@ -1,5 +1,5 @@
-"""Every class of faults, brought about on emulated Macs by the command that people rehearse it with, named by the
-doctor, answered by the controller, and taken back. ``classes.yaml`` says what is to be seen: it is read by people."""
+"""Classes of faults, brought about on emulated Macs by the commands that people rehearse them with, named by the doctor,
+answered by the controller, and taken back. ``classes.yaml`` says what is to be seen: it is read by people."""
 
 from __future__ import annotations
 

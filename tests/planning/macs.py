@@ -1,14 +1,17 @@
-"""Two Macs that a Thunderbolt 5 cable joins, with RDMA: worlds in which every rung of the ladder can be had."""
+"""Macs that Thunderbolt 5 cables join, with RDMA: worlds in which every rung of the ladder can be had."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from reconciler.state import MachineFacts, NodeName, PortFacts
-from tests.worlds import World, two_nodes
+from reconciler.planning.fabric_addresses import of_all
+from reconciler.resources import End
+from reconciler.resources.node import Repair
+from reconciler.state import MachineFacts, NodeName, PortFacts, Route
+from tests.worlds import World, deployment, fabric, model, node, two_nodes
 
-A, B = NodeName("node-a"), NodeName("node-b")
+A, B, C = NodeName("node-a"), NodeName("node-b"), NodeName("node-c")
 
 
 def port(receptacle: int, peer: tuple[NodeName, int], address: str) -> PortFacts:
@@ -36,12 +39,34 @@ def two_macs(**spec: Any) -> World:
     return world
 
 
+def three_macs() -> World:
+    """The same group, with a third Mac that is joined to both, and everything allowed that repairs a machine."""
+    links = [(End(A, 3), End(B, 4)), (End(A, 4), End(C, 3)), (End(B, 3), End(C, 4))]
+    nodes = [node(name, repair=Repair(network=True, reboot=True)) for name in (A, B, C)]
+    cables = fabric("studios", *((str(one), str(other)) for one, other in links), pool="10.77.0.0/16")
+    world = World([*nodes, model(), deployment(), cables])
+    world.system = "Darwin"
+    addresses = of_all(world.desired())
+    ports: dict[NodeName, list[PortFacts]] = {A: [], B: [], C: []}
+    for one, other in links:
+        for end, peer in ((one, other), (other, one)):
+            there = (NodeName(peer.node), peer.receptacle)
+            ports[NodeName(end.node)].append(port(end.receptacle, there, str(addresses[end].ip)))
+    routes = (Route("192.168.1.0/24", "en0"),)
+    world.facts = {
+        name: replace(mac(*found), routes=routes, filevault=False) for name, found in ports.items()
+    }
+    world.settle()
+    world.history.clear()
+    return world
+
+
 def learn(world: World, name: NodeName, **facts: Any) -> None:
     """A probe tells something else of a machine."""
     world.facts[name] = replace(world.facts[name], **facts)
 
 
 def learn_of_port(world: World, name: NodeName, **facts: Any) -> None:
-    """A probe tells something else of its port."""
-    (one,) = world.facts[name].ports
-    learn(world, name, ports=(replace(one, **facts),))
+    """A probe tells something else of its port that leads to the other machine of the group."""
+    one, *others = world.facts[name].ports
+    learn(world, name, ports=(replace(one, **facts), *others))
