@@ -350,7 +350,8 @@ def told(incident: Incident, occasion: Occasion, now: float) -> str:
 def summary(incident: Incident) -> str:
     """What happened, on one line."""
     if incident.open and incident.person:
-        return f"PERSON NEEDED: {incident.person} ({_first_sign(incident)})"
+        latest = incident.last(Telling.SEEN)
+        return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _first_sign(incident)})"
     end = None if incident.open else incident.last(Telling.OUTCOME)
     rest = end.text if end else incident.doing
     return f"{_first_sign(incident)}; {rest}" if rest else _first_sign(incident)

@@ -337,10 +337,10 @@ def test_a_person_that_is_needed_later_is_asked_then_and_told_as_long_as_it_is_s
     log = running()
     log.look(trouble(C9))
     assert log.the().person == ""
-    log.look(trouble(C3, person="put the cable of port 3 back"), after=1)
+    log.look(trouble(C3, "put the cable of port 3 back", seen="port 3 is down"), after=1)
     assert log.the().person == "put the cable of port 3 back"
     assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
-    assert incidents.summary(log.the()).startswith("PERSON NEEDED: put the cable")
+    assert incidents.summary(log.the()) == "PERSON NEEDED: put the cable of port 3 back (port 3 is down)"
     log.look(after=1)
     assert (log.the().person, log.the().open) == ("", False)
 
