@@ -72,8 +72,9 @@ class Macs:
 
     def mesh(self) -> int:
         """The epoch of the group that serves over RDMA; 0 where there is none."""
-        (group,) = self.status()["groups"]
-        return int(group["epoch"]) if self.serves() and group["transport"] == "jaccl" else 0
+        status = self.status()
+        served = status["groups"] if status["readyReplicas"] == 1 else []
+        return max((int(group["epoch"]) for group in served if group["transport"] == "jaccl"), default=0)
 
     def begin(self) -> dict[str, str]:
         """As if nothing had ever happened: a new wish counts no attempts for older ones. Who is what, then."""
