@@ -75,7 +75,7 @@ def test_without_rdma_on_one_machine_a_ring_serves_and_recovery_is_asked_for_onc
     served(studios, "large", 4, "ring")
     assert answered(studios, "large")
     studios.wait("the incident", lambda: len(asking(studios, "rdma_ctl enable")) == 1, 60)
-    findings = json.loads(studios.run("doctor", "-o", "json", check=False).stdout)["findings"]
+    findings = json.loads(studios.run("doctor", "studio-2", "-o", "json", check=False).stdout)["findings"]
     assert [finding["class"] for finding in findings] == ["C2"]
     (finding,) = findings
     assert "studio-2" in finding["seen"]
