@@ -89,6 +89,17 @@ def pids(cluster: Cluster) -> list[tuple[int, int, int]]:
     return sorted((row["epoch"], row["rank"], row["pid"]) for row in cluster.ranks())
 
 
+def push(cluster: Cluster, clone: Path) -> None:
+    """And wait until it is in force: the hook does not wait for that."""
+    last = cluster.last_event()
+    git(clone, "push", "-q")
+    cluster.wait(
+        "the revision",
+        lambda: any(e["reason"] == "RevisionApplied" and e["id"] > last for e in cluster.events()),
+        20,
+    )
+
+
 def past_the_hook(cluster: Cluster, clone: Path) -> None:
     """Into the repository as somebody with a shell there could: no hook sees it, nobody is told but us."""
     repo = cluster.home / "cluster.git"
@@ -129,7 +140,7 @@ def test_one_broken_commit_after_the_other_disturbs_nothing_that_runs(tiny: Clus
     tiny.wait("the alias", lambda: "good" in tiny.run("get", "deployments", "-o", "json").stdout, 20)
     served.write_text(served.read_text().replace("\n    aliases: [good]", ""))
     git(clone, "commit", "-qam", "Remove the alias")
-    git(clone, "push", "-q")
+    push(tiny, clone)
     tiny.wait_settled()
     assert pids(tiny) == before
     assert tiny.json("get", "deployment", "tiny")["metadata"]["generation"] == generation + 2
@@ -197,6 +208,6 @@ def test_what_is_removed_gets_no_new_requests_finishes_what_it_has_and_then_leav
     assert ("model/tiny", "Removed") in told
     assert ("cluster/main", "RevisionApproved") in told
     git(clone, "revert", "--no-edit", "HEAD")
-    git(clone, "push", "-q")
+    push(tiny, clone)
     tiny.wait_settled()
     assert {epoch for epoch, _, _ in pids(tiny)} == {before[0][0] + 1}
