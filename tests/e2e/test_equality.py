@@ -11,7 +11,7 @@ import pytest
 
 from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.e2e
 
 WEIGHTS = ROOT / "examples" / "models" / "tiny"
 TOKENS_MAX = 60
