@@ -76,7 +76,7 @@ def test_a_watch_only_is_silent_about_what_is_there_already(cluster: Live) -> No
         beside.wait_for(lambda lines: lines)
         time.sleep(0.5)  # for the other one to begin as well
         cluster.apply(replicas(2))
-        watch.wait_for(lambda lines: lines)
-        assert json.loads(watch.out[0])["spec"]["replicas"] == 2
+        watch.wait_for(lambda lines: any(json.loads(line)["spec"]["replicas"] == 2 for line in lines))
+        assert json.loads(watch.out[0]) != json.loads(beside.out[0])
         assert json.loads(beside.out[0])["spec"]["replicas"] == 1
         assert watch.end() == 130

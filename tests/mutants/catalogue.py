@@ -580,7 +580,7 @@ HEALED = (
     Mutant(
         "restarts-of-machines-go-unseen",
         "reconciler/planning/healing/scene.py",
-        "and self.boots.get(node.name, node.report.boot_id) != node.report.boot_id",
+        "and boots.get(node.name, node.report.boot_id) != node.report.boot_id",
         "and False",
         "a machine that panicked is blamed on its rank, and what was known of it before is believed on",
         PLANNING,
