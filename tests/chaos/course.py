@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.studios import studios
+from tests.e2e.macs import macs
 
 from .breaking import Breaker
 from .faults import NODES, draw
@@ -50,7 +50,7 @@ class Chaos:
         """Raises ``AssertionError`` where the cluster does not come up."""
         run = None
         try:
-            with studios(self.folder, _impatient) as made:
+            with macs(self.folder, "four-studios", change=_impatient) as made:
                 self.progress("four emulated Macs are being joined")
                 made.wait("a mesh of four", lambda: _mesh(made), FORMED_SECONDS)
                 run = self._broken(made)

@@ -7,7 +7,7 @@ import json
 import re
 import socket
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,20 @@ GROWTH = "  growth: {idle: 1s, groupAge: 3s, nodeUptime: 3s}\n"
 """So that what could be better becomes it at once: in the examples it takes ten minutes."""
 
 
-def manifests(example: str, folder: Path) -> Path:
-    """A copy of an example, with a port that is free and little patience."""
+Change = Callable[[str], str]
+"""Of the text of a manifest."""
+
+
+def grows_at_once(text: str) -> str:
+    return re.sub(r"^  placement:\n", rf"{GROWTH}\g<0>", text, flags=re.MULTILINE)
+
+
+def manifests(example: str, folder: Path, change: Change) -> Path:
+    """A copy of an example, with a port that is free, and changed."""
     folder.mkdir(parents=True)
     for path in (EXAMPLES / example).glob("*.yaml"):
         text = path.read_text().replace("127.0.0.1:8400", f"127.0.0.1:{free_port()}")
-        (folder / path.name).write_text(
-            re.sub(r"^  placement:\n", rf"{GROWTH}\g<0>", text, flags=re.MULTILINE)
-        )
+        (folder / path.name).write_text(change(text))
     return folder
 
 
@@ -49,15 +55,16 @@ def around() -> dict[str, object]:
 
 
 @contextmanager
-def macs(folder: Path, example: str, *how: str) -> Iterator[Cluster]:
-    """Emulated Macs for an example (``how``: further words of `sandbox up`), and a cluster that is started on them;
-    nothing is left of either."""
+def macs(folder: Path, example: str, *how: str, change: Change = grows_at_once) -> Iterator[Cluster]:
+    """Emulated Macs for an example (``how``: further words of `sandbox up`), and a cluster that is started on them, its
+    manifests changed; nothing is left of either."""
     before = around()
     with cluster() as made:
         for name in ("HOME", "TMPDIR"):
             made.environment[name] = str(folder / name.lower())
             (folder / name.lower()).mkdir()
-        made.run("sandbox", "up", *how, "-f", str(manifests(example, folder / example)), "--detach")
+        copied = manifests(example, folder / example, change)
+        made.run("sandbox", "up", *how, "-f", str(copied), "--detach")
         try:
             made.start("-f", str(made.home / "sandbox" / "cluster"))
             made.wait("a controller", lambda: made.json("get", "nodes")["items"])
