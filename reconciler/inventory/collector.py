@@ -93,7 +93,7 @@ class _Watch:
     anew: bool = False
     """Whether what its probes have told is not to be relied on once there is a new connection."""
     renewing: bool = False
-    """Whether the connection ends because it was to end, which tells nothing of the machine."""
+    """Whether the connection ends because it was to end, which tells nothing of a machine that answered until then."""
     tried: bool = False
     """Whether what is seen, or that nothing is, was found out since the start and the last lapse."""
 
@@ -260,7 +260,7 @@ class Collector:
                 await self._listen(watch, link)
             except (Refused, Unreachable) as error:
                 watch.link = None
-                if not watch.renewing:
+                if isinstance(error, Silent) or not watch.renewing:
                     self._lost(watch, error)
             finally:
                 watch.renewing = False
@@ -377,13 +377,13 @@ class Collector:
                 watch.probe.set()
 
     def _lost(self, watch: _Watch, error: ReconcilerError) -> None:
-        """Nothing is known of the machine where it does not answer; where it does, its agent is down."""
-        before = watch.seen
-        watch.tried = True
+        """Nothing is known of the machine where it does not answer; where it does, its agent is down. Whether that was
+        all, or the machine restarted, was not seen where nobody watched since the last report."""
+        before, watched, watch.tried = watch.seen, watch.tried, True
         contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
         barred = error.code if isinstance(error, Barred) else ""
         since = self._clock() if before.contact is Contact.REACHED else before.since
-        silent = before.silent or contact is Contact.UNREACHABLE
+        silent = before.silent or contact is Contact.UNREACHABLE or not watched
         watch.seen = replace(
             before, contact=contact, since=since, problem=str(error), barred=barred, silent=silent
         )

@@ -74,7 +74,8 @@ class NodeObservation:
     barred: str = ""
     """The CamelCase reason why nobody is let in, where a person has to do something about that."""
     silent: bool = False
-    """Whether it gave no answer at all at some time since that report: what ran there then may be gone."""
+    """Whether it gave no answer at all at some time since that report, or nobody watched: what ran there then may be
+    gone."""
     probed: bool = True
     """Whether they have been asked since it booted: what they do not say from then on is not known."""
     examined: bool = True

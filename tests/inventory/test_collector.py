@@ -332,6 +332,21 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     assert (await watched.until(lambda node: node.probed)).facts.rdma_enabled is False
 
 
+async def test_an_agent_that_is_down_after_a_lapse_may_have_gone_with_its_machine(watched: Watched) -> None:
+    """Nobody saw whether the machine restarted meanwhile, and its ranks with it."""
+    await watched.bench.agent()
+    await watched.until(lambda node: node.contact is Contact.REACHED)
+    await watched.bench.kill_agent()
+    down = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
+    assert not down.silent, "that was seen: its ranks go on"
+    watched.collector.put_off(60.0)
+    await watched.until(lambda node: node.silent)
+    assert watched.collector.tried
+    await watched.bench.node().start_agent()
+    again = await watched.until(lambda node: node.contact is Contact.REACHED)
+    assert not again.silent
+
+
 async def test_when_a_rank_has_failed_probes_are_asked_again_for_they_may_explain_it(
     watched: Watched,
 ) -> None:
@@ -450,6 +465,25 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
     await pair.collector.renew(name, let_go)
     await pair.until(lambda: seen()[name].contact is Contact.AGENT_DOWN)
     assert seen()[name].problem == "it gives no answer over a new connection"
+
+
+async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_here_is_lost(
+    pair: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+    name = NodeName("here")
+    pair.collector.watch(frozenset({name}), ())
+    seen = pair.collector.nodes
+    await pair.until(lambda: seen()[name].report)
+
+    async def silenced() -> None:
+        os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
+        pair.collector.look(name)
+        await pair.until(lambda: seen()[name].contact is Contact.UNREACHABLE)
+
+    await pair.collector.renew(name, silenced)
+    assert seen()[name].silent, "what it reported before may be gone"
+    os.kill(pair._bench.agent_pid(), signal.SIGCONT)
 
 
 async def _never(name: NodeName) -> AgentLink:
