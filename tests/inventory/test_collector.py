@@ -475,6 +475,7 @@ async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_h
     pair.collector.watch(frozenset({name}), ())
     seen = pair.collector.nodes
     await pair.until(lambda: seen()[name].report)
+    monkeypatch.setattr(pair.collector, "_dial", _never)
 
     async def silenced() -> None:
         os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
