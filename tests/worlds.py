@@ -511,7 +511,7 @@ class World:
 
     def _stop(self, step: StopRank) -> None:
         gone_by = self.now + step.grace_seconds
-        self.stops[step.id] = StopAsked(gone_by, gone_by + 10)
+        self.stops[step.id] = StopAsked(gone_by, gone_by + 10, step.symptom)
         if not self.lingers:
             self.end_rank(step.id, code=0)
         elif self.ranks[step.id][1].phase != Phase.EXITED:

@@ -145,10 +145,7 @@ class Tools:
 
     def put_off(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back)."""
-        self.stops = {
-            id: StopAsked(asked.gone_by + seconds, asked.void_at + seconds)
-            for id, asked in self.stops.items()
-        }
+        self.stops = {id: asked.put_off(seconds) for id, asked in self.stops.items()}
         self.continued = {id: tuple(at + seconds for at in times) for id, times in self.continued.items()}
         self.repaired = {name: at + seconds for name, at in self.repaired.items()}
 
@@ -334,7 +331,7 @@ async def _stop(tools: Tools, step: StopRank) -> None:
     await _change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
     gone_by = tools.clock() + step.grace_seconds
     known = {id: asked for id, asked in tools.stops.items() if asked.void_at > gone_by - STOPS_KEPT_SECONDS}
-    known[step.id] = StopAsked(gone_by, gone_by + STOP_REPEATED_AFTER_SECONDS)
+    known[step.id] = StopAsked(gone_by, gone_by + STOP_REPEATED_AFTER_SECONDS, step.symptom)
     tools.stops = known
 
 

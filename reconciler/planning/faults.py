@@ -12,13 +12,14 @@ from reconciler.state import (
     GroupRecord,
     NodeName,
     ObservedRank,
+    Symptom,
     Trouble,
     most_telling,
 )
 from reconciler.wire.launch import Phase
 
 from . import circumstances, quarantine, repair, rungs, stalls
-from .healing.scene import Scene, Symptom, restarted
+from .healing.scene import Scene, restarted
 from .healing.sights import Sighting, panicking
 from .healing.table import TABLE, Remedy, Row, diagnose
 from .view import View
@@ -56,17 +57,17 @@ class Fault:
 
 def fault(view: View) -> Fault | None:
     """Why the replica's group is as good as dead; None for one that is not."""
-    symptom = _symptom(view)
-    if symptom is None:
+    shown = symptom(view)
+    if shown is None:
         return None
-    row, sighting, now = _judged(view, scene(view, symptom))
-    whole = symptom.text in sighting.text
-    ended = most_telling(rank for rank in view.current.values() if not rank.alive)
-    words = ended.last_words if ended else symptom.text
+    seen = scene(view, shown)
+    row, sighting, now = _judged(view, seen)
+    whole = shown.text in sighting.text
+    words = seen.first.last_words if seen.first else shown.text
     fault = Fault(
-        symptom.cause,
-        sighting.text if whole else f"{sighting.text}; {symptom.text}",
-        symptom.at,
+        shown.cause,
+        sighting.text if whole else f"{sighting.text}; {shown.text}",
+        shown.at,
         row.fault,
         lasting=(words if whole else f"{sighting.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
@@ -180,14 +181,16 @@ def scene(view: View, symptom: Symptom | None) -> Scene:
     """What is seen of a group that is as good as dead."""
     record, world = view.record, view.world
     assert record is not None
-    first = most_telling(rank for rank in view.current.values() if not rank.alive)
+    ended = [rank for rank in view.current.values() if not rank.alive]
+    if _ended_for(view) is not None:
+        ended = [rank for rank in ended if rank.report.id not in world.memory.stops]
     nodes = tuple(world.node(name) for name in record.members)
     boots = dict(zip(record.members, record.boots, strict=False))
     back = (node.name for node in nodes if restarted(node, boots) and not node.settled(world.now))
     return Scene(
         nodes=nodes,
         symptom=symptom,
-        first=first,
+        first=most_telling(ended),
         verbs=record.transport.startswith("jaccl"),
         cables=record.transport in rungs.CABLES,
         ring=record.transport in rungs.RINGS,
@@ -201,10 +204,14 @@ def scene(view: View, symptom: Symptom | None) -> Scene:
     )
 
 
-def _symptom(view: View) -> Symptom | None:
+def symptom(view: View) -> Symptom | None:
+    """Why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
     record, now = view.record, view.world.now
     if record is None:
         return None
+    ended_for = _ended_for(view)
+    if ended_for is not None:
+        return ended_for
     ended = most_telling(rank for rank in view.current.values() if not rank.alive)
     if ended is not None:
         return Symptom(Cause.RANK_EXITED, ended.ending, record.created_at + _lived(ended))
@@ -226,6 +233,14 @@ def _symptom(view: View) -> Symptom | None:
         return None
     text = f"epoch {record.epoch} gave no completion in {proof.telling} attempts: {proof.text}"
     return Symptom(Cause.PROOF_FAILED, text, now)
+
+
+def _ended_for(view: View) -> Symptom | None:
+    """What ranks that lived were asked to end for: how they end then says nothing about it, and nothing else will."""
+    stops = view.world.memory.stops
+    asked = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
+    by_themselves = (Cause.RANK_EXITED, Cause.RANK_MISSING)
+    return next((each for each in asked if each is not None and each.cause not in by_themselves), None)
 
 
 def _hopeless(view: View, record: GroupRecord) -> str:

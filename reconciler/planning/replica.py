@@ -192,7 +192,8 @@ def _dead(view: View) -> Decision | None:
         decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:
         return decision
-    return stop(view, view.alive, GRACE_SECONDS, f"its group is dead: {fault.text}") + decision
+    why = f"its group is dead: {fault.text}"
+    return stop(view, view.alive, GRACE_SECONDS, why, faults.symptom(view)) + decision
 
 
 def _heal(view: View, record: GroupRecord, fault: Fault) -> Decision:

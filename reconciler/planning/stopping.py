@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.state import ObservedRank, Step, StopAsked, StopRank, WaitingFor
+from reconciler.state import ObservedRank, Step, StopAsked, StopRank, Symptom, WaitingFor
 
 from . import stalls
 from .deadlines import HUNG_GRACE_SECONDS
@@ -14,14 +14,19 @@ IMPATIENCE_SECONDS = 1.0
 """A stop is asked again when it has to be over so much sooner than was said before."""
 
 
-def stop(view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str) -> Decision:
-    """Ask each rank to end, once; then wait until all are gone. Those that hang get little of the grace."""
+def stop(
+    view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str, symptom: Symptom | None = None
+) -> Decision:
+    """Ask each rank to end, once; then wait until all are gone. Those that hang get little of the grace.
+
+    ``symptom``: what the group is as good as dead for.
+    """
     if stalls.any_of(view, ranks):
         grace = min(grace, HUNG_GRACE_SECONDS)
     asked = view.world.memory.stops
     now = view.world.now
     steps: tuple[Step, ...] = tuple(
-        StopRank(view.replica, r.node, r.report.id, grace, reason)
+        StopRank(view.replica, r.node, r.report.id, grace, reason, symptom)
         for r in ranks
         if _to_be_asked(asked.get(r.report.id), now, grace)
     )

@@ -3,7 +3,17 @@
 from .cause import Cause
 from .desired import Desired, Hold, Rejection
 from .facts import MachineFacts, PortFacts, Route
-from .faults import Attempt, FaultClass, Quarantine, Reboot, RungFailure, Standing, Trouble, VerbsAttempts
+from .faults import (
+    Attempt,
+    FaultClass,
+    Quarantine,
+    Reboot,
+    RungFailure,
+    Standing,
+    Symptom,
+    Trouble,
+    VerbsAttempts,
+)
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
 from .node_steps import (
@@ -93,6 +103,7 @@ __all__ = [
     "StopAgent",
     "StopAsked",
     "StopRank",
+    "Symptom",
     "Trouble",
     "VerbsAttempts",
     "Waiting",

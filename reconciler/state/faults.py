@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from .cause import Cause
 from .identity import NodeName, ObjectKey
 
 
@@ -41,6 +42,16 @@ class FaultClass(Enum):
     def reason(self) -> str:
         """CamelCase, for conditions."""
         return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Why a group is as good as dead, as far as its ranks show it."""
+
+    cause: Cause
+    text: str
+    at: float
+    """When, as far as is known."""
 
 
 class Standing(Enum):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
 
-from .faults import Attempt, Reboot, RungFailure, VerbsAttempts
+from .faults import Attempt, Reboot, RungFailure, Symptom, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .notice import Delivery
 from .runtimes import Runtimes
@@ -104,6 +104,13 @@ class StopAsked:
     """When its grace is over."""
     void_at: float
     """When the request must have been lost, and is made again."""
+    symptom: Symptom | None = None
+    """What its group was as good as dead for."""
+
+    def put_off(self, seconds: float) -> StopAsked:
+        """The same by a clock that has gone on by so much (negative: was set back)."""
+        symptom = self.symptom and replace(self.symptom, at=self.symptom.at + seconds)
+        return StopAsked(self.gone_by + seconds, self.void_at + seconds, symptom)
 
 
 @dataclass(frozen=True, slots=True)

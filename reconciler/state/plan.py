@@ -10,7 +10,7 @@ from reconciler.wire.weights import FetchProblem
 
 from .cabling import Cabling
 from .cause import Cause
-from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Trouble
+from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Symptom, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .memory import GroupRecord
 from .node_steps import NodeStep
@@ -124,6 +124,8 @@ class StopRank(_OfReplica):
     id: RankId
     grace_seconds: float
     reason: str
+    symptom: Symptom | None = None
+    """What its group is as good as dead for; None where that is well."""
 
     @property
     def key(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.planning import circumstances, plan
 from reconciler.planning.faults import stage, tries
-from reconciler.planning.healing.scene import Scene, Symptom
+from reconciler.planning.healing.scene import Scene
 from reconciler.planning.healing.table import Remedy, Row, diagnose
 from reconciler.planning.ledger import Ledger
 from reconciler.planning.view import View
@@ -28,6 +28,7 @@ from reconciler.state import (
     PortFacts,
     RefusedBecause,
     StartRank,
+    Symptom,
 )
 from reconciler.wire.launch import ExitCode, RankId
 from tests.worlds import two_nodes

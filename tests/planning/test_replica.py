@@ -12,6 +12,7 @@ from reconciler.state import (
     AllocateEpoch,
     Cause,
     Desired,
+    FaultClass,
     NodeName,
     Plan,
     ProveGroup,
@@ -132,6 +133,39 @@ def test_the_rest_of_a_dead_group_is_stopped_also_while_the_next_attempt_waits()
         plan = world.settle()
     assert [w.reason for w in plan.waiting] == [WaitingFor.BACK_OFF]
     assert world.alive() == []
+
+
+@pytest.mark.parametrize("fault", [FaultClass.SERVICE_WEDGED, FaultClass.SILENT_HANG])
+@pytest.mark.parametrize("how", [{"code": ExitCode.OK}, {"signal": 9}, {"code": ExitCode.PEER_LOST}])
+def test_what_ranks_were_ended_for_is_what_the_group_died_of_however_they_end(
+    fault: FaultClass, how: dict[str, int]
+) -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    world.settle()  # from here on the next attempt has to wait
+    first, second = RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)
+    if fault is FaultClass.SERVICE_WEDGED:
+        world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+        world.failures["prove/tiny/0/2"] = StepFailure(3, world.now, "rank 0 broke off")
+    else:
+        world.report(first, demand=1, silent_seconds=61.0)
+    world.lingers = True
+    before = world.settle()
+    world.end_rank(first, **how)
+    world.end_rank(second, code=ExitCode.OK)
+    after = world.settle()
+    assert [w.reason for w in after.waiting] == [WaitingFor.BACK_OFF]
+    assert [(t.fault, t.seen) for t in before.troubles] == [(t.fault, t.seen) for t in after.troubles]
+    assert [t.fault for t in after.troubles] == [fault]
+
+    world.now = after.waiting[0].until or 0.0
+    world.settle()
+    assert [attempt.fault for attempt in world.attempts[world.replica()]] == [
+        None,
+        FaultClass.RANK_CRASH,
+        fault,
+    ]
 
 
 def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning.healing.scene import Scene, Symptom
+from reconciler.planning.healing.scene import Scene
 from reconciler.planning.healing.table import TABLE, Remedy, diagnose
 from reconciler.state import (
     AllocateEpoch,
@@ -22,6 +22,7 @@ from reconciler.state import (
     ObservedRank,
     PortFacts,
     RebootNode,
+    Symptom,
 )
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
 from reconciler.wire.node import RankReport

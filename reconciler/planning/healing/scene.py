@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.state import Cause, MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts
+from reconciler.state import MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts, Symptom
 
 IDLE_DECAY_SECONDS = 1200.0
 """After some 23 minutes without traffic connections of RDMA have been seen to fail at the next use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """Why a group is as good as dead, as far as its ranks show it."""
-
-    cause: Cause
-    text: str
-    at: float
-    """When, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
