@@ -18,7 +18,7 @@ WHOLE_CLUSTERS := tests/e2e tests/hosts tests/documents
 # The tests start thousands of processes: none is to compile the sources anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 
-.PHONY: help quickstart test check fuzz faults fuzz-faults chaos bench mutants schemas tiny clean
+.PHONY: help quickstart test check fuzz faults fuzz-faults chaos classes bench mutants schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ fuzz-faults: $(VENV)/dev ## random schedules of many faults, simulated (SEEDS=n,
 
 chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n, SEED=n)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it: half an hour (ONLY=C9)
+	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/test_classes.py -v \
+		$(if $(ONLY),-k "[$(ONLY)]")
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands
 	$(BIN)/python -m reconciler.source.write_schemas schemas

@@ -30,6 +30,9 @@ STRANGERS_MAX = 64
 RETRY_SECONDS = 0.05
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """No address of the machine was reached; a refused connection has reached one, and a time-out names nobody."""
+NO_ROUTE_SECONDS = 20.0
+"""Longer than an interface needs to come up. Who says at once why it cannot join is heard: rank 0 only knows that
+somebody is missing, and says so when its own time is up."""
 DEAD_AFTER_SECONDS = 20
 """A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
 
@@ -56,20 +59,25 @@ def lead(config: RankConfig, mine: Join) -> dict[int, socket.socket]:
 def follow(config: RankConfig, mine: Join) -> socket.socket:
     """Join rank 0; returns the connection once all ranks are there.
 
-    Raises ``RankEnd``: ``RENDEZVOUS`` when it is not there in time, ``NO_ROUTE`` when it cannot be, ``UNEQUAL``
-    when this rank does not fit.
+    Raises ``RankEnd``: ``RENDEZVOUS`` when it is not there in time, ``NO_ROUTE`` when there was no way to it all the
+    time, or for ``NO_ROUTE_SECONDS`` on end, ``UNEQUAL`` when this rank does not fit.
     """
-    deadline = time.monotonic() + config.rendezvous_seconds
-    failure, code = "no attempt", ExitCode.RENDEZVOUS
+    began = time.monotonic()
+    deadline = began + config.rendezvous_seconds
+    failure, reachable_at, code = "no attempt", began, ExitCode.RENDEZVOUS
     while time.monotonic() < deadline:
         try:
             connection = _connect(config.control, deadline)
         except OSError as error:
             failure = str(error)
             code = ExitCode.NO_ROUTE if error.errno in NO_ROUTE else ExitCode.RENDEZVOUS
+            if code != ExitCode.NO_ROUTE:
+                reachable_at = time.monotonic()
+            elif time.monotonic() - reachable_at >= NO_ROUTE_SECONDS:
+                break
             time.sleep(RETRY_SECONDS)
             continue
-        code = ExitCode.RENDEZVOUS
+        code, reachable_at = ExitCode.RENDEZVOUS, time.monotonic()
         try:
             connection.sendall(encode(to_wire(mine)))
             answer = receive(connection)
@@ -82,7 +90,7 @@ def follow(config: RankConfig, mine: Join) -> socket.socket:
         time.sleep(RETRY_SECONDS)
     raise RankEnd(
         code,
-        f"rank 0 did not welcome this rank at {config.control} within {config.rendezvous_seconds:g} s: {failure}",
+        f"rank 0 did not welcome this rank at {config.control} within {time.monotonic() - began:.0f} s: {failure}",
     )
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import itertools
+import os
+import socket
 import threading
 from pathlib import Path
 
+import pytest
+
 from reconciler.runner import channel
+from reconciler.runner.ending import RankEnd
 from reconciler.wire.group import Join
+from reconciler.wire.launch import ExitCode
 
 from .ranks import configs, free_address
 
@@ -35,3 +43,38 @@ def test_rank_0_accepts_at_every_address_at_which_others_find_it(tmp_path: Path)
     assert {
         rank: int(config.control.rpartition(":")[2]) for rank, config in ((1, second), (2, third))
     } == found
+
+
+@pytest.mark.parametrize("number", channel.NO_ROUTE)
+def test_who_has_no_way_to_rank_0_says_so_before_rank_0_only_misses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    attempts = []
+
+    def forbidden(address: str, deadline: float) -> socket.socket:
+        attempts.append(address)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(channel, "_connect", forbidden)
+    monkeypatch.setattr(channel, "NO_ROUTE_SECONDS", 0.2)
+    _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
+    with pytest.raises(RankEnd, match=f"did not welcome .*{os.strerror(number)}") as end:
+        channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
+    assert end.value.code == ExitCode.NO_ROUTE
+    assert len(attempts) > 1, "an interface may be coming up"
+
+
+def test_a_way_that_comes_and_goes_is_tried_for_the_whole_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = itertools.cycle((errno.EHOSTUNREACH, errno.ECONNREFUSED))
+
+    def unsteady(address: str, deadline: float) -> socket.socket:
+        number = next(errors)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(channel, "_connect", unsteady)
+    monkeypatch.setattr(channel, "NO_ROUTE_SECONDS", 1.0)
+    _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=2.0)
+    with pytest.raises(RankEnd, match="within 2 s"):
+        channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
