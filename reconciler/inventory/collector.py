@@ -347,7 +347,8 @@ class Collector:
         before = watch.seen
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
-        facts, probed = (before.facts, before.probed) if same_boot else (MachineFacts(), False)
+        facts = before.facts if same_boot else MachineFacts()
+        probed = same_boot and before.probed and not before.silent
         renewed = watch.anew and number != before.link
         watch.anew = watch.anew and not renewed
         ends = watch.link.ends if watch.link else before.ends

@@ -332,6 +332,34 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     assert (await watched.until(lambda node: node.probed)).facts.rdma_enabled is False
 
 
+async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happened to its network meanwhile, nothing was told of it."""
+    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+    answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
+    answered = asyncio.Event()
+    answered.set()
+
+    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+        await answered.wait()
+        return answers.pop(0)
+
+    watched.collector._probe = probe
+    watched.collector.probes_seconds = 3600.0
+    watched.collector.resync_seconds = 0.1
+    await watched.bench.agent()
+    assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
+    answered.clear()
+    os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
+    await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
+    os.kill(watched.bench.agent_pid(), signal.SIGCONT)
+    again = await watched.until(lambda node: node.contact is Contact.REACHED)
+    assert not again.probed
+    answered.set()
+    assert (await watched.until(lambda node: node.examined)).facts.rdma_enabled is False
+
+
 async def test_an_agent_that_is_down_after_a_lapse_may_have_gone_with_its_machine(watched: Watched) -> None:
     """Nobody saw whether the machine restarted meanwhile, and its ranks with it."""
     await watched.bench.agent()

@@ -264,9 +264,11 @@ def _stop(world: World) -> None:
 
 
 def begin_again(world: World) -> None:
-    """``reconciler up``."""
+    """``reconciler up``: which is refused as long as one that was told to stop has not."""
+    if world.controller is not None:
+        world.loop.call_later(1.0, begin_again, world)
+        return
     world.stopping = False
     world.supervised = True
     world.oracles.excuse_all()
-    if world.controller is None:
-        world.start_controller()
+    world.start_controller()
