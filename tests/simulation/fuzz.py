@@ -121,11 +121,7 @@ def _disk(full: bool) -> Callable[[str], Act]:
 
 def _jump(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
     by = draw.choice((-3600.0, -30.0, 30.0, 3600.0))
-
-    def jump(world: World) -> None:
-        world.skew += by
-
-    return [(0.0, jump)]
+    return [(0.0, lambda world: world.jump(by))]
 
 
 def _jump_of_node(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:

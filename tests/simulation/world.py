@@ -92,6 +92,7 @@ class World:
         self.routes: Routes | None = None
         self.disk_full = False
         self.skew = 0.0
+        self.jumps = 0
         self.slept = 0.0
         self.jitter = 0.0 if seed == 0 else 0.02
         self.lost_pushes = 0.0
@@ -151,6 +152,11 @@ class World:
     def wall(self) -> float:
         """Seconds since the Unix epoch, as the controller's machine believes."""
         return BEGINNING + self.loop.now + self.skew
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets that clock."""
+        self.skew += seconds
+        self.jumps += 1
 
     def awake(self) -> float:
         """A clock of the controller's machine that stands still while it sleeps."""
