@@ -53,8 +53,8 @@ mutants: $(VENV)/dev ## plant bugs in what heals, one at a time: which test catc
 	@$(BIN)/python -m tests.mutants --group $(or $(GROUP),healing) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(SIMULATED),--simulated)
 
-faults: $(VENV)/dev ## every fault at every effect of every scenario, simulated (ONLY=hang,drain for some)
-	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)")
+faults: $(VENV)/dev ## every fault at every effect of 14 scenarios, simulated (ALL=1: of 26; ONLY=hang,drain for some)
+	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)") $(if $(ALL),--all)
 
 fuzz-faults: $(VENV)/dev ## random schedules of many faults, simulated (SEEDS=n, FIRST=n)
 	@$(BIN)/python -m tests.simulation fuzz --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
