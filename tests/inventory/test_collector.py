@@ -332,11 +332,8 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     assert (await watched.until(lambda node: node.probed)).facts.rdma_enabled is False
 
 
-async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever happened to its network meanwhile, nothing was told of it."""
-    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+def on_and_off(watched: Watched) -> asyncio.Event:
+    """Have its probes say that RDMA is on, and once they are asked again that it is off: when that is set."""
     answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
     answered = asyncio.Event()
     answered.set()
@@ -347,6 +344,15 @@ async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
 
     watched.collector._probe = probe
     watched.collector.probes_seconds = 3600.0
+    return answered
+
+
+async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happened to its network meanwhile, nothing was told of it."""
+    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+    answered = on_and_off(watched)
     watched.collector.resync_seconds = 0.1
     await watched.bench.agent()
     assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
@@ -378,16 +384,7 @@ async def test_an_agent_that_is_down_after_a_lapse_may_have_gone_with_its_machin
 async def test_when_a_rank_has_failed_probes_are_asked_again_for_they_may_explain_it(
     watched: Watched,
 ) -> None:
-    answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
-    answered = asyncio.Event()
-    answered.set()
-
-    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
-        await answered.wait()
-        return answers.pop(0)
-
-    watched.collector._probe = probe
-    watched.collector.probes_seconds = 3600.0
+    answered = on_and_off(watched)
     link = await watched.bench.agent()
     assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
     answered.clear()
