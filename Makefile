@@ -62,7 +62,7 @@ fuzz-faults: $(VENV)/dev ## random schedules of many faults, simulated (SEEDS=n,
 chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n, SEED=n)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
-classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it: half an hour (ONLY=C9)
+classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it (ONLY=C9)
 	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/test_classes.py -v \
 		$(if $(ONLY),-k "[$(ONLY)]")
 

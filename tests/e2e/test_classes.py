@@ -1,7 +1,7 @@
 """Classes of faults, brought about on emulated Macs by the commands that people rehearse them with, named by the doctor,
 answered by the controller, and taken back. ``classes.yaml`` says what is to be seen: it is read by people.
 
-All of them take half an hour, most of which is waiting: `make classes`. Elsewhere those are played that others build on.
+All of them are played by `make classes`; elsewhere a few, for most of it is waiting.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ from .points import Points
 from .scenarios import SCENARIOS
 
 COMMAND = "python -m tests.simulation"
-FIRST_TOLD = (
+BY_DEFAULT = (
     "bring-up", "rank-crash", "agent-death", "controller-restart", "scale", "spec-change", "drain",
     "node-lost", "cable-slow", "fabric", "repair", "reboot", "store-lost", "hang",
 )  # fmt: skip
-"""The stories that are swept within a coffee break: each of the others varies one of them."""
+"""The stories that are swept where nobody names any or asks for all: all take twice as long."""
 PROGRESS_SECONDS = 60.0
 """So often a long run says how far it is."""
 
@@ -35,7 +35,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     faults = commands.add_parser("faults", help="every point of every scenario, times every fault")
     faults.add_argument("--only", default="", help="names of scenarios, with commas")
-    faults.add_argument("--all", action="store_true", help="the variations, too: twice as long")
+    faults.add_argument("--all", action="store_true", help="every scenario: twice as long")
     faults.add_argument("--jobs", type=int, default=2)
     fuzz = commands.add_parser("fuzz", help="random schedules")
     fuzz.add_argument("--seeds", type=int, default=1000)
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _faults(asked: argparse.Namespace) -> int:
-    left = [name for name in SCENARIOS if name not in FIRST_TOLD and not asked.all]
+    left = [name for name in SCENARIOS if name not in BY_DEFAULT and not asked.all]
     names = [name for name in asked.only.split(",") if name] or [n for n in SCENARIOS if n not in left]
     started = time.perf_counter()
     print(f"{'scenario':20} {'points':>7} {'kinds':>6} {'plans':>7} {'violations':>11} {'seconds':>8}")
@@ -75,7 +75,7 @@ def _faults(asked: argparse.Namespace) -> int:
     seconds = time.perf_counter() - started
     print(f"{'all':20} {total['points']:7} {'':6} {total['plans']:7} {total['violations']:11} {seconds:8.1f}")
     if left and not asked.only:
-        print(f"not swept, for they vary these (make faults ALL=1): {', '.join(left)}")
+        print(f"not swept (make faults ALL=1): {', '.join(left)}")
     for name, point, kind, text in failed[:20]:
         plan = f" --plan {point}:{kind}" if point else ""
         print(f"\n{text}\n  {COMMAND} replay {name}{plan}")
