@@ -81,7 +81,11 @@ class Consultations:
         snapshots = decide(self.parts)
         known = self._followed(snapshots)
         found = examine(snapshots, run.nodes, known.values())
-        late = [name for name, task in run.asking.items() if task.cancelled() or not task.result()]
+        late = [
+            name
+            for name, task in run.asking.items()
+            if (task.cancelled() or not task.result()) and _reached(snapshots, name)
+        ]
         unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
         unknown += [
             {"node": name, "what": "what has changed just now", "why": "its probes did not come back in time"}
@@ -107,6 +111,12 @@ class Consultations:
         return [
             {name: value for name, value in body.items() if not name.startswith("entries")} for body in over
         ]
+
+
+def _reached(snapshots: Snapshots, name: NodeName) -> bool:
+    """Of a machine that is lost nothing at all is known, which is told of it anyway."""
+    seen = snapshots.observed.nodes.get(name)
+    return seen is not None and seen.contact is Contact.REACHED
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class _Watch:
     probe: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where what probes have told is not to be relied on."""
     awaited: list[asyncio.Event] = field(default_factory=list)
-    """To be set at the end of the next round of its probes."""
+    """To be set at the end of the next round of its probes, or once it is lost."""
     task: asyncio.Task[None] | None = None
     link: AgentLink | None = None
     anew: bool = False
@@ -206,7 +206,8 @@ class Collector:
             self._lost(watch, Unreachable("it gives no answer over a new connection"))
 
     async def examine(self, name: NodeName) -> bool:
-        """Ask all probes of a machine again; whether that was done before the time for it was over."""
+        """Ask all probes of a machine again; whether that was done before the time for it was over. What is lost
+        meanwhile is not waited for; a new connection in place of one that was ended from here is."""
         watch = self._watches.get(name)
         if watch is None or watch.link is None or watch.seen.report is None:
             return False
@@ -214,7 +215,10 @@ class Collector:
         self._hints.expire(watch.seen.report)
         watch.awaited.append(over)
         watch.probe.set()
-        return await _wait(over, EXAMINE_SECONDS_MAX)
+        try:
+            return await _wait(over, EXAMINE_SECONDS_MAX) and watch.link is not None
+        finally:
+            watch.awaited.remove(over)
 
     def put_off(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
@@ -300,7 +304,7 @@ class Collector:
         """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
-            awaited, watch.awaited = watch.awaited, []
+            awaited = [over for over in watch.awaited if not over.is_set()]
             anew, lapses = bool(awaited) or not watch.seen.examined, self._lapses
             facts, answered = MachineFacts(), True
             try:
@@ -388,5 +392,7 @@ class Collector:
         watch.seen = replace(
             before, contact=contact, since=since, problem=str(error), barred=barred, silent=silent
         )
+        for over in watch.awaited:
+            over.set()
         if watch.seen != before:
             self._changed()

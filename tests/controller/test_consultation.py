@@ -27,6 +27,7 @@ class Machines:
     world: World
     told: asyncio.Event = field(default_factory=asyncio.Event)
     examined: list[str] = field(default_factory=list)
+    answer: bool = True
 
     def nodes(self) -> Any:
         return self.world.observed().nodes
@@ -34,7 +35,7 @@ class Machines:
     async def examine(self, name: NodeName) -> bool:
         self.examined.append(name)
         await self.told.wait()
-        return True
+        return self.answer
 
 
 @dataclass
@@ -89,6 +90,21 @@ async def test_one_machine_is_judged_alone_and_one_that_there_is_not_is_refused(
     assert (body["nodes"], body["findings"]) == ([B], [])
     with pytest.raises(Refused, match='no node "node-x"'):
         await doctor.answer(Doctor(("node-x",)))
+
+
+async def test_what_did_not_come_back_in_time_is_not_known_and_of_a_lost_machine_that_is_told_once(
+    parts: Any,
+) -> None:
+    doctor = Consultations(parts)
+    parts.collector.answer = False
+    parts.collector.told.set()
+    begun = await doctor.answer(Doctor())
+    parts.world.lose(B)
+    body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
+    told = {(each["node"], each["what"]) for each in body["notKnown"]}
+    assert (A, "what has changed just now") in told
+    assert {what for node, what in told if node == B} == {"everything"}
+    assert body["findings"][0]["seen"].startswith("node-b does not answer")
 
 
 async def test_who_never_comes_back_for_the_answer_is_forgotten(parts: Any) -> None:

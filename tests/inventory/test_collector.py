@@ -512,6 +512,39 @@ async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_h
     os.kill(pair._bench.agent_pid(), signal.SIGCONT)
 
 
+@pytest.mark.parametrize("silent", [True, False], ids=["lost", "reached-again"])
+async def test_whoever_waits_for_the_probes_of_a_machine_waits_no_longer_than_it_is_reached(
+    pair: Joined, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    """The connection ends while they are asked: for good, or for another one that they are asked over."""
+    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(collector, "EXAMINE_SECONDS_MAX", 10 * WAIT_SECONDS)
+    name, asked = NodeName("here"), asyncio.Event()
+    pair.collector.watch(frozenset({name}), ())
+    seen = pair.collector.nodes
+    await pair.until(lambda: seen()[name].report and seen()[name].examined)
+    probe, first = pair.collector._probe, pair.links[-1]
+
+    async def cut_off(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+        asked.set()
+        if link is first:
+            await asyncio.Event().wait()
+        return await probe(link, report, anew)
+
+    monkeypatch.setattr(pair.collector, "_probe", cut_off)
+    examining = asyncio.create_task(pair.collector.examine(name))
+    await asked.wait()
+    if silent:
+        os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
+        pair.collector.look(name)
+    else:
+        await pair.collector.renew(name, first.close)
+    async with asyncio.timeout(WAIT_SECONDS):
+        assert await examining is not silent
+    assert (seen()[name].contact is Contact.UNREACHABLE) is silent
+    os.kill(pair._bench.agent_pid(), signal.SIGCONT)
+
+
 async def _never(name: NodeName) -> AgentLink:
     await asyncio.Event().wait()
     raise AssertionError
