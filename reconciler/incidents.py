@@ -13,7 +13,6 @@ from dataclasses import replace
 from reconciler.state import (
     AllocateEpoch,
     Contact,
-    DeploymentName,
     Desired,
     FaultClass,
     ForgetRank,
@@ -90,13 +89,6 @@ def _of(
     return None
 
 
-def replica_of(subject: str) -> ReplicaId | None:
-    """The replica that a subject is, if it is one: ``replica/tiny/0``."""
-    kind, _, name = subject.partition("/")
-    deployment, _, index = name.rpartition("/")
-    return ReplicaId(DeploymentName(deployment), int(index)) if kind == "replica" else None
-
-
 # --- one incident in one pass ------------------------------------------------------------------------
 
 
@@ -121,7 +113,7 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
     """A story that begins, or begins again: what was formed before is none of its remedies."""
     if incident.open and incident.entries:
         return incident
-    replica = replica_of(incident.subject)
+    replica = ReplicaId.of_subject(incident.subject)
     epoch = snapshots.memory.last_epochs.get(replica, 0) if replica else 0
     again = incident.reopened + (not incident.open)
     return replace(incident, closed_at=None, reopened=again, epoch_before=epoch, epoch=epoch)
@@ -145,13 +137,21 @@ def _seen(incident: Incident, trouble: Trouble, now: float) -> Incident:
     doing = trouble.doing if _shape(trouble.doing) != _shape(incident.doing) else incident.doing
     incident = replace(
         incident,
-        fault=min(incident.fault, trouble.fault, key=list(FaultClass).index),
+        fault=_named(incident, trouble),
         present=trouble.fault,
         doing=doing,
         person=trouble.person if _shape(trouble.person) != _shape(incident.person) else incident.person,
         asked=(*incident.asked, trouble.fault) if asks else incident.asked,
     )
     return _told(incident, entries)
+
+
+def _named(incident: Incident, trouble: Trouble) -> FaultClass:
+    """The class that explains most. What is seen of a machine after something was done about it may come of just that,
+    as a restart resets its ports, and explains nothing."""
+    if incident.subject.startswith("node/") and incident.first(Telling.TRIED):
+        return incident.fault
+    return min(incident.fault, trouble.fault, key=list(FaultClass).index)
 
 
 _MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")
@@ -164,7 +164,7 @@ def _shape(text: str) -> str:
 
 def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
     """The groups that were formed since, by the store: what it has is told also after a crash."""
-    replica = replica_of(incident.subject)
+    replica = ReplicaId.of_subject(incident.subject)
     if replica is None:
         return
     record = snapshots.memory.groups.get(replica)
@@ -224,7 +224,7 @@ def _told(incident: Incident, entries: Iterable[Entry]) -> Incident:
 
 def _served(incident: Incident, snapshots: Snapshots) -> Incident:
     """Count for how long the replica does not serve; note which of its epochs have been told."""
-    replica = replica_of(incident.subject)
+    replica = ReplicaId.of_subject(incident.subject)
     if replica is None:
         return incident
     attempts = snapshots.memory.attempts.get(replica, ())
@@ -251,7 +251,7 @@ def _served_at(record: GroupRecord, since: float, now: float) -> float:
 def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
     """How the incident ended, where its object is well again; None where it is not."""
     now = snapshots.now
-    replica = replica_of(incident.subject)
+    replica = ReplicaId.of_subject(incident.subject)
     if replica is not None:
         if replica not in snapshots.desired.replicas():
             return Entry(now, Telling.OUTCOME, f"nobody wants {replica} any more")
@@ -336,7 +336,8 @@ def _key(incident: Incident, occasion: Occasion) -> str:
 def told(incident: Incident, occasion: Occasion, now: float) -> str:
     """An occasion in a sentence, with where to read more."""
     more = f"reconciler incidents {incident.id}"
-    name = f"{incident.fault.title} ({incident.fault.value})"
+    fault = incident.asked[-1] if occasion is Occasion.PERSON_NEEDED else incident.fault
+    name = f"{fault.title} ({fault.value})"
     match occasion:
         case Occasion.OPENED:
             return f"{name}: {_first_sign(incident)}; its story: {more}"
@@ -358,5 +359,6 @@ def summary(incident: Incident) -> str:
 
 
 def _first_sign(incident: Incident) -> str:
-    first = incident.first(Telling.SEEN)
-    return first.text if first else incident.fault.title
+    """Of what it is called after."""
+    seen = (entry for entry in incident.entries if entry.fault is incident.fault)
+    return next((entry.text for entry in seen), incident.fault.title)

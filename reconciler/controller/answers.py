@@ -7,11 +7,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.incidents import replica_of, summary
+from reconciler.incidents import summary
 from reconciler.planning.explain import explain
 from reconciler.planning.world import World
 from reconciler.resources import KINDS, Manifest
-from reconciler.state import DeploymentName, Desired, ObjectKey, Plan, Refusal, Step, Waiting
+from reconciler.state import DeploymentName, Desired, ObjectKey, Plan, Refusal, ReplicaId, Step, Waiting
 from reconciler.state.incident import Entry, Incident
 from reconciler.state.report import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
@@ -181,7 +181,7 @@ def incident(found: Incident, now: float) -> dict[str, Any]:
         "openedAt": iso(found.opened_at),
         "closedAt": iso(found.closed_at),
         "seconds": round(found.lasted(now), 3),
-        "unservedSeconds": round(found.unserved(now), 3) if replica_of(found.subject) else None,
+        "unservedSeconds": round(found.unserved(now), 3) if ReplicaId.of_subject(found.subject) else None,
         "reopened": found.reopened,
         "summary": summary(found),
         "doing": found.doing,

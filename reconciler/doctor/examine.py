@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from reconciler import status
@@ -11,6 +11,7 @@ from reconciler.planning.rungs import VERBS
 from reconciler.planning.world import World
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
+    Attempt,
     DeploymentName,
     Desired,
     FaultClass,
@@ -20,7 +21,7 @@ from reconciler.state import (
     ReplicaId,
     Trouble,
 )
-from reconciler.state.incident import Incident, Telling
+from reconciler.state.incident import Entry, Incident, Telling
 from reconciler.status import Snapshots
 from reconciler.status.likeness import Likeness
 
@@ -61,7 +62,7 @@ def examine(
     )
     likeness = Likeness.of(snapshots.desired, snapshots.observed)
     looked = [_machine(world, snapshots, likeness, name) for name in wanted]
-    troubles = [*_troubles(world, snapshots), *_not_over(incidents, snapshots.plan.troubles)]
+    troubles = [*_troubles(world, snapshots), *_not_over(incidents, snapshots)]
     found = [_of_trouble(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
@@ -93,16 +94,27 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
     yield from links.troubles(world, fabric.compare(world))
 
 
-def _not_over(incidents: Iterable[Incident], troubles: Iterable[Trouble]) -> Iterator[Trouble]:
+def _not_over(incidents: Iterable[Incident], snapshots: Snapshots) -> Iterator[Trouble]:
     """What became of groups that do not serve again yet. What was wrong with machines and cables their facts tell."""
-    known = {trouble.subject for trouble in troubles}
+    known = {trouble.subject for trouble in snapshots.plan.troubles}
     for incident in incidents:
-        if incident.open and incident.subject.startswith("replica/") and incident.subject not in known:
-            seen = [each for each in incident.entries if each.kind is Telling.SEEN]
-            text = next((each.text for each in seen if each.fault is incident.fault), incident.fault.title)
+        replica = ReplicaId.of_subject(incident.subject)
+        if incident.open and replica and incident.subject not in known:
+            sign = _latest_sign(incident, snapshots.memory.attempts.get(replica, ()))
+            fault = sign.fault or incident.fault
             yield Trouble(
-                incident.object, incident.subject, incident.fault, text, incident.doing, incident.person
+                incident.object, incident.subject, fault, sign.text, incident.doing, incident.person
             )
+
+
+def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
+    """What the newest group was formed for: where the one before could not be formed, that is wrong now, and no longer
+    what the first died of."""
+    seen = [entry for entry in incident.entries if entry.kind is Telling.SEEN]
+    reasons = {attempt.text for attempt in attempts[-1:] if attempt.epoch > incident.epoch_before}
+    latest = [entry for entry in seen if entry.text in reasons][-1:]
+    explaining = [entry for entry in seen if entry.fault is incident.fault]
+    return next(iter([*latest, *explaining]), Entry(incident.opened_at, Telling.SEEN, incident.fault.title))
 
 
 def _of_trouble(world: World, trouble: Trouble) -> Finding:
@@ -133,9 +145,9 @@ def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:
     kind, _, rest = trouble.subject.partition("/")
     if kind in ("node", "link"):
         return tuple(NodeName(name) for name in rest.split("/"))
-    if kind == "replica":
-        deployment, _, index = rest.rpartition("/")
-        record = world.memory.groups.get(ReplicaId(DeploymentName(deployment), int(index or 0)))
+    replica = ReplicaId.of_subject(trouble.subject)
+    if replica is not None:
+        record = world.memory.groups.get(replica)
         return record.members if record else ()
     return (NodeName(trouble.object.name),) if trouble.object.kind == "Node" else ()
 

@@ -31,6 +31,13 @@ class ReplicaId(NamedTuple):
     def __str__(self) -> str:
         return f"{self.deployment}/{self.index}"
 
+    @classmethod
+    def of_subject(cls, subject: str) -> ReplicaId | None:
+        """The replica that a subject of troubles and steps is, if it is one: ``replica/tiny/0``."""
+        kind, _, name = subject.partition("/")
+        deployment, _, index = name.rpartition("/")
+        return cls(DeploymentName(deployment), int(index)) if kind == "replica" else None
+
     @property
     def key(self) -> ObjectKey:
         """The object that a replica belongs to."""

@@ -52,7 +52,8 @@ class Incident:
     subject: str
     """``Trouble.subject``."""
     fault: FaultClass
-    """The first in the order of classes that was seen in it: that explains the symptoms of later ones."""
+    """The first in the order of classes that was seen in it: that explains the symptoms of later ones. Of a machine, of
+    what was seen until something was done about it."""
     opened_at: float
     closed_at: float | None = None
     """When all was well again; None as long as it is not."""

@@ -22,7 +22,7 @@ from reconciler.doctor.checks import CHECKS
 from reconciler.doctor.finding import MEANS
 from reconciler.resources import SshAccess
 from reconciler.resources.node import Repair
-from reconciler.state import AllocateEpoch, FaultClass, NodeName, Observed, PortFacts
+from reconciler.state import AllocateEpoch, FaultClass, NodeName, Observed, PortFacts, StartRank
 from reconciler.state.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
@@ -312,6 +312,28 @@ def test_a_group_that_comes_up_again_is_a_finding_until_it_serves() -> None:
     world.settle()
     known = open_incidents(world, known)
     assert look(world, incidents=known.values()).findings == ()
+
+
+def test_of_a_group_that_could_not_be_formed_again_that_is_told_and_no_longer_what_it_first_died_of() -> None:
+    world, known = two_macs(), dict[int, Incident]()
+    for happening in ("C8 a crash", "C14 no route"):
+        HAPPENINGS[happening](world)
+        known = open_incidents(world, known)
+        decided = world.plan()
+        while not any(isinstance(step, StartRank) for step in decided.steps):  # its next attempt
+            for step in decided.steps:
+                world.obey(step)
+            world.now += 60
+            known = open_incidents(world, known)
+            decided = world.plan()
+        for step in decided.steps:
+            world.obey(step)
+    (incident,) = known.values()
+    assert (incident.fault, incident.open) == (FaultClass.RANK_CRASH, True)
+    assert world.plan().troubles == ()
+    (finding,) = look(world, incidents=known.values()).findings
+    assert finding.fault is FaultClass.LAUNCH_CONTEXT
+    assert "exited with 76 (NoRoute)" in finding.seen
 
 
 def test_what_is_said_of_a_group_now_is_not_said_again_of_its_incident() -> None:

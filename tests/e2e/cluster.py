@@ -155,14 +155,16 @@ class Cluster:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def wait(self, what: str, true: Callable[[], object], seconds: float = READY_SECONDS) -> float:
+    def wait(
+        self, what: str, true: Callable[[], object], seconds: float = READY_SECONDS, pause: float = 0.2
+    ) -> float:
         """Wait until something holds; how long it took. Fails with the story so far."""
         started = time.monotonic()
         while time.monotonic() - started < seconds:
             with suppress(AssertionError, json.JSONDecodeError, KeyError, IndexError):
                 if true():
                     return time.monotonic() - started
-            time.sleep(0.2)
+            time.sleep(pause)
         raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}\n{self.story()}")
 
     def story(self) -> str:

@@ -34,6 +34,8 @@ SERVED_SECONDS, NAMED_SECONDS, DONE_SECONDS, HEALED_SECONDS, ANSWERED_SECONDS = 
     240.0,
     60.0,
 )
+PAUSE_SECONDS = 2.0
+"""Between two calls of the doctor, each of which asks every machine."""
 NAMES = re.compile("FIRST|SECOND|SPARE|CABLE")
 SERVING = f"""{MODEL}---
 apiVersion: reconciler/v1alpha1
@@ -195,13 +197,15 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fa
     macs.sandbox(case["commands"])
     if case.get("asked"):
         macs.ask()
-    macs.made.wait(f"the doctor to name {fault}", lambda: is_named(fault, case, macs), NAMED_SECONDS)
+    macs.made.wait(
+        f"the doctor to name {fault}", lambda: is_named(fault, case, macs), NAMED_SECONDS, PAUSE_SECONDS
+    )
     macs.made.wait(f"what is done about {fault}", lambda: has(macs.told(since), case["done"]), DONE_SECONDS)
 
     macs.sandbox(case.get("back", []))
     if "then" in case:
         macs.made.run(*case["then"].split())
-    macs.made.wait("the doctor to find nothing", lambda: macs.doctor()[0] == 0, HEALED_SECONDS)
+    macs.made.wait("the doctor to find nothing", lambda: macs.doctor()[0] == 0, HEALED_SECONDS, PAUSE_SECONDS)
     macs.made.wait("the deployment to be served", macs.serves, HEALED_SECONDS)
     assert has(macs.told(since), [*case["done"], *case.get("after", [])]), macs.told(since)
     macs.hear()

@@ -13,7 +13,17 @@ from reconciler.incidents import (
     REOPENED_WITHIN_SECONDS,
     Done,
 )
-from reconciler.state import Contact, Desired, FaultClass, NodeName, Outcome, Plan, Trouble
+from reconciler.state import (
+    Contact,
+    Desired,
+    FaultClass,
+    NodeName,
+    Outcome,
+    Plan,
+    Reboot,
+    RebootNode,
+    Trouble,
+)
 from reconciler.state.identity import ObjectKey
 from reconciler.state.incident import Incident, Occasion, Telling
 from reconciler.status import Snapshots
@@ -268,6 +278,30 @@ def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
     assert entries == [C9, C3]
 
 
+def test_the_sign_that_stands_for_all_is_one_of_what_the_story_is_called_after() -> None:
+    log = running()
+    log.look(trouble(C9, seen="no step of rank 1"))
+    log.look(trouble(C3, seen="port 3 is down"), after=1)
+    assert incidents.summary(log.the()) == "port 3 is down; try something"
+
+
+def test_what_shows_on_a_machine_after_something_was_done_about_it_does_not_rename_the_story() -> None:
+    log = running()
+    node, wedged = NodeName("node-a"), FaultClass.VERBS_WEDGED
+    log.look(trouble(wedged, seen="the tools do not come back"))
+    log.outcomes = [
+        (
+            log.world.now,
+            Outcome(RebootNode(node, Reboot(log.world.now, "boot", "its tools do not come back")), 5.0),
+        )
+    ]
+    log.look(trouble(wedged, seen="the tools do not come back"), after=1)
+    log.look(trouble(FaultClass.PORT_CONFIGURATION, seen="en4 is a member of a bridge"), after=1)
+    log.look(after=1)
+    assert (log.the().fault, log.the().open) == (wedged, False)
+    assert incidents.summary(log.the()) == "the tools do not come back; node-a can be used again"
+
+
 def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_story_whatever_else_was_in_it() -> None:
     log = running()
     log.look(trouble(C2, person="enable RDMA"))
@@ -343,6 +377,15 @@ def test_a_person_that_is_needed_later_is_asked_then_and_told_as_long_as_it_is_s
     assert incidents.summary(log.the()) == "PERSON NEEDED: put the cable of port 3 back (port 3 is down)"
     log.look(after=1)
     assert (log.the().person, log.the().open) == ("", False)
+
+
+def test_a_person_is_asked_in_the_name_of_what_is_to_be_mended_whatever_the_story_is_called() -> None:
+    log = running()
+    log.look(trouble(C3))
+    log.look(trouble(C9, "look at its fans"), after=1)
+    assert log.the().fault is C3
+    told = incidents.event(log.the(), Occasion.PERSON_NEEDED, 5.0).message
+    assert told == "silent hang (C9) needs a person: look at its fans; its story: reconciler incidents 1"
 
 
 def test_occasions_are_events_whose_keys_tell_them_once() -> None:
