@@ -198,7 +198,10 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fa
     if case.get("asked"):
         macs.ask()
     macs.made.wait(
-        f"the doctor to name {fault}", lambda: is_named(fault, case, macs), NAMED_SECONDS, PAUSE_SECONDS
+        f"the doctor to name {fault}",
+        lambda: is_named(fault, case, macs, since),
+        NAMED_SECONDS,
+        PAUSE_SECONDS,
     )
     macs.made.wait(f"what is done about {fault}", lambda: has(macs.told(since), case["done"]), DONE_SECONDS)
 
@@ -222,17 +225,16 @@ def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return {key: put(text) for key, text in case.items()}
 
 
-def is_named(fault: str, case: dict[str, Any], macs: Macs) -> bool:
-    """Whether the doctor has it among its findings, with the steps; or among what healed lately."""
+def is_named(fault: str, case: dict[str, Any], macs: Macs, since: int) -> bool:
+    """Whether the doctor has it among its findings, with the steps; or among what healed since without a person."""
     code, body = macs.doctor()
-    found = [each for each in body["findings"] if each["class"] == fault]
-    if any(case.get("finding", case.get("healed")) in each["seen"] for each in found):
+    found = [each for each in body["findings"] if each["class"] == fault and case["finding"] in each["seen"]]
+    if found:
         assert code == 1
         assert any(case.get("todo", "the controller does it") in each["steps"] for each in found), found
         return True
-    return "healed" in case and any(
-        each["class"] == fault and case["healed"] in each["summary"] for each in body["healed"]
-    )
+    healed = (each for each in body["healed"] if each["id"] > since and each["class"] == fault)
+    return "todo" not in case and any(case["finding"] in each["summary"] for each in healed)
 
 
 def has(told: list[str], patterns: list[str]) -> bool:
