@@ -90,7 +90,7 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
     """Those of the plan; those of machines and cables also where no group is meant to use them yet."""
     yield from snapshots.plan.troubles
     for name in sorted(world.desired.nodes):
-        yield from machines.troubles(world, name)
+        yield from machines.left_to_people(world, machines.troubles(world, name))
     yield from links.troubles(world, fabric.compare(world))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Trouble
 
@@ -10,7 +11,7 @@ from . import reboots, repair
 from .decision import NOTHING, Decision
 from .healing import sights
 from .healing.scene import Scene
-from .healing.table import TABLE, every
+from .healing.table import TABLE, Remedy, every
 from .rungs import VERBS
 from .world import World
 
@@ -62,6 +63,20 @@ def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
             if isinstance(step, RebootNode):
                 return Decision(steps=(step,))
     return NOTHING
+
+
+def left_to_people(world: World, troubles: tuple[Trouble, ...]) -> tuple[Trouble, ...]:
+    """The same, where nobody is asked for what a restart from here is about to mend."""
+    return tuple(
+        replace(trouble, doing=Remedy.REBOOT.value, person="") if _restarts(world, trouble) else trouble
+        for trouble in troubles
+    )
+
+
+def _restarts(world: World, trouble: Trouble) -> bool:
+    if trouble.object.kind != "Node" or not trouble.person:
+        return False
+    return reboots.in_hand(world, NodeName(trouble.object.name), trouble.fault)
 
 
 def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:

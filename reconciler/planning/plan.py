@@ -71,7 +71,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     own += quarantine.troubles(world, names) + links.lasting(world, cabling)
     asked_of_cables = links.asked_otherwise(world, cabling)
     decisions = [_told_once(decision, own, asked_of_cables) for decision in decisions]
-    decisions.append(Decision(troubles=own) + machines.restart(world, own))
+    decisions.append(Decision(troubles=machines.left_to_people(world, own)) + machines.restart(world, own))
     decisions.insert(0, restarts.decide(world, decisions))
     ours = sorted(desired.nodes.keys() | memory.agents)
     kept_away = tuple(found for name in ours if (found := quarantine.of(world, name)) is not None)

@@ -6,10 +6,12 @@ afterwards, never one that serves.
 
 from __future__ import annotations
 
-from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode
+from dataclasses import replace
+
+from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode, Trouble
 from reconciler.wire.launch import Phase
 
-from . import asked
+from . import asked, faults
 from .asked import AWAY_SECONDS
 from .faults import Fault
 from .healing.table import TABLE, Remedy
@@ -30,6 +32,15 @@ def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> Reboot
     return RebootNode(name, Reboot(world.now, report.boot_id, f"{fault.value}: {why}"))
 
 
+def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
+    """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon as
+    another is back."""
+    last = world.memory.reboots.get(name)
+    if last is not None and (not last.told or _away(world, name)):
+        return True
+    return not (_forbidden(world, name, fault) or _serving(world, name))
+
+
 def remedy(view: View, fault: Fault) -> RebootNode | str:
     """The restart of the first machine to blame that may be; else why there is none, empty where none is wanted."""
     if fault.remedy is not Remedy.REBOOT or view.model is None or view.deployment is None:
@@ -41,8 +52,21 @@ def remedy(view: View, fault: Fault) -> RebootNode | str:
     return steps[0] if steps else "; ".join(str(why) for why in asked)
 
 
+def trouble(view: View, fault: Fault, restart: RebootNode | str) -> Trouble:
+    """What is wrong with a replica, for which this was decided: nobody is asked for what a restart is about to mend."""
+    against = f", not now: {restart}" if isinstance(restart, str) and restart else ""
+    told = faults.trouble(view, fault, f"{fault.remedy.value}{against}")
+    coming = any(in_hand(view.world, name, fault.fault) for name in fault.nodes)
+    return replace(told, person="") if fault.remedy is Remedy.REBOOT and coming else told
+
+
 def _against(world: World, name: NodeName, fault: FaultClass) -> str:
     """The first reason against it; empty where there is none."""
+    return _forbidden(world, name, fault) or _serving(world, name) or _others_turn(world)
+
+
+def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
+    """What waiting does not change soon."""
     wanted, node = world.desired.nodes.get(name), world.node(name)
     if not any(row.fault is fault and row.reboots for row in TABLE):
         return f"a restart of {name} would not help against {fault.value}"
@@ -52,17 +76,6 @@ def _against(world: World, name: NodeName, fault: FaultClass) -> str:
         return f"{name} does not answer now"
     if locked(world, name) and not wanted.spec.repair.file_vault:
         return f"after a restart a person would have to unlock {name} (FileVault)"
-    serving = [
-        str(replica)
-        for replica, record in sorted(world.memory.groups.items())
-        if _serves(world, name, record)
-    ]
-    if serving:
-        return f"{', '.join(serving)} serves on {name}"
-    away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
-    away += [other for other in asked.pending(world) if asked.begun(world, other)]
-    if away:
-        return f"{away[0]} is being restarted, and one at a time is"
     failed = world.memory.failures.get(f"reboot/{name}")
     if failed is not None:
         return f"{name} could not be restarted: {failed.text}"
@@ -70,6 +83,18 @@ def _against(world: World, name: NodeName, fault: FaultClass) -> str:
     if last is not None and last.told and abs(world.now - last.at) < EVERY_SECONDS:
         return f"{name} was restarted less than {EVERY_SECONDS / 3600:.0f} hours ago"
     return ""
+
+
+def _serving(world: World, name: NodeName) -> str:
+    groups = sorted(world.memory.groups.items())
+    serving = [str(replica) for replica, record in groups if _serves(world, name, record)]
+    return f"{', '.join(serving)} serves on {name}" if serving else ""
+
+
+def _others_turn(world: World) -> str:
+    away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
+    away += [other for other in asked.pending(world) if asked.begun(world, other)]
+    return f"{away[0]} is being restarted, and one at a time is" if away else ""
 
 
 def locked(world: World, name: NodeName) -> bool:

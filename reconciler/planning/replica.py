@@ -182,8 +182,7 @@ def _dead(view: View) -> Decision | None:
     if view.record is None or fault is None:
         return None
     restart = reboots.remedy(view, fault)
-    against = f", not now: {restart}" if isinstance(restart, str) and restart else ""
-    trouble = faults.trouble(view, fault, f"{fault.remedy.value}{against}")
+    trouble = reboots.trouble(view, fault, restart)
     if isinstance(restart, RebootNode):  # its own ranks end in order first
         decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
     elif (back := setbacks.step(view, view.record, fault)) is not None:

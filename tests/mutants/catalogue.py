@@ -245,9 +245,17 @@ PLANNED = (
     Mutant(
         "a-machine-that-serves-restarts",
         "reconciler/planning/reboots.py",
-        "    if serving:\n",
-        "    if False:\n",
+        "    return _forbidden(world, name, fault) or _serving(world, name) or _others_turn(world)\n",
+        "    return _forbidden(world, name, fault) or _others_turn(world)\n",
         "a machine is restarted for one deployment while it serves another",
+        REBOOTS,
+    ),
+    Mutant(
+        "a-restart-in-hand-asks-somebody",
+        "reconciler/planning/reboots.py",
+        "    if last is not None and (not last.told or _away(world, name)):\n",
+        "    if False:\n",
+        "somebody is woken for a machine that is being restarted already",
         REBOOTS,
     ),
     Mutant(

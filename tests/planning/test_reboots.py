@@ -29,6 +29,7 @@ from reconciler.state import (
     StopRank,
 )
 from reconciler.wire.launch import ExitCode, RankId
+from tests.planning.macs import A, C, learn, three_macs
 from tests.worlds import World, deployment, model, node
 
 NODE, OTHER = NodeName("node-a"), NodeName("node-b")
@@ -203,7 +204,7 @@ def exhausted(**repair: bool) -> World:
 def test_where_forming_again_did_not_help_the_machine_is_restarted_after_its_ranks_have_ended() -> None:
     world = exhausted()
     (trouble,) = world.plan().troubles
-    assert trouble.doing == "restart the machine"
+    assert (trouble.doing, trouble.person) == ("restart the machine", ""), "nobody has to do it"
     (waiting,) = world.settle().waiting
     assert waiting.until is not None
     assert waiting.until < world.now + 2, "the back-off goes on"
@@ -242,5 +243,30 @@ def test_a_restart_that_is_refused_does_not_keep_the_group_from_being_formed() -
                 world.obey(step)
     (trouble,) = world.plan().troubles
     assert trouble.doing.endswith("node-b could not be restarted: it is the controller's own machine")
+    assert "sudo shutdown -r now" in trouble.person
     world.now += 2
     assert world.settle() == Plan()
+
+
+# --- who is asked -------------------------------------------------------------------------------------
+
+
+def test_nobody_is_asked_to_restart_a_machine_that_is_about_to_be_and_somebody_where_that_did_not_help() -> (
+    None
+):
+    world = three_macs()
+    learn(world, C, verbs_answer=False)
+    decided = world.plan()
+    (restart,) = [step for step in decided.steps if isinstance(step, RebootNode)]
+    assert [(each.doing, each.person) for each in decided.troubles] == [("restart the machine", "")]
+    world.obey(restart)
+    assert [each.person for each in world.plan().troubles if each.fault is FaultClass.VERBS_WEDGED] == [""]
+    world.settle()
+    (wedged,) = world.plan().troubles
+    assert "sudo shutdown -r now" in wedged.person, "it is as it was, and was restarted less than 6 hours ago"
+
+
+def test_somebody_is_asked_to_restart_a_machine_as_long_as_a_group_serves_on_it() -> None:
+    world = three_macs()
+    learn(world, A, verbs_answer=False)
+    assert any("sudo shutdown -r now" in each.person for each in world.plan().troubles)
