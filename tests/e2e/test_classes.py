@@ -10,6 +10,7 @@ import json
 import os
 import re
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -144,7 +145,7 @@ class Macs:
         """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one."""
         entries = [entry for each in self.made.json("incidents")["items"] for entry in each["entries"]]
         told = [(datetime.fromisoformat(entry["time"]), entry["text"]) for entry in entries]
-        return [text for at, text in sorted(told) if at >= since]
+        return [text for at, text in sorted(told, key=lambda each: each[0]) if at >= since]
 
 
 @contextmanager
@@ -196,7 +197,8 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fa
         case = filled(CASES[fault], macs.begin())
         since = datetime.now(UTC)
         macs.sandbox(case["commands"])
-        if case.get("asked"):
+        if "asked" in case:
+            time.sleep(case["asked"])
             macs.ask()
         wait = macs.made.wait
         wait(
