@@ -24,6 +24,7 @@ CALM_SHARE = 0.05
 """Of the time: before its end nothing new is broken for so long."""
 PROGRESS_SECONDS = 10.0
 SAMPLE_SECONDS = 5.0
+RANK = "-m reconciler.runner"
 GROWTH = "  growth: {idle: 1s, groupAge: 30s, nodeUptime: 10s}\n"
 """So that a group becomes as good as it can be again within the run."""
 LOST = "  lostAfter: 5s\n"
@@ -135,12 +136,15 @@ def _mesh(made: Cluster) -> bool:
     return status["readyReplicas"] == 1 and groups == [(len(NODES), "jaccl")]
 
 
-def _lasting(made: Cluster) -> Iterator[tuple[str, int]]:
-    """What each of the processes is that live as long as the cluster, and its number."""
-    for pid, line in made.processes().items():
+def _lasting(made: Cluster) -> Iterator[tuple[str, int, int]]:
+    """What each of the processes is that live as long as the cluster, its number, and that of the ranks that it looks
+    after."""
+    processes = made.processes()
+    for pid, line in processes.items():
         node = next((name for name in NODES if f"/machines/{name}/" in line), "")
         words = line.split()
         if words[-1:] in (["controller"], ["gateway"]):
-            yield words[-1], pid
+            yield words[-1], pid, 0
         elif ".pyz serve" in line and not line.startswith("/bin/sh"):
-            yield f"agent of {node}", pid
+            ranks = [each for each in processes.values() if f"/machines/{node}/" in each and RANK in each]
+            yield f"agent of {node}", pid, len(ranks)

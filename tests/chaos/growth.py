@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 WARM_SHARE = 0.3
-"""Of the time: what a process takes while it fills its caches is no growth."""
+WARM_SECONDS = 60.0
+"""Of the whole time, and of the life of a process: what it takes while it fills its caches is no growth."""
 SECONDS_MIN = 240.0
 """A process that was looked at for less long afterwards is not judged: agents are killed, and machines restarted."""
 MEMORY_MIB_MAX = 1.0
@@ -24,6 +26,8 @@ class Taken:
 
     resident_bytes: int
     descriptors: int
+    ranks: int = 0
+    """That it looks after, each with descriptors of its own."""
 
 
 @dataclass(slots=True)
@@ -32,16 +36,19 @@ class Growth:
 
     samples: dict[tuple[str, int], list[tuple[float, Taken]]] = field(default_factory=dict)
 
-    def sample(self, now: float, processes: Iterable[tuple[str, int]]) -> None:
-        """Look at processes, each by what it is and its number."""
-        for process in processes:
-            if (now_taken := taken(process[1])) is not None:
-                self.samples.setdefault(process, []).append((now, now_taken))
+    def sample(self, now: float, processes: Iterable[tuple[str, int, int]]) -> None:
+        """Look at processes, each by what it is, its number, and how many ranks it looks after."""
+        for name, pid, ranks in processes:
+            if (now_taken := taken(pid, ranks)) is not None:
+                self.samples.setdefault((name, pid), []).append((now, now_taken))
 
     def grown(self, begun_at: float, ended_at: float) -> list[Grown]:
         """Of each process that can be judged."""
         warm = begun_at + WARM_SHARE * (ended_at - begun_at)
-        kept = {p: [(at, t) for at, t in samples if at >= warm] for p, samples in self.samples.items()}
+        kept = {
+            process: _alike([(at, t) for at, t in samples if at >= max(warm, samples[0][0] + WARM_SECONDS)])
+            for process, samples in self.samples.items()
+        }
         return [
             _grown(process, samples)
             for process, samples in sorted(kept.items())
@@ -71,6 +78,12 @@ class Grown:
         return self.memory_mib > MEMORY_MIB_MAX or self.descriptors > DESCRIPTORS_MAX
 
 
+def _alike(samples: Sequence[tuple[float, Taken]]) -> list[tuple[float, Taken]]:
+    """Those with as many ranks as most have: a rank more is no growth."""
+    counts = Counter(t.ranks for _, t in samples)
+    return [(at, t) for at, t in samples if t.ranks == counts.most_common(1)[0][0]]
+
+
 def _grown(process: tuple[str, int], samples: Sequence[tuple[float, Taken]]) -> Grown:
     last = samples[-1][1]
     return Grown(
@@ -83,11 +96,11 @@ def _grown(process: tuple[str, int], samples: Sequence[tuple[float, Taken]]) -> 
     )
 
 
-def taken(pid: int) -> Taken | None:
+def taken(pid: int, ranks: int = 0) -> Taken | None:
     """What a process of this user takes now; None where it is gone (proc_pid_statm(5))."""
     with suppress(OSError, IndexError, ValueError):
         pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-        return Taken(pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{pid}/fd").iterdir())))
+        return Taken(pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{pid}/fd").iterdir())), ranks)
     return None
 
 

@@ -118,3 +118,17 @@ def test_the_table_has_a_line_for_each_kind_and_fits_a_terminal() -> None:
     assert lines[-1].split()[:5] == ["all", "63", "1", "1.5", "s"]
     assert max(map(len, lines)) <= 110
     assert summary(GOOD)[0].startswith("requests: 101, answered 100 (99.0%), put off with 503 1")
+
+
+def test_ranks_that_come_and_go_are_no_growth_and_what_is_never_given_back_is() -> None:
+    growth = Growth()
+    for name, leaked in (("tidy", 0), ("leaks", 1)):
+        ranks = [int(at > 150) + int(at % 60 > 40) for at in range(0, 400, 5)]
+        open_ = [
+            11 + 4 * count + leaked * (at // 60) for count, at in zip(ranks, range(0, 400, 5), strict=True)
+        ]
+        growth.samples[(name, 7)] = [
+            (5.0 * n, Taken(2**20, *each)) for n, each in enumerate(zip(open_, ranks, strict=True))
+        ]
+    leaks, tidy = growth.grown(-1000.0, 400.0)
+    assert (leaks.grows, tidy.grows, tidy.descriptors) == (True, False, 0.0)
