@@ -35,6 +35,8 @@ def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> Reboot
 def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
     """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon as
     another is back."""
+    if not _helps(fault):
+        return False
     last = world.memory.reboots.get(name)
     if last is not None and (not last.told or _away(world, name)):
         return True
@@ -68,7 +70,7 @@ def _against(world: World, name: NodeName, fault: FaultClass) -> str:
 def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
     """What waiting does not change soon."""
     wanted, node = world.desired.nodes.get(name), world.node(name)
-    if not any(row.fault is fault and row.reboots for row in TABLE):
+    if not _helps(fault):
         return f"a restart of {name} would not help against {fault.value}"
     if wanted is None or not wanted.spec.repair.reboot:
         return f"spec.repair.reboot of node/{name} does not allow to restart it"
@@ -83,6 +85,10 @@ def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
     if last is not None and last.told and abs(world.now - last.at) < EVERY_SECONDS:
         return f"{name} was restarted less than {EVERY_SECONDS / 3600:.0f} hours ago"
     return ""
+
+
+def _helps(fault: FaultClass) -> bool:
+    return any(row.fault is fault and row.reboots for row in TABLE)
 
 
 def _serving(world: World, name: NodeName) -> str:

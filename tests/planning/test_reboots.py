@@ -270,3 +270,15 @@ def test_somebody_is_asked_to_restart_a_machine_as_long_as_a_group_serves_on_it(
     world = three_macs()
     learn(world, A, verbs_answer=False)
     assert any("sudo shutdown -r now" in each.person for each in world.plan().troubles)
+
+
+def test_somebody_is_asked_for_a_machine_that_does_not_come_back_from_its_restart() -> None:
+    world = three_macs()
+    learn(world, C, verbs_answer=False)
+    world.obey(next(step for step in world.plan().steps if isinstance(step, RebootNode)))
+    assert not reboots.in_hand(snapshots(world), C, FaultClass.HOST_UNREACHABLE)
+    assert reboots.in_hand(snapshots(world), C, FaultClass.VERBS_WEDGED)
+    world.lose(C)
+    world.now += 2 * AWAY_SECONDS
+    asked_for = [each for each in world.plan().troubles if each.fault is FaultClass.HOST_UNREACHABLE]
+    assert any(each.person for each in asked_for), asked_for
