@@ -251,3 +251,28 @@ def test_a_reader_that_goes_away_is_no_traceback(home: Path) -> None:
     command = f"{sys.executable} -m reconciler --help | true"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
+
+
+def test_an_interrupt_within_a_destructor_ends_the_command_in_silence() -> None:
+    """As Ctrl-C does that comes while pydantic-core builds a schema: its callbacks cannot raise."""
+    told = """
+import signal, sys, time
+from reconciler.cli import app, main
+
+class Fleeting:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def run():
+    Fleeting()
+    for _ in range(200):
+        time.sleep(0.1)
+    sys.exit("it went on")
+
+app.run = run
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, "")

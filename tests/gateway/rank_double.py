@@ -90,11 +90,16 @@ Script = Callable[[Turn], Awaitable[None]]
 
 
 def story(words: int, die_after: int | None = None, pause: float = 0.0) -> Script:
-    """Tell ``words`` words, one token each: word ``i`` is token ``i``. Continues where ``resume`` ends."""
+    """Tell ``words`` words, one token each: word ``i`` is token ``i``. Continues where ``resume`` ends.
+
+    Ends where nobody listens any more, as a rank does.
+    """
 
     async def tell(turn: Turn) -> None:
         turn.accept()
         for number in range(len(turn.generate.resume), words):
+            if turn.cancelled.is_set():
+                return
             if number == die_after:
                 turn.die()
                 return
@@ -126,9 +131,15 @@ class RankDouble:
         self.asked: list[Generate] = []
         self.cancelled: list[str] = []
         self.connections = 0
+        """Those that were ever made."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._turns: set[asyncio.Task[None]] = set()
+
+    @property
+    def left(self) -> bool:
+        """Whether somebody was here, and nobody is any more."""
+        return self.connections > 0 and not self._writers
 
     async def start(self) -> RankDouble:
         self._server = await asyncio.start_unix_server(self._serve, str(self.path))

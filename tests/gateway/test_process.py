@@ -149,7 +149,7 @@ async def test_a_stream_that_outlasts_the_shutdown_ends_with_an_error(start: Sta
     cluster.stop.set()
     lines = await asking
     assert orjson.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "shutting_down"
-    await cluster.ranks[0].until(lambda rank: bool(rank.cancelled) or not rank.connections)
+    await cluster.ranks[0].until(lambda rank: bool(rank.cancelled) or rank.left)
 
 
 async def test_routes_are_read_again_when_they_change(start: Start) -> None:
