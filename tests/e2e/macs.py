@@ -98,12 +98,13 @@ def served(
     return took
 
 
-def answered(made: Cluster, deployment: str) -> str:
-    """By the endpoint, in words."""
+def answered(made: Cluster, deployment: str, tokens: int = 200) -> str:
+    """By the endpoint, in words: what it is likeliest to say, and no more than so many tokens."""
     body: dict[str, Any] = {
         "model": deployment,
         "messages": [{"role": "user", "content": "What is an epoch?"}],
         "temperature": 0,
+        "max_tokens": tokens,
     }
     request = urllib.request.Request(
         f"{made.endpoint()}/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}

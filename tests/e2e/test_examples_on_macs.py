@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.runner.architectures import write_architecture
+
 from .cluster import Cluster
 from .macs import (
     FORMED_SECONDS,
@@ -15,6 +17,7 @@ from .macs import (
     WIDTH,
     answered,
     epoch,
+    grows_at_once,
     macs,
     sandbox,
     served,
@@ -42,6 +45,31 @@ def test_an_example_is_served_over_the_best_that_all_of_its_machines_can(
         drawn = made.run("get", "fabric", "minis").stdout
         assert max(map(len, drawn.splitlines())) <= WIDTH
         assert drawn.count("TooSlow") == (4 if "mixed" in example else 0)
+
+
+def test_three_machines_in_a_ring_serve_what_can_be_divided_by_three_and_two_of_them_go_on_without_a_cable(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "models" / "own"
+    own.mkdir(parents=True)
+    write_architecture(
+        own, "deepseek_v3", max_position_embeddings=4096
+    )  # 4 layers, and heads for two or four
+
+    def my_weights(text: str) -> str:
+        return grows_at_once(text).replace("path: tiny ", "path: own ").replace(", ring-lan]", "]")
+
+    how = ("--nodes", "3", "--fabric", "ring", "--models", str(own.parent))
+    with macs(tmp_path, "ring-of-three", *how, change=my_weights) as made:
+        served(made, "chat", 3, "jaccl-ring", seconds=FORMED_SECONDS)
+        said = answered(made, "chat", tokens=20)
+        assert said
+        sandbox(made, "unplug", "mini-2/1")
+        assert answered(made, "chat", tokens=20) == said  # asked of three, answered by two
+        served(made, "chat", 2, "jaccl-ring", "ring")
+        sandbox(made, "plug", "mini-2/1")
+        served(made, "chat", 3, "jaccl-ring")
+        assert answered(made, "chat", tokens=20) == said
 
 
 def swapped(made: Cluster) -> bool:
