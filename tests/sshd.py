@@ -68,6 +68,10 @@ class Sshd:
         """How many connections have been let in."""
         return (self.place / "log").read_text().count("Accepted publickey")
 
+    def distrusted(self) -> int:
+        """How many clients have gone because of its host key."""
+        return (self.place / "log").read_text().count("Host key is not trusted")
+
     def relays(self) -> list[int]:
         """The processes that lead to ranks now."""
         assert self.process is not None

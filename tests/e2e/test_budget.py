@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,9 +94,7 @@ def test_a_rank_that_crashes_at_once_each_time_uses_its_budget_up_until_the_mani
     corrected = tmp_path / "model.yaml"
     corrected.write_text(MODEL)
     doomed.run("apply", "-f", str(corrected))
-    begun = time.monotonic()
     doomed.wait_settled(60)
-    assert time.monotonic() - begun < 60
     assert [row["epoch"] for row in doomed.ranks()] == [7]
     assert stalled(doomed)["status"] == "False"
     check_what_was_told(doomed, hook)
