@@ -21,6 +21,7 @@ from .world import World
 Pair = tuple[NodeName, NodeName]
 Told = tuple[Pair, FaultClass, str, str]
 """Of the cables between two nodes: the class, what was seen, and what a person must do."""
+Seen = tuple[Row, Sighting]
 _SIGHTS = {sights.link_down: sights.port_down, sights.slow_link: sights.slow_link}
 """Of a row of the table, what of it is seen of a cable alone."""
 _DOWN = next(row for row in TABLE if row.seen is sights.link_down)
@@ -58,12 +59,13 @@ def lasting(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     )
 
 
-def asked_otherwise(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
-    """What a person would be asked of a cable that no Fabric has, of those that one has: it is asked of that."""
+def asked(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
+    """What a person is asked of cables, or will be once their machines have been there for a while: also in the words
+    in which it would be asked of those that no Fabric has."""
     covered = {(pair, fault) for pair, fault, _, _ in _declared(world, cabling)}
-    if not covered:
-        return set()
-    return {(fault, person) for pair, fault, _, person in _of_rows(world) if (pair, fault) in covered}
+    told = (*_of_rows(world), *(_told(each) for each in _missed(world))) if covered else ()
+    otherwise = {(fault, person) for pair, fault, _, person in told if (pair, fault) in covered}
+    return otherwise | {(trouble.fault, trouble.person) for trouble in troubles(world, cabling)}
 
 
 def _declared(world: World, cabling: Cabling) -> list[Told]:
@@ -77,12 +79,19 @@ def _declared(world: World, cabling: Cabling) -> list[Told]:
 
 
 def _of_rows(world: World) -> Iterator[Told]:
-    """What rows of the table tell of cables, whether or not they are declared."""
-    for pair, (row, sighting) in (*_seen(world), *_missed(world)):
-        yield pair, row.fault, sighting.text, row.steps(sighting, "")
+    """What rows of the table tell of cables, whether or not they are declared. A machine that a Fabric names is to have
+    the cables of that, and not those that once were there."""
+    named = {end.node for each in world.desired.fabrics.values() for link in each.spec.cables for end in link}
+    missed = (each for each in _missed(world) if named.isdisjoint(each[0]))
+    return (_told(each) for each in (*_seen(world), *missed))
 
 
-def _seen(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
+def _told(found: tuple[Pair, Seen]) -> Told:
+    pair, (row, sighting) = found
+    return pair, row.fault, sighting.text, row.steps(sighting, "")
+
+
+def _seen(world: World) -> Iterator[tuple[Pair, Seen]]:
     """What the ends of cables tell."""
     for pair in sorted(_pairs(world)):
         ends = (world.node(pair[0]), world.node(pair[1]))
@@ -93,10 +102,8 @@ def _seen(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
                 yield pair, (row, sighting)
 
 
-def _missed(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
-    """Cables that a group has, or had, and that lead elsewhere now or nowhere. A machine that a Fabric names is to have
-    the cables of that, and not those that once were there."""
-    named = {end.node for each in world.desired.fabrics.values() for link in each.spec.cables for end in link}
+def _missed(world: World) -> Iterator[tuple[Pair, Seen]]:
+    """Cables that a group has, or had, and that lead elsewhere now or nowhere."""
     for replica, record in sorted(world.memory.groups.items()):
         failures = world.memory.rungs.get(replica, ())
         had = [used(record), *(each.transport for each in failures if each.fault is FaultClass.LINK_DOWN)]
@@ -105,7 +112,7 @@ def _missed(world: World) -> Iterator[tuple[Pair, tuple[Row, Sighting]]]:
         for transport in wired if world.desired.nodes.keys() >= set(record.members) else ():
             for one, other in Scene(nodes, ring=transport in RINGS).links():
                 sighting = sights.unjoined(Scene((one, other), cables=True))
-                if sighting is not None and named.isdisjoint((one.name, other.name)):
+                if sighting is not None:
                     yield (min(one.name, other.name), max(one.name, other.name)), (_DOWN, sighting)
 
 

@@ -16,7 +16,6 @@ from reconciler.state import (
     RefusedBecause,
     ReplicaId,
     Step,
-    Trouble,
     Waiting,
     WaitingFor,
 )
@@ -69,8 +68,8 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
     cabling = fabric.compare(world)
     own += quarantine.troubles(world, names) + links.lasting(world, cabling)
-    asked_of_cables = links.asked_otherwise(world, cabling)
-    decisions = [_told_once(decision, own, asked_of_cables) for decision in decisions]
+    said = {(trouble.fault, trouble.person) for trouble in own} | links.asked(world, cabling)
+    decisions = [_told_once(decision, said) for decision in decisions]
     decisions.append(Decision(troubles=machines.left_to_people(world, own)) + machines.restart(world, own))
     decisions.insert(0, restarts.decide(world, decisions))
     ours = sorted(desired.nodes.keys() | memory.agents)
@@ -79,13 +78,10 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     return replace(whole_plan, quarantined=kept_away, cabling=cabling)
 
 
-def _told_once(
-    decision: Decision, own: tuple[Trouble, ...], otherwise: set[tuple[FaultClass, str]]
-) -> Decision:
+def _told_once(decision: Decision, said: set[tuple[FaultClass, str]]) -> Decision:
     """What a person must do on a machine or a cable is said of that, and not of each group that suffers from it."""
-    if not decision.troubles or not own:
+    if not decision.troubles or not said:
         return decision
-    said = {(trouble.fault, trouble.person) for trouble in own} | otherwise
     troubles = tuple(
         replace(trouble, person="") if (trouble.fault, trouble.person) in said else trouble
         for trouble in decision.troubles

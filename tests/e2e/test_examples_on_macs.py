@@ -67,9 +67,12 @@ def test_three_machines_in_a_ring_serve_what_can_be_divided_by_three_and_two_of_
         sandbox(made, "unplug", "mini-2/1")
         assert answered(made, "chat", tokens=20) == said  # asked of three, answered by two
         served(made, "chat", 2, "jaccl-ring", "ring")
+        made.wait("a person to be asked", lambda: "PersonNeeded" in made.ask("events"), 60)
         sandbox(made, "plug", "mini-2/1")
         served(made, "chat", 3, "jaccl-ring")
         assert answered(made, "chat", tokens=20) == said
+        (asked,) = [event["message"] for event in made.events() if event["reason"] == "PersonNeeded"]
+        assert "plug a Thunderbolt 5 cable into mini-2/1 and mini-3/2" in asked
 
 
 def swapped(made: Cluster) -> bool:

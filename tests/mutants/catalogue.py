@@ -692,6 +692,14 @@ CLIMBED = (
         "what comes and goes every quarter of an hour has the group formed anew each time",
         RUNGS,
     ),
+    Mutant(
+        "a-cable-is-asked-for-twice",
+        "reconciler/planning/plan.py",
+        " | links.asked(world, cabling)",
+        "",
+        "two people are woken for one cable: for its place, and for each group that it joined",
+        ("tests/planning/test_fabric.py",),
+    ),
 )
 
 LOST = (

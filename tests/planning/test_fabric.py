@@ -21,7 +21,7 @@ from reconciler.status import machine
 from reconciler.status.cabling import readiness
 from tests.worlds import World, deployment, fabric, model, node
 
-from .macs import A, B, learn_of_port, two_macs
+from .macs import A, B, learn, learn_of_port, three_macs, two_macs
 
 STUDIOS = ("studio-1", "studio-2", "studio-3", "studio-4")
 MESH = (
@@ -249,6 +249,32 @@ def test_a_cable_that_a_group_had_is_no_trouble_where_a_fabric_has_others() -> N
     assert [trouble.fault for trouble in world.plan().troubles] == [FaultClass.LINK_DOWN]
     world.bring(fabric("others", ("node-a/5", "node-c/5")))
     assert world.plan().troubles == ()
+
+
+def test_a_declared_cable_that_is_pulled_under_a_group_is_asked_for_once_by_its_place() -> None:
+    world = three_macs()
+    pulled = [(A, 3), (B, 4)]
+    for name, receptacle in pulled:
+        ports = tuple(
+            replace(port, connected=False, active=False, verbs_up=False, peer=None)
+            if port.receptacle == receptacle
+            else port
+            for port in world.facts[name].ports
+        )
+        learn(world, name, ports=ports)
+    world.end_rank(world.groups[world.replica()].rank_ids[1], signal=11)
+
+    told = {trouble.subject: trouble for trouble in world.plan().troubles}
+    assert told.keys() == {"link/node-a/node-b", "replica/tiny/0"}
+    assert {trouble.fault for trouble in told.values()} == {FaultClass.LINK_DOWN}
+    assert told["link/node-a/node-b"].person.startswith(
+        "plug a Thunderbolt 5 cable into node-a/3 and node-b/4"
+    )
+    assert told["replica/tiny/0"].person == ""
+
+    world.since[B] = world.now - 10  # nobody is to reseat a cable for a restart, whoever suffers from it
+    (told_of_group,) = world.plan().troubles
+    assert (told_of_group.subject, told_of_group.person) == ("replica/tiny/0", "")
 
 
 def test_a_swap_is_one_trouble() -> None:
