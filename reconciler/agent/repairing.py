@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Callable, Optional, Set
+from typing import Any, Callable, Coroutine, Optional, Set
 
 from reconciler.wire.codec import Refused
 from reconciler.wire.node import Done
@@ -14,6 +14,8 @@ from .host import Connection, Host
 from .repairs import Unconfirmed
 
 POLL_SECONDS = 0.1
+ENDED_SECONDS = 5.0
+"""Bound on the end of a repair that was confirmed: its process has no more to do than to write that down."""
 _log = logging.getLogger("agent")
 
 
@@ -54,21 +56,36 @@ class Repairing:
             return
         self._look()
         self.tend()
-        task = self._loop.create_task(self._answer(peer, request), name="answer for a repair")
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
+        self._answer_by(self._answer(peer, request))
 
-    def confirm(self, peer: Connection, message: ConfirmRepair) -> Any:
-        """Raises ``OSError``."""
+    def confirm(self, peer: Connection, message: ConfirmRepair, request: int) -> None:
+        """The answer comes when the repair is over, so that another may begin. Raises ``OSError``."""
         if peer in self._before:
-            return Refused("SameConnection", "it is confirmed over a connection that was made after it")
+            text = "it is confirmed over a connection that was made after it"
+            peer.reply(request, Refused("SameConnection", text))
+            return
         if not self._host.confirm_repair(message.id):
-            return Refused("NotWaiting", "the repair {} waits for no confirmation".format(message.id))
-        return Done(self._changed())
+            text = "the repair {} waits for no confirmation".format(message.id)
+            peer.reply(request, Refused("NotWaiting", text))
+            return
+        self.tend()
+        self._answer_by(self._answer_confirmed(peer, request))
 
     def leave(self, peer: Connection) -> None:
         """A connection is over."""
         self._before.discard(peer)
+
+    def _answer_by(self, answer: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(answer, name="answer for a repair")
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer_confirmed(self, peer: Connection, request: int) -> None:
+        for _ in range(int(ENDED_SECONDS / POLL_SECONDS)):
+            if self._tending is None or self._tending.done():
+                break
+            await asyncio.sleep(POLL_SECONDS)
+        peer.reply(request, Done(self._changed()))
 
     async def _answer(self, peer: Connection, request: int) -> None:
         while True:

@@ -135,11 +135,14 @@ class Repairs:
         return repair.told(record, time.monotonic(), stays)
 
     def tend(self) -> bool:
-        """Whether a repair goes on; one whose process is gone is taken up again. Raises ``OSError``."""
+        """Whether a repair goes on, or its process has not quite ended; one whose process is gone is taken up again.
+        Raises ``OSError``."""
         self._watchdogs = [each for each in self._watchdogs if each.poll() is None]
         record = self._kept.read()
-        if record is None or record.over:
+        if record is None:
             return False
+        if record.over:
+            return self._kept.watched()
         if not self._watchdogs and not self._kept.watched():
             self._watch()
         return True

@@ -188,7 +188,7 @@ class Agent:
             if isinstance(message, Repair):
                 self._repairing.begin(peer, message, request)
             elif isinstance(message, ConfirmRepair):
-                peer.reply(request, self._repairing.confirm(peer, message))
+                self._repairing.confirm(peer, message, request)
             else:
                 peer.reply(request, self._answers[type(message)](message))
         except OSError as error:
