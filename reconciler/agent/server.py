@@ -59,13 +59,15 @@ class Fence:
     def __init__(self, host: Host) -> None:
         """Raises ``OSError`` or ``ValueError`` when there is a token that cannot be read."""
         self._host = host
-        self.token = host.token()
+        self.token = self._kept = host.token()
 
     def admits(self, token: int) -> bool:
-        """Whether a controller with this token may change something. Raises ``OSError``."""
-        if token > self.token:
+        """Whether a controller with this token may change something. Raises ``OSError`` where that cannot be kept; the
+        controllers before it have been replaced all the same."""
+        self.token = max(self.token, token)
+        if token == self.token and token != self._kept:
             self._host.keep_token(token)
-            self.token = token
+            self._kept = token
         return token == self.token
 
 
