@@ -40,6 +40,22 @@ def changes(before: str, now: dict[str, str]) -> list[str]:
     ]
 
 
+def carried(facts: str, one: NodeName, other: NodeName) -> bool:
+    """Whether a cable led from one node to another when they were written, with an address at either end."""
+    then: dict[str, str] = json.loads(facts or "{}")
+
+    def led(here: NodeName, there: NodeName) -> bool:
+        ends = (end for end, _, what in (name.rpartition(" ") for name in then) if what == "peer")
+        return any(
+            end.startswith(f"{here}/")
+            and then[f"{end} peer"].startswith(f"{there}/")
+            and then.get(f"{end} address", "none") != "none"
+            for end in ends
+        )
+
+    return led(one, other) and led(other, one)
+
+
 def _of_machine(node: NodeObservation, path: str) -> Iterator[tuple[str, str]]:
     facts, report, weights = node.facts, node.report, node.model(path)
     yield "boot", (report.boot_id if report else facts.boot_id)[:8]

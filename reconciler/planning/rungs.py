@@ -15,7 +15,7 @@ from itertools import combinations
 from reconciler.resources import ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, RungFailure
 
-from . import addresses
+from . import addresses, circumstances
 from .healing import sights
 from .healing.scene import Scene, towards
 from .ledger import Placed
@@ -105,6 +105,17 @@ def used(record: GroupRecord) -> str:
     where it is not known: of a group that was adopted, whose ranks do not tell."""
     before = LAN if record.secret else ""
     return record.transport or before if len(record.members) > 1 else ""
+
+
+def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
+    """Whether a group has connections over the cables between two nodes: those of its transport, and those by which
+    its other ranks have found rank 0, as ``_controls`` says; of a transport that is not known, all."""
+    members, transport = record.members, used(record) or "jaccl"
+    if one not in members or other not in members or transport not in CABLES:
+        return False
+    pair = (min(one, other), max(one, other))
+    found = members[0] in pair and circumstances.carried(record.facts, one, other)
+    return pair in _joined(transport, members) or found
 
 
 def lower(deployment: ModelDeployment, transport: str) -> bool:

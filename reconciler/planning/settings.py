@@ -205,9 +205,7 @@ def _against(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> str
 def _user(world: World, name: NodeName, other: NodeName) -> str:
     """The replica whose group uses, or is about to use, the cable between two nodes; empty for none."""
     for replica, record in sorted(world.memory.groups.items()):
-        if name not in record.members or other not in record.members:
-            continue
-        if (rungs.used(record) or "ring") not in rungs.CABLES:
+        if not rungs.crosses(record, name, other):
             continue
         ranks = world.observed.group(record)
         if any(rank.alive for rank in ranks.values()):

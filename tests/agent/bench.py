@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
 import os
 import shutil
@@ -110,6 +111,13 @@ class Bench:
         os.kill(pid, signal.SIGKILL)
         await self.agent_gone()
         await gone(pid)
+        await self.agent_let_go()
+
+    async def agent_let_go(self) -> None:
+        """Wait for the lock of one that was killed: a child that it was about to start has its lock, and listens to its
+        socket, until that runs a program of its own."""
+        with (self.directory / "agent.lock").open() as lock:
+            await until(lambda: _lockable(lock.fileno()))
 
     async def agent_gone(self) -> None:
         async with asyncio.timeout(WAIT_SECONDS):
@@ -209,6 +217,14 @@ async def in_phase(link: AgentLink, phase: str, id: RankId = RANK) -> RankReport
 def alive(pid: int | None) -> bool:
     """Whether a process runs; one that only waits to be reaped does not."""
     return pid is not None and birth(pid, boot_id()) is not None
+
+
+def _lockable(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 async def gone(pid: int | None) -> None:

@@ -288,15 +288,20 @@ async def _doomed(bench: Bench, action: int, sign: str) -> tuple[asyncio.subproc
     return agent, await bench.controller()
 
 
-async def _dies(agent: asyncio.subprocess.Process, link: AgentLink, message: StartRank | ForgetRank) -> bool:
+async def _dies(
+    bench: Bench, agent: asyncio.subprocess.Process, link: AgentLink, message: StartRank | ForgetRank
+) -> bool:
     """Make the last request to a doomed agent; whether it was killed over it."""
     try:
         await ask(link, message)
     except Unreachable:
-        return await agent.wait() == -signal.SIGKILL
-    agent.kill()
-    await agent.wait()
-    return False
+        died = await agent.wait() == -signal.SIGKILL
+    else:
+        died = False
+        agent.kill()
+        await agent.wait()
+    await bench.agent_let_go()
+    return died
 
 
 def _answers(path: str) -> bool:
@@ -313,7 +318,7 @@ async def test_an_agent_killed_before_any_action_of_a_start_leaves_at_most_one_p
         epoch = len(endings)
         id = RankId("llama", 0, epoch, 0)
         message = StartRank(epoch + 1, bench.spec(program(body), id, RANK=f"<{epoch}>"))
-        died = await _dies(*await _doomed(bench, epoch, "fence.json.new"), message)
+        died = await _dies(bench, *await _doomed(bench, epoch, "fence.json.new"), message)
 
         link = await bench.agent()
         known = {report.id for report in (await observe(link)).ranks}
@@ -338,7 +343,7 @@ async def test_an_agent_killed_before_any_action_of_a_removal_leaves_all_or_noth
         agent, link = await _doomed(bench, len(left), ".gone-")
         await bench.start(link, "pass", id)
         exited = await ended(link, id)
-        died = await _dies(agent, link, ForgetRank(1, id))
+        died = await _dies(bench, agent, link, ForgetRank(1, id))
 
         found = [report for report in (await observe(await bench.agent())).ranks if report.id == id]
         assert [report.exit for report in found] in ([], [exited.exit])

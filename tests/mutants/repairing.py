@@ -6,6 +6,7 @@ from .mutant import Mutant
 
 PLANNED = "tests/planning/test_repair.py"
 AGENT = "tests/agent/test_repair.py"
+MESH = "test_a_port_that_a_ring_goes_past_is_set_while_it_serves_and_then_the_mesh_can_be_had"
 
 REPAIRED = (
     Mutant(
@@ -31,6 +32,22 @@ REPAIRED = (
         "True",
         "a group that serves loses its addresses in the middle of an answer",
         (f"{PLANNED}::test_the_port_of_a_group_that_lives_is_left_alone_until_it_does_no_more",),
+    ),
+    Mutant(
+        "a-ring-holds-the-cables-across",
+        "reconciler/planning/rungs.py",
+        "return pair in _joined(transport, members) or found",
+        "return True",
+        "a cable that is plugged in across a ring of four never gets its addresses: the mesh comes with the next crash",
+        (f"{PLANNED}::{MESH}",),
+    ),
+    Mutant(
+        "the-way-to-rank-0-is-forgotten",
+        "reconciler/planning/rungs.py",
+        "found = members[0] in pair and ",
+        "found = False and ",
+        "the port over which a rank of a ring hears from rank 0 loses its address while the group serves",
+        (f"{PLANNED}::test_a_port_over_which_a_rank_has_found_the_first_is_left_alone",),
     ),
     Mutant(
         "repairs-that-do-not-help-go-on",

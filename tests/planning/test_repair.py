@@ -31,9 +31,9 @@ from reconciler.state import (
 from reconciler.status import Snapshots
 from reconciler.wire.repair import RepairState, permitted
 from tests.settings import changed
-from tests.worlds import World, fabric, node
+from tests.worlds import World, deployment, fabric, model, node
 
-from .macs import A, B, learn, learn_of_port, two_macs
+from .macs import A, B, learn, learn_of_port, mac, port, two_macs
 
 POOL = "10.77.0.0/16"
 LAN = (Route("192.168.1.0/24", "en0"), Route("169.254.0.0/16", "en0"))
@@ -239,6 +239,75 @@ def test_the_port_of_a_group_that_lives_is_left_alone_until_it_does_no_more() ->
     world.settle()
     assert [type(s) for s in world.history if isinstance(s, RepairNode)] == [RepairNode]
     assert world.groups[world.replica()].transport == "jaccl"
+
+
+def ring_of_four(*across: tuple[int, int], **spec: Any) -> World:
+    """Four Macs joined in a ring, with a group over it; and the cables across that are declared, and not there."""
+    names = [NodeName(f"node-{letter}") for letter in "abcd"]
+    pairs = [(0, 1), (1, 2), (2, 3), (0, 3), *across]
+    links = ((f"{names[one]}/{other + 1}", f"{names[other]}/{one + 1}") for one, other in pairs)
+    nodes = [node(name, repair=ALL) for name in names]
+    world = World([*nodes, model(), deployment(nodes=4, **spec), fabric("studios", *links, pool=POOL)])
+    world.system = "Darwin"
+    for name in names:
+        world.facts[name] = replace(mac(), routes=LAN)
+    for one, other in pairs[:4]:
+        plug_in(world, names[one], names[other])
+    world.settle()
+    world.history.clear()
+    return world
+
+
+def plug_in(world: World, one: NodeName, other: NodeName, fresh: bool = False) -> None:
+    """A cable at the receptacles that bear the other's number; ``fresh`` is one that macOS has just found."""
+    numbers = {name: number for number, name in enumerate(sorted(world.facts), 1)}
+    for here, there in ((one, other), (other, one)):
+        end = End(here, numbers[there])
+        at = port(end.receptacle, (there, numbers[here]), str(of_all(world.desired())[end].ip))
+        if fresh:
+            at = replace(at, bridged=True, address="", mapped_gid=False)
+        learn(world, here, ports=(*world.facts[here].ports, at))
+
+
+def test_a_port_that_a_ring_goes_past_is_set_while_it_serves_and_then_the_mesh_can_be_had() -> None:
+    world = ring_of_four((0, 2), (1, 3))
+    assert world.groups[world.replica()].transport == "jaccl-ring"
+    for one, other in (("node-a", "node-c"), ("node-b", "node-d")):
+        plug_in(world, NodeName(one), NodeName(other), fresh=True)
+    served = world.groups[world.replica()]
+    world.settle()
+    assert set(repairs_made(world)) == set(world.facts)
+    assert world.groups[world.replica()] == served
+    world.pass_time(world.now + 3600)
+    for rank in world.alive():
+        world.report(rank, idle_seconds=60.0)
+    plan = world.settle()
+    assert (plan.steps, plan.waiting) == ((), ())
+    assert world.groups[world.replica()].transport == "jaccl"
+
+
+@pytest.mark.parametrize(("one", "other", "left_alone"), [(0, 2, True), (1, 3, False)])
+def test_a_port_over_which_a_rank_has_found_the_first_is_left_alone(
+    one: int, other: int, left_alone: bool
+) -> None:
+    world = ring_of_four((0, 2), (1, 3), transport=["jaccl-ring"])
+    members = world.groups[world.replica()].members
+    across = (members[one], members[other])
+    plug_in(world, *across)
+    for rank in list(world.alive()):
+        world.end_rank(rank, signal=9)
+    world.pass_time(world.now + 60)
+    world.settle()
+    world.history.clear()
+    assert world.groups[world.replica()].members == members
+    *others, last = world.facts[across[0]].ports
+    learn(world, across[0], ports=(*others, replace(last, bridged=True)))
+    world.settle()
+    assert (repairs_made(world) == []) is left_alone
+
+
+def repairs_made(world: World) -> list[NodeName]:
+    return [step.node for step in world.history if isinstance(step, RepairNode)]
 
 
 def test_the_port_of_a_rank_that_was_replaced_is_left_alone_until_that_has_ended() -> None:

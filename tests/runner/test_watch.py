@@ -14,15 +14,15 @@ import os, sys, time
 from reconciler.runner import watch
 from reconciler.runner.ending import RankEnd
 from reconciler.runner.progress import ProgressPipe
-watch.ORDERLY_SECONDS = 0.3
+watch.ORDERLY_SECONDS = 1.0
 guard = watch.Watch(ProgressPipe(None))
-guard.start()
-guard.shim(0)
 try:
+    guard.start()
+    guard.shim(0)
     time.sleep(20)
 except RankEnd as end:
     guard.stand_down()
-    time.sleep(1.0)
+    time.sleep(2.0)
     print("in order")
     sys.exit(end.code)
 """

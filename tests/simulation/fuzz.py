@@ -194,9 +194,11 @@ def shrink(found: Schedule) -> tuple[list[str], Verdict]:
     """As many of the faults left out as can be while something is still violated."""
     without: list[str] = []
     best = found.play(without)
-    parts = [f"world/{n}" for n in range(len(found.acts))] + [f"point/{n}" for n, _, _ in best.hit]
+    whole = sorted({name for _, name, _ in found.acts})  # what is never mended again is another story
+    parts = [[f"world/{n}" for n, (_, other, _) in enumerate(found.acts) if other == name] for name in whole]
+    parts += [[f"point/{n}"] for n, _, _ in best.hit]
     for part in reversed(parts):
-        tried = found.play([*without, part])
+        tried = found.play([*without, *part])
         if tried.violations:
-            without, best = [*without, part], tried
+            without, best = [*without, *part], tried
     return without, best

@@ -197,7 +197,7 @@ class Rank(_Living):
         if any(r.config.addresses[r.id.rank] == mine and r.phase != Phase.STARTING for r in others):
             self.end(ExitCode.PORT_IN_USE, None, f"{mine} is in use")
             return
-        hindrance = self._hindrance()
+        hindrance = self.hindrance()
         if hindrance:
             if self.config.backend == "jaccl":
                 self.tell(Phase.VERBS)
@@ -209,7 +209,7 @@ class Rank(_Living):
         self.later(self.config.rendezvous_seconds, self._give_up)
         world.meet(self)
 
-    def _hindrance(self) -> str:
+    def hindrance(self) -> str:
         """Why it does not reach the others; empty where it does."""
         facts = self.machine.facts
         jaccl = self.config.backend == "jaccl"
@@ -220,6 +220,9 @@ class Rank(_Living):
             return "nothing comes over the cable"
         if jaccl and any(port.mapped_gid is False for port in facts.ports):
             return "No IPv4-mapped GID found"
+        mine = self.config.addresses[self.id.rank].rpartition(":")[0]
+        if cabled and not jaccl and mine not in {port.address for port in facts.ports}:
+            return f"Couldn't bind socket: {mine} is no address of {self.machine.name}"
         return ""
 
     def _give_up(self) -> None:

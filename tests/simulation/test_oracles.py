@@ -33,7 +33,7 @@ from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import ForgetRank
 
-from .acts import commit, crash, kill_agent, lose_store, nothing
+from .acts import commit, crash, kill_agent, lose_ipv4, lose_store, nothing
 from .ends import missing
 from .loop import Process
 from .net import SimLink
@@ -87,6 +87,15 @@ def test_more_ranks_than_there_is_memory_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Ledger, "free", lambda self, name, replacing: 2**60)
     found = play(replace(SCENARIOS["memory"], memory_bytes=24 * 2**30), Points())
     assert any("is charged" in text for text in found.violations)
+
+
+def test_a_ring_over_an_address_that_its_machine_has_no_more_does_not_come_up() -> None:
+    ring = cluster(big(transport=["ring"]), nodes=SCENARIOS["repair"].names)
+    world = up(replace(SCENARIOS["cable"], manifests=ring, acts=()))
+    (rank,) = world.machines["b"].alive()
+    assert rank.hindrance() == ""
+    lose_ipv4("b")(world)
+    assert "is no address of b" in rank.hindrance()
 
 
 def test_routes_to_two_epochs_of_a_replica_and_to_one_beside_another() -> None:
