@@ -15,6 +15,8 @@ _FAULT = "#cf222e"
 _NODE_WIDTH, _NODE_HEIGHT = 150, 44
 _LINE_HEIGHT = 20
 _TEXT_COLUMNS = 92
+_CROWDED = 40.0
+"""So near the centre of the picture no label is put."""
 Point = tuple[float, float]
 
 
@@ -64,10 +66,11 @@ def svg(item: Item) -> str:
     """The machines on a circle, each cable a line with the numbers of its receptacles, findings below."""
     cables = cables_of(item)
     nodes = nodes_of(cables)
-    radius = max(220.0, 55.0 * len(nodes))
+    radius = max(250.0, 55.0 * len(nodes))
     width = max(2 * radius + _NODE_WIDTH + 60, 760)
     centre = (width / 2, radius + 70)
     places = {node: _place(number, len(nodes), centre, radius) for number, node in enumerate(nodes)}
+    drawn = list(_lines(cables, places, centre))
     notes = [line for cable in _told(cables) for line in _note(cable)]
     height = centre[1] + radius + 60 + _LINE_HEIGHT * (len(notes) + 1)
     name = escape(item["metadata"]["name"])
@@ -77,8 +80,9 @@ def svg(item: Item) -> str:
         f"<title>Fabric {name}</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
         f'<text x="20" y="28" font-size="16" font-weight="bold">{name}</text>',
-        *_lines(cables, places),
+        *(line for line, _ in drawn),
         *(_box(node, place) for node, place in places.items()),
+        *(text for _, texts in drawn for text in texts),
     ]
     top = centre[1] + radius + 60
     for number, (text, fill) in enumerate(notes):
@@ -94,7 +98,10 @@ def _place(number: int, count: int, centre: Point, radius: float) -> Point:
     return centre[0] + radius * math.cos(angle), centre[1] + radius * math.sin(angle)
 
 
-def _lines(cables: Sequence[Cable], places: dict[str, Point]) -> Iterator[str]:
+def _lines(
+    cables: Sequence[Cable], places: dict[str, Point], centre: Point
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Of each cable the line, and what is written at it: that lies above everything else."""
     between = Counter(frozenset(node for node, _ in cable.ends) for cable in cables)
     drawn: Counter[frozenset[str]] = Counter()
     for cable in cables:
@@ -104,14 +111,22 @@ def _lines(cables: Sequence[Cable], places: dict[str, Point]) -> Iterator[str]:
         drawn[pair] += 1
         start, end = _moved(places[one], places[other], aside if one < other else -aside)
         dashes = "" if cable.state in THERE else ' stroke-dasharray="6 5"'
-        yield (
+        line = (
             f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
             f' stroke="{colour(cable)}" stroke-width="3"{dashes}/>'
         )
-        yield _mark(_along(start, end, _reach(start, end)), number)
-        yield _mark(_along(end, start, _reach(start, end)), number_there)
-        # Not in the middle: where cables cross there, their labels would cover each other.
-        yield _label(_along(start, end, 0.36 * math.dist(start, end)), label(cable), colour(cable))
+        length = math.dist(start, end)
+        middle = _along(start, end, length / 2)
+        if math.dist(middle, centre) < _CROWDED:  # all that lead across meet there, and so would their labels
+            middle = _along(start, end, 0.36 * length)
+        yield (
+            line,
+            (
+                _mark(_along(start, end, _reach(start, end)), number),
+                _mark(_along(end, start, _reach(start, end)), number_there),
+                *_label(middle, label(cable), colour(cable)),
+            ),
+        )
 
 
 def _moved(start: Point, end: Point, aside: float) -> tuple[Point, Point]:
@@ -145,11 +160,10 @@ def _mark(at: Point, number: str) -> str:
     )
 
 
-def _label(at: Point, text: str, fill: str) -> str:
-    return (
-        f'<text x="{at[0]:.1f}" y="{at[1] - 6:.1f}" text-anchor="middle" fill="{fill}" stroke="#ffffff"'
-        f' stroke-width="4" paint-order="stroke">{escape(text)}</text>'
-    )
+def _label(at: Point, text: str, fill: str) -> Iterator[str]:
+    """On a margin of white, as an element of its own: not everything that shows SVG knows ``paint-order``."""
+    for looks in ('fill="#ffffff" stroke="#ffffff" stroke-width="5" aria-hidden="true"', f'fill="{fill}"'):
+        yield f'<text x="{at[0]:.1f}" y="{at[1] - 6:.1f}" text-anchor="middle" {looks}>{escape(text)}</text>'
 
 
 def _box(node: str, at: Point) -> str:

@@ -115,6 +115,10 @@ def test_as_svg_every_machine_receptacle_and_finding_is_in_the_picture(
     assert any(text.startswith("Missing: no cable joins") for text in texts)
     width = float(root.attrib["width"])
     assert all(0 <= float(e.attrib["x1"]) <= width for e in root.iter() if "x1" in e.attrib)
+    drawn = [element.tag.rpartition("}")[2] for element in root]
+    assert max(at for at, tag in enumerate(drawn) if tag == "rect") < drawn.index("circle"), (
+        "a box hides a receptacle"
+    )
 
 
 def test_what_a_machine_says_of_itself_breaks_no_picture(cli: Cli, controller: Controller) -> None:
