@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -44,39 +45,40 @@ def test_a_watch_prints_rows_as_they_change_and_goes_on_over_a_restart(cluster: 
         assert watch.end() == 130
 
 
-def settled(cluster: Live) -> str:
-    """The version of a cluster in which nothing happens any more."""
-    seen = ""
-
-    def quiet() -> bool:
-        nonlocal seen
-        with Client(cluster.home / "controller.sock") as client:
-            before, seen = seen, str(client.ask(Get(seen=seen, wait_seconds=1.0), 1.0)["version"])
-        return seen == before
-
-    wait_for(quiet)
-    return seen
-
-
 def test_an_answer_is_held_back_until_something_has_changed(cluster: Live) -> None:
-    seen = settled(cluster)
+    seen = ""
     with Client(cluster.home / "controller.sock") as client:
-        asked = time.monotonic()
-        body = client.ask(Get(seen=seen, wait_seconds=0.3), 0.3)
-        assert (body["version"], body["items"]) == (seen, [])
-        assert time.monotonic() - asked >= 0.3
+
+        def held_back() -> bool:
+            """Whether nothing has happened meanwhile: a controller that has just begun finds something out at times."""
+            nonlocal seen
+            asked, before = time.monotonic(), seen
+            body = client.ask(Get(seen=seen, wait_seconds=0.3), 0.3)
+            seen = str(body["version"])
+            if seen != before:
+                return False
+            assert body["items"] == []
+            assert time.monotonic() - asked >= 0.3
+            return True
+
+        wait_for(held_back)
         cluster.apply(replicas(2))
         assert len(client.ask(Get(seen=seen, wait_seconds=20.0), 20.0)["items"]) == len(MANIFESTS)
 
 
 def test_a_watch_only_is_silent_about_what_is_there_already(cluster: Live) -> None:
-    settled(cluster)
-    arguments = ("get", "md/tiny", "-o", "json")
-    with running(cluster, *arguments, "--watch-only") as watch, running(cluster, *arguments, "-w") as beside:
+    asked, counts = ("get", "md/tiny", "-o", "json"), itertools.count(2)
+
+    def changed(lines: list[str]) -> bool:
+        """One change after the other, until the first that comes after the watch has begun."""
+        cluster.apply(replicas(next(counts)))
+        return any(json.loads(line)["spec"]["replicas"] > 1 for line in lines)
+
+    with running(cluster, *asked, "-w") as beside:
         beside.wait_for(lambda lines: lines)
-        time.sleep(0.5)  # for the other one to begin as well
-        cluster.apply(replicas(2))
-        watch.wait_for(lambda lines: any(json.loads(line)["spec"]["replicas"] == 2 for line in lines))
-        assert json.loads(watch.out[0]) != json.loads(beside.out[0])
         assert json.loads(beside.out[0])["spec"]["replicas"] == 1
+    there = json.loads(cluster.run(*asked).stdout)
+    with running(cluster, *asked, "--watch-only") as watch:
+        watch.wait_for(changed)
+        assert json.loads(watch.out[0]) != there
         assert watch.end() == 130
