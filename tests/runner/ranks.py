@@ -113,7 +113,7 @@ class Rank:
 
     def exit_code(self, seconds: float = 30.0) -> int:
         code = self.process.wait(timeout=seconds)
-        self._reader.join(timeout=5)
+        self._reader.join(timeout=30)
         return code
 
     def text(self) -> str:
@@ -126,10 +126,10 @@ class Rank:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=30)
         if self.process.stdin:
             self.process.stdin.close()
-        self._reader.join(timeout=5)
+        self._reader.join(timeout=30)
 
 
 @dataclasses.dataclass

@@ -71,6 +71,13 @@ class Rig:
 
         self.on_loop(do())
 
+    def wait_free(self, seconds: float = 30.0) -> None:
+        """Until no device of any machine is held by a process: the end of one is heard of a moment after it."""
+        deadline = time.monotonic() + seconds
+        while held := [m.name for m in self.world.machines if self.verbs.domains(m.name)]:
+            assert time.monotonic() < deadline, f"devices of {held} are still held"
+            time.sleep(0.01)
+
     def close(self) -> None:
         self._watch.cancel()
         self.on_loop(self._control.close())
@@ -123,8 +130,8 @@ class Rig:
             "backend": "jaccl",
             "prefer_ring": ring,
             "devices": self.matrix(members, ring),
-            "rendezvous_seconds": 30.0,
-            "verbs_seconds": 15.0,
+            "rendezvous_seconds": 60.0,
+            "verbs_seconds": 60.0,
             **changes,
         }
         ranks: list[Rank] = []
@@ -135,6 +142,7 @@ class Rig:
         finally:
             for rank in ranks:
                 rank.end()
+            self.wait_free()
             shutil.rmtree(directory)
 
 
@@ -152,7 +160,7 @@ def rig(world: World) -> Iterator[Rig]:
         shutil.rmtree(directory)
 
 
-def ends(group: Group, seconds: float = 30.0) -> list[int]:
+def ends(group: Group, seconds: float = 60.0) -> list[int]:
     """How all ranks ended; a signal is negative."""
     return [rank.exit_code(seconds) for rank in group.ranks]
 
