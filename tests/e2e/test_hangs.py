@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 
 import openai
@@ -23,9 +22,7 @@ from .test_healing import Answer, ask, rank_pids, stream, whole
 pytestmark = pytest.mark.e2e
 
 STALL_SECONDS = 5
-PROMISED_SECONDS = STALL_SECONDS + 5
-SLACK_SECONDS = 30
-"""For a machine that does other things as well."""
+"""For ranks that are to be given up: those of other tests have as long as by default."""
 CLIENTS = 6
 
 
@@ -75,11 +72,12 @@ async def clients_during(cluster: Cluster, fault: Callable[[], None]) -> tuple[s
         base_url=cluster.endpoint(), api_key="none", timeout=120, max_retries=0
     ) as sdk:
         reference = (await whole(sdk)).text
-        begun = [asyncio.Event() for _ in range(CLIENTS)]
+        begun = [asyncio.Event() for _ in range(CLIENTS - 1)]
         streams = [asyncio.create_task(stream(sdk, event)) for event in begun]
         async with asyncio.timeout(60):
             await asyncio.gather(*(event.wait() for event in begun))
         fault()
+        streams.append(asyncio.create_task(stream(sdk, asyncio.Event())))  # the others may be over by now
         return reference, list(await asyncio.gather(*streams))
 
 
@@ -94,38 +92,34 @@ def victim(cluster: Cluster, rank: int) -> int:
     return int(next(row["pid"] for row in cluster.ranks() if row["rank"] == rank))
 
 
-def told(cluster: Cluster, after: int, reason: str) -> list[tuple[float, str]]:
-    """When and what was said for a reason since an event."""
-    return [
-        (datetime.fromisoformat(event["time"]).timestamp(), event["message"])
-        for event in cluster.events()
-        if event["id"] > after and event["reason"] == reason
-    ]
+def told(cluster: Cluster, after: int, reason: str) -> list[str]:
+    """What was said for a reason since an event."""
+    return [e["message"] for e in cluster.events() if e["id"] > after and e["reason"] == reason]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(hangs: Cluster, rank: int) -> None:
-    before, event, pid = rank_pids(hangs), hangs.last_event(), victim(hangs, rank)
+def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(tiny: Cluster, rank: int) -> None:
+    before, event, pid = rank_pids(tiny), tiny.last_event(), victim(tiny, rank)
 
-    check_answers(*asyncio.run(clients_during(hangs, lambda: os.kill(pid, signal.SIGSTOP))))
+    check_answers(*asyncio.run(clients_during(tiny, lambda: os.kill(pid, signal.SIGSTOP))))
 
     assert process_state(pid) != "T"
-    hangs.wait_settled()
-    assert rank_pids(hangs) == before
-    ((_, message),) = told(hangs, event, "RankContinued")
+    tiny.wait_settled()
+    assert rank_pids(tiny) == before
+    (message,) = told(tiny, event, "RankContinued")
     assert f"rank {rank} of tiny/0" in message
 
 
-def test_a_rank_that_is_stopped_with_nothing_to_do_is_continued(hangs: Cluster) -> None:
-    before, event = rank_pids(hangs), hangs.last_event()
+def test_a_rank_that_is_stopped_with_nothing_to_do_is_continued(tiny: Cluster) -> None:
+    before, event = rank_pids(tiny), tiny.last_event()
     for pid in before.values():
         os.kill(pid, signal.SIGSTOP)
 
-    hangs.wait("both to go on", lambda: all(process_state(pid) != "T" for pid in before.values()), 20)
-    assert ask(hangs)
-    hangs.wait_settled()
-    assert rank_pids(hangs) == before
-    assert len(told(hangs, event, "RankContinued")) == len(before)
+    tiny.wait("both to go on", lambda: all(process_state(pid) != "T" for pid in before.values()))
+    assert ask(tiny)
+    tiny.wait_settled()
+    assert rank_pids(tiny) == before
+    assert len(told(tiny, event, "RankContinued")) == len(before)
 
 
 @contextmanager
@@ -146,25 +140,25 @@ def stopped_again_and_again(pid: int) -> Iterator[None]:
         stopping.join()
 
 
-def formed_within(cluster: Cluster, event: int, since: float) -> str:
-    """What the event of the new group says of its cause; it must have come in time."""
+def formed_anew(cluster: Cluster, event: int) -> str:
+    """What the event of the new group says of its cause: the time that these tests allow was over."""
     cluster.wait("a new group", lambda: told(cluster, event, "EpochAllocated"))
     groups = told(cluster, event, "EpochAllocated")
     # A busy machine may be too slow for the short allowance of these tests once more; nothing else may happen.
-    assert all("(Stalled: " in message for _, message in groups), cluster.story()
-    at, message = groups[0]
-    assert at - since < PROMISED_SECONDS + SLACK_SECONDS
-    return message
+    assert all("(Stalled: " in message for message in groups), cluster.story()
+    (allowed,) = re.findall(r"at most (\d+) s are allowed", groups[0])
+    assert STALL_SECONDS <= int(allowed) < 60, "not the time that is allowed by default"
+    return groups[0]
 
 
 def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(hangs: Cluster) -> None:
     before, event, pid = rank_pids(hangs), hangs.last_event(), victim(hangs, 1)
-    since = time.time()
     with stopped_again_and_again(pid):
         check_answers(*asyncio.run(clients_during(hangs, lambda: None)))
+        message = formed_anew(hangs, event)
 
-    assert "rank 1 on node-" in formed_within(hangs, event, since)
-    assert gone(pid)
+    assert "rank 1 on node-" in message
+    hangs.wait("the end of the rank", lambda: gone(pid))
     assert 1 <= len(told(hangs, event, "RankContinued")) <= 3
     hangs.wait_settled()
     assert ask(hangs)
@@ -173,18 +167,17 @@ def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(han
 
 def test_a_rank_that_hangs_while_its_process_runs_is_killed_and_costs_no_answer(hangs: Cluster) -> None:
     event, pid = hangs.last_event(), victim(hangs, 1)
-    since = time.time()
 
     with ExitStack() as holding:
         hang = main_thread_held(pid)
         check_answers(*asyncio.run(clients_during(hangs, lambda: holding.enter_context(hang))))
         hangs.wait("the end of the rank", lambda: gone(pid))
 
-    message = formed_within(hangs, event, since)
+    message = formed_anew(hangs, event)
     assert "rank 1 on node-" in message
     assert "requests wait), at most" in message
     assert told(hangs, event, "RankContinued") == []
     hangs.wait_settled()
     assert ask(hangs)
-    ends = [text for _, text in told(hangs, event, "RankExited")]
+    ends = told(hangs, event, "RankExited")
     assert any(f"pid {pid}) was killed by signal 9: it was asked to end and had not" in text for text in ends)
