@@ -42,6 +42,7 @@ metadata:
 spec:
   listen: 127.0.0.1:8400
   auth: {mode: none}
+  hold: 5m
 """
 
 
@@ -82,7 +83,7 @@ def over(hosts: Network, texts: tuple[str, ...], **environment: str) -> Iterator
         made.wait_settled()
         yield made
         assert made.stop() == 0
-        assert [host.agents() + host.ranks() for host in hosts.hosts] == [[], [], []]
+        made.wait("all to end", lambda: not any(host.agents() + host.ranks() for host in hosts.hosts))
     finally:
         made.kill_everything()
 

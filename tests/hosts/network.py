@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.cluster import parent_of
 from tests.sshd import PROGRAM, make_key, make_separation_folder
 
 TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")
@@ -35,6 +36,7 @@ setsid sh {folder}/cycle </dev/null >/dev/null 2>&1 &
 """
 """What is found first by this name: never that of the machine that the tests run on."""
 _CYCLE = """
+date +%s%N >> {folder}/downs
 ip link set eth0 down
 here=$(readlink /proc/self/ns/net)
 for process in /proc/[0-9]*; do
@@ -46,7 +48,7 @@ sleep 2
 ip link set eth0 up
 """
 """All that runs ends, and another boot begins; the server that holds the namespaces is there again."""
-_WAIT_SECONDS = 20.0
+_WAIT_SECONDS = 60.0
 
 
 def why_not() -> str:
@@ -96,6 +98,12 @@ class Host:
     @property
     def boot_id(self) -> str:
         return (self.folder / "boot-id").read_text().strip()
+
+    @property
+    def downs(self) -> list[int]:
+        """When it went down, each time, in nanoseconds."""
+        path = self.folder / "downs"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def prepare(self) -> None:
         """Everything that its server needs."""
@@ -148,6 +156,11 @@ class Host:
                     found.append(int(entry.name))
         return sorted(found)
 
+    def programs(self, words: str) -> list[int]:
+        """The same, but for children that have not become another program yet."""
+        found = self.pids(words)
+        return [pid for pid in found if parent_of(pid) not in found]
+
     def change_host_key(self, folder: Path) -> None:
         """Be the machine with the key pair that is kept in a folder, as after a restart of the server; connections end."""
         for name in ("host_key", "host_key.pub"):
@@ -176,7 +189,7 @@ class Host:
         _run("nsenter", "--target", str(self.pid), "--mount", *words)
 
     def agents(self) -> list[int]:
-        return self.pids(".pyz serve")
+        return self.programs(".pyz serve")
 
     def ranks(self) -> list[int]:
         return self.pids("reconciler.runner")
@@ -193,7 +206,7 @@ class Host:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        self.process.wait(10)
+        self.process.wait(_WAIT_SECONDS)
         self.process = None
 
 
@@ -280,7 +293,7 @@ class Network:
             host.stop()
         if self.switch is not None:
             self.switch.kill()
-            self.switch.wait(10)
+            self.switch.wait(_WAIT_SECONDS)
 
 
 @contextmanager
@@ -309,7 +322,7 @@ def _ip(pid: int, *words: str) -> None:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, timeout=20, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=_WAIT_SECONDS, stdin=subprocess.DEVNULL)
 
 
 def _wait(true: object, what: str) -> None:

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.sshd import make_key
 
 from .network import Host, Network
 
+pytestmark = pytest.mark.timeout(400)
 CUT_SECONDS = 60.0
 PAUSE_SECONDS = 0.3
 """Between two answers, so that other tests have something of the machine."""
@@ -29,7 +31,7 @@ LOST_AFTER_SECONDS = 30.0
 
 
 def client(cluster: Cluster) -> openai.OpenAI:
-    return openai.OpenAI(base_url=cluster.endpoint(), api_key="unused", max_retries=0, timeout=60)
+    return openai.OpenAI(base_url=cluster.endpoint(), api_key="unused", max_retries=0, timeout=300)
 
 
 def ask(cluster: Cluster, tokens: int = 8) -> int:
@@ -84,7 +86,7 @@ def load(cluster: Cluster) -> Iterator[list[str]]:
         yield wrong
     finally:
         over.set()
-        thread.join(60)
+        thread.join(300)
     assert answers
 
 
@@ -107,7 +109,7 @@ def routed(cluster: Cluster) -> Iterator[list[set[int]]]:
         yield seen
     finally:
         over.set()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_one_group_spans_three_hosts_and_answers_through_the_gateway(
@@ -172,9 +174,9 @@ def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
     manifest = hosts.folder / "cluster" / "manifests" / f"{host.name}.yaml"
     manifest.write_text(f"{manifest.read_text()}  lostAfter: 5m\n")
     cluster.run("apply", "-f", str(manifest))
-    logins = host.said("Accepted publickey")
 
     host.change_host_key(other)
+    logins = host.said("Accepted publickey")
     cluster.wait("a refusal", lambda: condition(cluster, host, "Reachable")["reason"] == "HostKeyChanged")
     message = condition(cluster, host, "Reachable")["message"]
     assert fingerprint(own / "host_key") in message
@@ -197,13 +199,13 @@ def test_a_cut_of_a_minute_costs_one_node_until_it_is_back(cluster: Cluster, hos
     old = set(ranks(cluster).values())
     with routed(cluster) as epochs:
         with load(cluster) as wrong:
-            hosts.cut(lost)
             began = time.monotonic()
-            took = cluster.wait(
+            hosts.cut(lost)
+            cluster.wait(
                 "two nodes to serve",
                 lambda: group(cluster)["nodes"] == names[:2] and group(cluster)["ready"],
             )
-            assert took >= LOST_AFTER_SECONDS, "a node is not given up sooner"
+            assert time.monotonic() - began >= LOST_AFTER_SECONDS, "a node is not given up sooner"
             assert ask(cluster) == 8
             time.sleep(max(0.0, CUT_SECONDS - (time.monotonic() - began)))
             assert condition(cluster, lost, "Quarantined")["reason"] == "NotAnswering"
@@ -240,7 +242,7 @@ def test_machines_are_restarted_one_after_the_other_by_whichever_controller_ther
 
     with routed(cluster) as epochs:
         command = cluster.background("reboot", *asked)
-        cluster.wait("the first to go down", gone)
+        cluster.wait("the first to go down", lambda: gone() or any(host.downs for host in hosts.hosts))
         (controller,) = cluster.controller()
         os.kill(controller, signal.SIGKILL)
         cluster.wait("the command to end", lambda: gone() is not None and command.poll() is not None)
@@ -248,7 +250,9 @@ def test_machines_are_restarted_one_after_the_other_by_whichever_controller_ther
         assert command.returncode == 0, error
     told = ["node/host-b restarted", "node/host-c restarted", "restarted: host-b, host-c"]
     assert [line for line in said.splitlines() if line in told] == told
-    assert [each for each in away if each] == [{"host-b"}, {"host-c"}], "one after the other, each once"
+    assert all(len(now) < 2 for now in away), "one after the other"
+    first, second = (asked[name].downs for name in ("host-b", "host-c"))
+    assert (len(first), len(second), first < second) == (1, 1, True), "each once"
     assert not any(host.boot_id == boots[name] for name, host in asked.items())
     assert agents(hosts)[0] == pids[0]
     assert group(cluster)["ready"]

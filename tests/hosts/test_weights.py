@@ -18,7 +18,7 @@ from .model import write_model
 from .network import Network
 from .test_three_hosts import ask, client, group, ranks
 
-pytestmark = pytest.mark.timeout(300)  # three agents, a fetch and two copies come before the first test
+pytestmark = pytest.mark.timeout(400)  # three agents, a fetch and two copies come before the first test
 GOOD, ROTTEN, UNUSABLE = "900d" + "2" * 36, "2077e4" + "3" * 34, "bad0" + "4" * 36
 MODEL = f"""apiVersion: reconciler/v1alpha1
 kind: Model
@@ -45,6 +45,7 @@ spec:
   serving: {{context: 64, maxBatch: 1}}
 """
 SHARD = "model.safetensors"
+FETCHES = ("Fetching", "FetchingSlowly", "DiskFull")
 ROOM = "3g"
 
 
@@ -125,7 +126,7 @@ def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     hub.asked.clear()
     hub.faults[SHARD] = Fault(bytes_per_second=200_000)
     cluster.run("model", "update", "tiny", "--revision", GOOD)
-    cluster.wait("it to be fetched", lambda: condition(cluster)["reason"] in ("Fetching", "FetchingSlowly"))
+    cluster.wait("it to be fetched", lambda: condition(cluster)["reason"] in FETCHES)
     while len(weights(hosts, GOOD)) < 2 or condition(cluster)["reason"] != "DiskFull":
         assert (ask(cluster), ranks(cluster)) == (8, before)
     assert "are still to come, and 1.1 GB are to stay free" in condition(cluster)["message"]
