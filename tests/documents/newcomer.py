@@ -230,10 +230,10 @@ def newcomer() -> Iterator[Newcomer]:
 
 
 def _free_port() -> int:
-    """Below those that systems give to outgoing connections: such a one may take it between two commands."""
+    """Below those of ranks, and those of outgoing connections: such a one may take it between two commands."""
     while True:
         with socket.socket() as probe, suppress(OSError):
-            port = random.randrange(10_000, 32_000)
+            port = random.randrange(10_000, 20_000)
             probe.bind(("127.0.0.1", port))
             return port
 

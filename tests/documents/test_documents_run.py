@@ -15,7 +15,7 @@ README = ROOT / "README.md"
 SECOND_TERMINAL = Block(
     "README.md", 0, ('export RECONCILER_HOME="$PWD/.reconciler" PATH="$PWD/.venv/bin:$PATH"',)
 )
-SETTLED = Block("the end", 0, ("reconciler rollout status deployment/tiny --timeout=90s",))
+SETTLED = Block("the end", 0, ("reconciler rollout status deployment/tiny --timeout=200s",))
 """A document leaves the cluster as it found it."""
 DOCUMENTS = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -9,8 +9,10 @@ import contextlib
 import io
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,9 @@ from typing import Any
 import click
 
 from reconciler.cli.app import reconciler
+from reconciler.cli.client import ask
+from reconciler.errors import ReconcilerError
+from reconciler.wire.admin import ShowStatus
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 120.0
@@ -161,7 +166,9 @@ class Cluster:
         """Wait until something holds; how long it took. Fails with the story so far."""
         started = time.monotonic()
         while time.monotonic() - started < seconds:
-            with suppress(AssertionError, json.JSONDecodeError, KeyError, IndexError):
+            with suppress(
+                AssertionError, ReconcilerError, KeyError, IndexError, ValueError
+            ):  # also of how many there are
                 if true():
                     return time.monotonic() - started
             time.sleep(pause)
@@ -180,6 +187,8 @@ class Cluster:
             for status in self.deployments().values()
         )
         plan = self.plan()
+        if not ask(self.home / "controller.sock", ShowStatus())["revision"]:
+            return False  # a controller that has just started knows of no wish yet
         plan["waiting"] = [w for w in plan["waiting"] if w["reason"] != "QuietMoment"]  # to become better
         return ready and plan == {"steps": [], "waiting": [], "refused": []}
 
@@ -200,7 +209,7 @@ class Cluster:
         """Ctrl-C; the exit status of `up`."""
         assert self.up is not None
         self.up.send_signal(signal.SIGINT)
-        return self.up.wait(60)
+        return self.up.wait(READY_SECONDS)
 
     def processes(self) -> dict[int, str]:
         """Command lines of all processes that belong to this home, by pid."""
@@ -215,9 +224,22 @@ class Cluster:
                     found[int(folder.name)] = words
         return found
 
+    def wait_ended(self) -> None:
+        """Until nothing runs: who was told to end by who is gone is on its way."""
+        self.wait("the end of everything", lambda: not self.processes())
+
     def pids(self, words: str) -> list[int]:
-        """Processes of this home whose command line has these words."""
-        return sorted(pid for pid, line in self.processes().items() if words in line)
+        """Processes of this home whose command line has these words.
+
+        A child that has not become another program yet has its parent's, and is not counted.
+        """
+        every = self.processes()
+        found = {pid for pid, line in every.items() if words in line}
+        return sorted(pid for pid in found if every[pid] != every.get(parent_of(pid)))
+
+    def files(self) -> list[Path]:
+        """All that is in the home, where some comes and goes."""
+        return [Path(folder) / name for folder, _, names in os.walk(self.home) for name in names]
 
     def controller(self) -> list[int]:
         return [pid for pid in self.pids(" controller") if pid != (self.up.pid if self.up else 0)]
@@ -238,6 +260,22 @@ class Cluster:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
+
+
+def parent_of(pid: int) -> int:
+    """The process that it came from, or that has taken it over; 0 where it is gone."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return 0
+
+
+def free_port() -> int:
+    """Below those that systems give to outgoing connections, any of which may take one that is free now."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            port = random.randrange(10_000, 20_000)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .cluster import ROOT, Cluster, cluster
+from .cluster import ROOT, Cluster, cluster, free_port
 
 EXAMPLES = ROOT / "examples"
 WIDTH = 100
-FORMED_SECONDS, HEALED_SECONDS = 240.0, 150.0
+FORMED_SECONDS, HEALED_SECONDS = 300.0, 300.0
 GROWTH = "  growth: {idle: 1s, groupAge: 3s, nodeUptime: 3s}\n"
 """So that what could be better becomes it at once: in the examples it takes ten minutes."""
 
@@ -36,12 +35,6 @@ def manifests(example: str, folder: Path, change: Change) -> Path:
         text = path.read_text().replace("127.0.0.1:8400", f"127.0.0.1:{free_port()}")
         (folder / path.name).write_text(change(text))
     return folder
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def around() -> dict[str, object]:
@@ -73,7 +66,7 @@ def macs(folder: Path, example: str, *how: str, change: Change = grows_at_once) 
             if made.up is not None and made.up.poll() is None:
                 made.stop()
             made.run("sandbox", "down")
-        made.wait("the end of everything", lambda: not made.processes(), 20)
+        made.wait_ended()
         assert [path for name in ("home", "tmpdir") for path in (folder / name).rglob("*")] == []
     assert around() == before
 
@@ -109,7 +102,7 @@ def answered(made: Cluster, deployment: str, tokens: int = 200) -> str:
     request = urllib.request.Request(
         f"{made.endpoint()}/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=HEALED_SECONDS) as answer:
         return str(json.load(answer)["choices"][0]["message"]["content"])
 
 
