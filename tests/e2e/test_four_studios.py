@@ -50,7 +50,7 @@ def test_without_a_cable_a_ring_serves_and_with_it_a_mesh_at_a_quiet_moment(stud
     sandbox(studios, "unplug", "studio-1/3")
     served(studios, "large", 4, "jaccl-ring", "ring")
     assert answered(studios, "large")
-    assert "nothing is plugged in at studio-" in told(studios, "C3")
+    studios.wait("the place", lambda: "nothing is plugged in at studio-" in told(studios, "C3"))
     assert "none of these machines" not in told(studios, "C3")
     shown = studios.run("get", "fabric", "studios").stdout
     assert "5 of 6 links are connected" in shown
@@ -74,7 +74,7 @@ def test_without_rdma_on_one_machine_a_ring_serves_and_recovery_is_asked_for_onc
     sandbox(studios, "rdma", "off", "studio-2")
     served(studios, "large", 4, "ring")
     assert answered(studios, "large")
-    studios.wait("the incident", lambda: len(asking(studios, "rdma_ctl enable")) == 1, 60)
+    studios.wait("the incident", lambda: len(asking(studios, "rdma_ctl enable")) == 1)
     findings = json.loads(studios.run("doctor", "studio-2", "-o", "json", check=False).stdout)["findings"]
     assert [finding["class"] for finding in findings] == ["C2"]
     (finding,) = findings

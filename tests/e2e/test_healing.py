@@ -84,7 +84,8 @@ def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> N
         ended_well = (answer.finish, answer.text) == ("stop", reference)
         assert ended_well or (answer.error and answer.finish is None), answer
 
-    tiny.wait_settled(HEALED_SECONDS)
+    tiny.wait("the next epoch", lambda: tiny.ranks()[0]["epoch"] > before[0]["epoch"])
+    tiny.wait_settled()
     after = tiny.ranks()
     assert {row["epoch"] for row in after} == {before[0]["epoch"] + 1}
     assert len(after) == 2
@@ -137,10 +138,10 @@ def ask(cluster: Cluster) -> str:
 
 
 def _answers(cluster: Cluster) -> bool:
-    """Whether the endpoint serves: a gateway that has just begun does not listen yet."""
+    """Whether the endpoint serves: a gateway that has just begun does not listen yet, or has not read its routes."""
     try:
         return bool(ask(cluster))
-    except openai.APIConnectionError:
+    except openai.APIError:
         return False
 
 
@@ -162,7 +163,7 @@ def test_processes_that_are_killed_come_back_and_no_rank_notices(tiny: Cluster, 
         running = len(tiny.controller()) == 1 and len(tiny.gateway()) == 1 and len(tiny.agents()) == 2
         return back and running and tiny.settled() and _answers(tiny)
 
-    tiny.wait(f"{what} to be back", whole_again, 20.0)
+    tiny.wait(f"{what} to be back", whole_again)
     assert rank_pids(tiny) == before
 
 
@@ -171,8 +172,8 @@ def test_after_all_that_a_killed_rank_is_still_reported_with_its_signal(tiny: Cl
     after_event = tiny.last_event()
     victim = next(row for row in tiny.ranks() if row["rank"] == 1)
     os.kill(victim["pid"], signal.SIGTERM if victim["rank"] == 0 else signal.SIGKILL)
-    tiny.wait("a new epoch", lambda: tiny.ranks()[0]["epoch"] > victim["epoch"], HEALED_SECONDS)
-    tiny.wait_settled(HEALED_SECONDS)
+    tiny.wait("a new epoch", lambda: tiny.ranks()[0]["epoch"] > victim["epoch"])
+    tiny.wait_settled()
     exits = [e for e in tiny.events() if e["id"] > after_event and e["reason"] == "RankExited"]
     assert any(f"pid {victim['pid']}) was killed by signal 9" in e["message"] for e in exits)
 
@@ -192,6 +193,6 @@ def test_an_idle_group_sleeps(tiny: Cluster) -> None:
     time.sleep(2)
     pids = [row["pid"] for row in tiny.ranks()]
     before, started = cpu_seconds(pids), time.monotonic()
-    time.sleep(30)
+    time.sleep(15)
     share = (cpu_seconds(pids) - before) / (time.monotonic() - started)
     assert share < 0.02

@@ -12,7 +12,8 @@ from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
 pytestmark = pytest.mark.e2e
 
-LOST_SECONDS = 3
+LOST_SECONDS = 8
+"""Of the node that is lost; an agent that merely waits for a processor is not to be."""
 
 
 def agent_of(made: Cluster, name: str) -> int:
@@ -35,7 +36,7 @@ def test_an_agent_that_stands_still_is_unrouted_done_without_and_cleared_when_it
     with cluster() as made:
         manifests = made.home.parent / "manifests"
         manifests.mkdir()
-        nodes = [node(name) + f"  lostAfter: {LOST_SECONDS}s\n" for name in ("node-a", "node-b")]
+        nodes = [node("node-a") + f"  lostAfter: {LOST_SECONDS}s\n", node("node-b")]
         gateway = (ROOT / "manifests" / "gateway.yaml").read_text()
         (manifests / "all.yaml").write_text("---\n".join([*nodes, MODEL, deployment("tiny", 1), gateway]))
         made.start("-f", str(manifests), "--models", "examples/models", "--any-port")
@@ -45,8 +46,8 @@ def test_an_agent_that_stands_still_is_unrouted_done_without_and_cleared_when_it
 
         stopped = agent_of(made, "node-a")
         os.kill(stopped, signal.SIGSTOP)
-        made.wait("its group to be unrouted", lambda: served_by(made) == [], 40.0)
-        made.wait("the replica elsewhere", lambda: served_by(made) == ["node-b"], 60.0)
+        made.wait("its group to be unrouted", lambda: served_by(made) == [])
+        made.wait("the replica elsewhere", lambda: served_by(made) == ["node-b"])
         assert condition(made, "node-a", "Quarantined") == ("True", "NotAnswering")
         assert before in made.processes(), "nobody could end it"
         after = {row["pid"] for row in made.ranks() if row["epoch"] == 2}
@@ -54,7 +55,7 @@ def test_an_agent_that_stands_still_is_unrouted_done_without_and_cleared_when_it
         assert [backend["epoch"] for route in routes for backend in route["backends"]] == [2]
 
         os.kill(stopped, signal.SIGCONT)
-        made.wait("the old rank to end", lambda: before not in made.processes(), 60.0)
+        made.wait("the old rank to end", lambda: before not in made.processes())
         made.wait_settled()
         assert {row["pid"] for row in made.ranks()} == after, "the new group was disturbed"
         assert condition(made, "node-a", "Quarantined") == ("False", "NotQuarantined")
