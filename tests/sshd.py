@@ -48,7 +48,7 @@ class Sshd:
         self.process = await asyncio.create_subprocess_exec(
             *command, stdin=subprocess.DEVNULL, start_new_session=True
         )
-        for _ in range(500):
+        for _ in range(3000):
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 writer.close()

@@ -108,6 +108,36 @@ class Cluster:
     async def until(self, condition: Callable[[], bool]) -> None:
         await eventually(condition)
 
+    async def until_connected(self, count: int) -> None:
+        """Wait until so many groups can be asked."""
+        for _ in range(2000):
+            async with self.http.get(self.url("/ready")) as answer:
+                if orjson.loads(await answer.read())["models"] == {"llama": count}:
+                    return
+            await asyncio.sleep(0.01)
+        raise TimeoutError(f"never were {count} groups connected")
+
+    async def until_sample(self, name: str, value: float) -> None:
+        """Wait until a metric has a value."""
+        for _ in range(2000):
+            if (await self.samples()).get(name) == value:
+                return
+            await asyncio.sleep(0.02)
+        raise TimeoutError(f"{name} never became {value}")
+
+    async def until_waiting(self, count: int) -> None:
+        """Wait until so many requests for ``llama`` have come, of which nothing is computed yet."""
+        await self.until_sample('vllm:num_requests_waiting{model_name="llama"}', count)
+
+    async def samples(self) -> dict[str, float]:
+        """Every sample by its name with labels, as Prometheus would read it."""
+        async with self.http.get(self.url("/metrics")) as answer:
+            assert answer.status == 200
+            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+            text = await answer.text()
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
     def up(self) -> bool:
         return (self.home / "gateway.json").exists() and self.state()["sequence"] == self.sequence
 
@@ -135,12 +165,49 @@ def let_in(server: Sshd, home: Path) -> str:
     return line
 
 
+TICK_SECONDS, STEP_SECONDS_MAX = 0.02, 0.05
+
+
+class _Awake:
+    """Seconds in which this process ran, as far as it looked at the clock."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._seen = time.monotonic()
+
+    def __call__(self) -> float:
+        seen = time.monotonic()
+        self._now += min(seen - self._seen, STEP_SECONDS_MAX)
+        self._seen = seen
+        return self._now
+
+
+@pytest.fixture
+async def awake(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """The event loop's time stands still while the process does.
+
+    The gateway shares the loop with its clients and the doubles of its ranks: when that stands still for a second,
+    none of them has been silent for one.
+    """
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", _Awake(loop.time()))
+
+    ticking = loop.call_later(TICK_SECONDS, lambda: tick())
+
+    def tick() -> None:
+        nonlocal ticking
+        ticking = loop.call_later(TICK_SECONDS, tick)
+
+    yield
+    ticking.cancel()
+
+
 Start = Callable[..., Awaitable[Cluster]]
 
 
 @pytest.fixture
-async def start() -> AsyncIterator[Start]:
-    """Call with a rank's script, or none for a model without a living group."""
+async def start(awake: None) -> AsyncIterator[Start]:
+    """Call with a rank's script, or none for a model without a living group; all of them are connected then."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def begin(
@@ -155,13 +222,14 @@ async def start() -> AsyncIterator[Start]:
                 cluster.machine = through.machine
                 let_in(through, home)
             serving = asyncio.create_task(
-                serve(home, False, cluster.stop, timing or Timing(shutdown=0.5), SOURCES)
+                serve(home, False, cluster.stop, timing or Timing(shutdown=0.5, hello=60.0), SOURCES)
             )
             stack.push_async_callback(end, cluster, serving)
             cluster.route(*[await cluster.rank(script) for script in scripts])
             await cluster.until(lambda: serving.done() or cluster.up())
             if serving.done():
                 await serving
+            await cluster.until_connected(len(scripts))
             return cluster
 
         async def end(cluster: Cluster, serving: asyncio.Task[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections.abc import AsyncIterable
 from typing import Any
 
@@ -146,7 +147,7 @@ async def test_a_backend_is_connected_before_the_first_request(start: Start) -> 
 async def test_a_request_waits_for_the_group_that_is_being_formed(start: Start) -> None:
     cluster = await start()
     asking = asyncio.create_task(text_of(cluster, stream=False))
-    await asyncio.sleep(0.2)
+    await cluster.until_waiting(1)
     assert not asking.done()
     cluster.route(await cluster.rank(story(3)))
     assert await asking == told(3)
@@ -158,7 +159,7 @@ async def test_a_backend_that_comes_up_after_its_route_is_found(start: Start) ->
     await rank.stop()
     cluster.route(rank)
     asking = asyncio.create_task(text_of(cluster, stream=False))
-    await asyncio.sleep(0.2)
+    await cluster.until_waiting(1)
     await rank.start()
     assert await asking == told(3)
 
@@ -176,7 +177,7 @@ async def test_after_the_hold_time_the_answer_is_503_with_retry_after(start: Sta
 async def test_only_so_many_requests_are_held(start: Start) -> None:
     cluster = await start(timing=dataclasses.replace(QUICK, held_max=2))
     held = [asyncio.create_task(text_of(cluster, stream=False)) for _ in range(2)]
-    await asyncio.sleep(0.3)
+    await cluster.until_waiting(2)
     status, headers, body = await cluster.post(ASK)
     assert (status, body["error"]["code"]) == (503, "overloaded")
     assert int(headers["retry-after"]) >= 1
@@ -263,26 +264,32 @@ async def test_a_withdrawn_backend_that_says_nothing_is_left(start: Start) -> No
 async def test_a_withdrawn_backend_that_works_on_others_is_not_silent(start: Start) -> None:
     """Requests queue behind others on a rank that drains: their turn comes, and they stay with it."""
     turns: list[str] = []
+    enough = asyncio.Event()
+    words = itertools.count()
 
     async def one_after_the_other(turn: Turn) -> None:
         turns.append(turn.generate.request)
         if len(turns) == 1:
-            for number in range(8):
+            while not enough.is_set():
                 await asyncio.sleep(0.1)
-                turn.say(f"w{number} ", number)
+                turn.say(f"w{(number := next(words))} ", number)
         else:
-            await asyncio.sleep(1.2)
+            await enough.wait()
             turn.accept()
             turn.say("w0 ", 0)
         turn.finish()
 
-    cluster = await start(one_after_the_other, timing=dataclasses.replace(QUICK, withdrawn_silence=0.6))
+    timing = dataclasses.replace(QUICK, withdrawn_silence=0.6, routes_idle=0.05)
+    cluster = await start(one_after_the_other, timing=timing)
     first = asyncio.create_task(text_of(cluster, stream=True))
     await cluster.ranks[0].until(lambda rank: len(rank.asked) == 1)
     second = asyncio.create_task(text_of(cluster, stream=True))
     await cluster.ranks[0].until(lambda rank: len(rank.asked) == 2)
     cluster.route(await cluster.rank(story(3), epoch=2))
-    assert (await first, await second) == (told(8), told(1))
+    await cluster.until(cluster.up)
+    await asyncio.sleep(0.9)
+    enough.set()
+    assert (await first, await second) == (told(next(words)), told(1))
     assert cluster.ranks[0].cancelled == []
 
 
@@ -308,12 +315,12 @@ async def test_comments_keep_a_silent_stream_alive(start: Start) -> None:
 
 async def test_comments_go_on_while_a_begun_stream_is_held(start: Start) -> None:
     cluster = await start(timing=dataclasses.replace(QUICK, headers_after=0.1, keep_alive=0.1))
-    asking = asyncio.create_task(cluster.events())
-    await asyncio.sleep(0.5)
-    cluster.route(await cluster.rank(story(2)))
-    lines = await asking
-    assert lines.count(": keep-alive") >= 2
-    assert lines[-1] == "data: [DONE]"
+    body = {"model": "llama", "messages": HELLO, "stream": True}
+    async with cluster.http.post(cluster.url("/v1/chat/completions"), json=body) as answer:
+        for _ in range(3):
+            assert await answer.content.readuntil(b"\n\n") == b": keep-alive\n\n"
+        cluster.route(await cluster.rank(story(2)))
+        assert (await answer.text()).endswith("data: [DONE]\n\n")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -352,12 +359,12 @@ async def test_a_client_that_goes_away_while_it_sends_has_asked_nothing(start: S
 async def test_a_client_that_goes_away_while_held_is_forgotten(start: Start) -> None:
     cluster = await start(timing=dataclasses.replace(QUICK, held_max=1))
     asking = asyncio.create_task(text_of(cluster, stream=False))
-    await asyncio.sleep(0.3)
+    await cluster.until_waiting(1)
     assert (await cluster.post(ASK))[0] == 503
     asking.cancel()
-    await asyncio.wait([asking])
+    await cluster.until_waiting(0)
     waiting = asyncio.create_task(text_of(cluster, stream=False))
-    await asyncio.sleep(0.2)
+    await cluster.until_waiting(1)
     rank = await cluster.rank(story(2))
     cluster.route(rank)
     assert await waiting == told(2)

@@ -18,7 +18,7 @@ from reconciler.wire.frames import encode
 from tests.sshd import Sshd, sshd
 
 from .conftest import free_port, let_in
-from .rank_double import RankDouble, stands_still, story
+from .rank_double import RankDouble, eventually, stands_still, story
 
 RANK = "r-000000000000.sock"
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
@@ -92,7 +92,7 @@ async def test_the_key_runs_nothing_and_reaches_no_other_socket(
     (short / "r-111111111111.sock").symlink_to(short / "a-000000000000.sock")
     (short / "r-222222222222.sock").touch()
     asked = command and command.format(folder=short, agent="a-000000000000.sock")
-    done = await asyncio.wait_for(key_of_gateway.run(asked, input=""), 20)
+    done = await asyncio.wait_for(key_of_gateway.run(asked, input=""), 60)
     assert (done.exit_status, done.stdout) == (77, "")
     assert str(done.stderr).startswith("relay: ")
     assert rank.connections == 0
@@ -120,7 +120,7 @@ async def test_the_key_forwards_nothing_and_gets_no_terminal(
     with pytest.raises(asyncssh.ChannelOpenError, match="PTY"):
         await key_of_gateway.create_process(RANK, term_type="xterm")
     with pytest.raises(asyncssh.Error):
-        await asyncio.wait_for(key_of_gateway.start_sftp_client(), 20)
+        await asyncio.wait_for(key_of_gateway.start_sftp_client(), 60)
     assert rank.connections == 0
 
 
@@ -143,6 +143,7 @@ async def test_a_rank_is_held_up_by_a_gateway_that_does_not_read(
     reader = _Reader()
     channel, _ = await key_of_gateway.create_session(lambda: reader, RANK, encoding=None)
     channel.pause_reading()
+    await eventually(lambda: sent > 0)
     await stands_still(lambda: sent)
     assert 0 < sent < IN_FLIGHT_BYTES_MAX
     channel.resume_reading()

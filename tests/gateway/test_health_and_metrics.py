@@ -13,16 +13,6 @@ from .conftest import HELLO, Cluster, Start
 from .rank_double import PROMPT, Turn, silent, story
 
 
-async def scrape(cluster: Cluster) -> dict[str, float]:
-    """Every sample by its name with labels, as Prometheus would read it."""
-    async with cluster.http.get(cluster.url("/metrics")) as answer:
-        assert answer.status == 200
-        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-        text = await answer.text()
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-
-
 async def ask(cluster: Cluster, path: str) -> tuple[int, dict[str, object]]:
     async with cluster.http.get(cluster.url(path)) as answer:
         return answer.status, orjson.loads(await answer.read())
@@ -51,7 +41,7 @@ async def test_an_answer_is_counted_with_its_tokens_and_times(start: Start) -> N
     cluster = await start(story(5))
     for _ in range(3):
         assert (await cluster.post({"model": "gpt-4o", "messages": HELLO}))[0] == 200
-    seen = await scrape(cluster)
+    seen = await cluster.samples()
     assert seen['vllm:prompt_tokens_total{model_name="llama"}'] == 3 * len(PROMPT)
     assert seen['vllm:generation_tokens_total{model_name="llama"}'] == 15
     assert seen['vllm:request_success_total{finished_reason="stop",model_name="llama"}'] == 3
@@ -76,7 +66,7 @@ async def test_requests_wait_and_then_run(start: Start) -> None:
     cluster = await start()
     async with asyncio.TaskGroup() as tasks:
         held = tasks.create_task(cluster.post({"model": "llama", "messages": HELLO}))
-        await _until_sample(cluster, 'vllm:num_requests_waiting{model_name="llama"}', 1)
+        await cluster.until_waiting(1)
         release = asyncio.Event()
 
         async def slowly(turn: Turn) -> None:
@@ -87,12 +77,12 @@ async def test_requests_wait_and_then_run(start: Start) -> None:
             turn.finish()
 
         cluster.route(await cluster.rank(slowly))
-        await _until_sample(cluster, 'vllm:num_requests_running{model_name="llama"}', 1)
-        seen = await scrape(cluster)
+        await cluster.until_sample('vllm:num_requests_running{model_name="llama"}', 1)
+        seen = await cluster.samples()
         assert seen['vllm:num_requests_waiting{model_name="llama"}'] == 0
         release.set()
     assert held.result()[0] == 200
-    seen = await scrape(cluster)
+    seen = await cluster.samples()
     assert seen['vllm:num_requests_running{model_name="llama"}'] == 0
 
 
@@ -101,15 +91,15 @@ async def test_a_client_that_goes_is_an_abort_and_a_fault_an_error(start: Start)
     async with cluster.http.post(
         cluster.url("/v1/chat/completions"), json={"model": "llama", "messages": HELLO, "stream": True}
     ):
-        await _until_sample(cluster, 'vllm:num_requests_waiting{model_name="llama"}', 1)
-    await _until_sample(cluster, 'vllm:request_success_total{finished_reason="abort",model_name="llama"}', 1)
+        await cluster.until_waiting(1)
+    await cluster.until_sample('vllm:request_success_total{finished_reason="abort",model_name="llama"}', 1)
 
     async def refuse(turn: Turn) -> None:
         turn.fail("invalid_request")
 
     cluster.ranks[0].script = refuse
     assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 400
-    seen = await scrape(cluster)
+    seen = await cluster.samples()
     assert seen['vllm:request_success_total{finished_reason="error",model_name="llama"}'] == 1
     assert seen['vllm:num_requests_waiting{model_name="llama"}'] == 0
 
@@ -122,7 +112,7 @@ async def test_an_answer_that_goes_on_elsewhere_is_counted_as_one(start: Start) 
         await cluster.ranks[0].until(lambda rank: bool(rank.asked))
         cluster.route(await cluster.rank(story(6), epoch=2))
     assert asked.result()[0] == 200
-    seen = await scrape(cluster)
+    seen = await cluster.samples()
     assert seen['reconciler_requests_continued_total{model_name="llama"}'] == 1
     assert seen['vllm:generation_tokens_total{model_name="llama"}'] == 6
     assert seen['vllm:request_success_total{finished_reason="stop",model_name="llama"}'] == 1
@@ -140,11 +130,3 @@ async def test_what_clients_make_up_becomes_no_label(start: Start) -> None:
         text = await answer.text()
     assert not re.search("secret|made-up|LOCK", text)
     assert 'http_requests_total{handler="other",method="GET",status="4xx"} 2.0' in text
-
-
-async def _until_sample(cluster: Cluster, name: str, value: float) -> None:
-    for _ in range(400):
-        if (await scrape(cluster)).get(name) == value:
-            return
-        await asyncio.sleep(0.02)
-    raise TimeoutError(f"{name} never became {value}")
