@@ -49,7 +49,7 @@ class Live:
     def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(*arguments),
-            input=stdin, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False,
+            input=stdin, capture_output=True, text=True, timeout=90, cwd=ROOT, check=False,
         )  # fmt: skip
 
     def apply(self, *texts: str) -> None:
@@ -150,9 +150,11 @@ def running(live: Live, *arguments: str) -> Iterator[Running]:
         made.end(signal.SIGKILL)
 
 
-def wait_for(true: Callable[[], object], story: Callable[[], str] = lambda: "") -> None:
+def wait_for(
+    true: Callable[[], object], story: Callable[[], str] = lambda: "", seconds: float = WAIT_SECONDS
+) -> None:
     """Wait until something holds."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"waited in vain; {story()}"
         time.sleep(0.02)

@@ -6,7 +6,6 @@ The tables are in ``golden/``; UPDATE_GOLDEN=1 writes them anew.
 from __future__ import annotations
 
 import json
-import os
 import re
 import tempfile
 import time
@@ -285,10 +284,10 @@ def test_the_controller_s_own_log_is_followed_into_its_next_file(live: Live) -> 
         log.replace(log.with_name("controller.log.1"))
         log.write_text("four\n")
         following.wait_for(lambda lines: lines[-1] == "four")
-        os.truncate(log, 0)
-        time.sleep(1.0)  # the file is looked at four times a second
-        log.write_text("five\n")
-        following.wait_for(lambda lines: lines[-1] == "five")
+        log.write_text(
+            "5\n"
+        )  # less than before: it was emptied meanwhile, also for who looks but now and then
+        following.wait_for(lambda lines: lines[-1] == "5")
         assert following.end() == 130
     assert live.run("logs", "--controller", "--previous", "--tail", "1").stdout == "three\n"
     assert "there is no" in live.run("logs", "--gateway").stderr

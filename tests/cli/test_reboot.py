@@ -173,7 +173,7 @@ def test_ctrl_c_says_that_the_restarts_go_on(moving: Controller, home: Path) -> 
             if "being emptied" in line:
                 break
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130

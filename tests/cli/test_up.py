@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +66,13 @@ class Up:
     def pids(self, role: str) -> list[int]:
         """The running children of this home: those of ``role`` (``controller`` or ``gateway``)."""
         listed = subprocess.run(
-            ["ps", "-A", "-ww", "-o", "pid=,stat=,args="], check=True, capture_output=True, text=True
+            ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="], check=True, capture_output=True, text=True
         )
         words = f"-m reconciler --home {self.home} {role}"
-        rows = [line.split(None, 2) for line in listed.stdout.splitlines() if words in line]
-        return [int(pid) for pid, state, _ in rows if not state.startswith("Z")]
+        rows = [line.split(None, 3) for line in listed.stdout.splitlines() if words in line]
+        parents = {int(pid): int(parent) for pid, parent, state, _ in rows if not state.startswith("Z")}
+        # What it has just forked bears its name until it runs a program of its own.
+        return [pid for pid, parent in parents.items() if parent not in parents]
 
 
 @pytest.fixture
@@ -79,9 +82,10 @@ def up(home: Path, tmp_path: Path) -> Iterator[Up]:
     if running.process is not None:
         if running.process.poll() is None:
             running.process.kill()
-        running.process.wait(10)
+        running.process.wait(WAIT_SECONDS)
         for pid in running.pids("controller") + running.pids("gateway"):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # they end with their parent, now or a moment later
+                os.kill(pid, signal.SIGKILL)
         running.wait(lambda: not running.pids("controller") + running.pids("gateway"))
 
 

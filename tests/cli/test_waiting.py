@@ -22,7 +22,7 @@ def cluster() -> Iterator[Live]:
 
 
 def test_a_condition_that_is_met_is_said_and_one_that_is_not_times_out(cluster: Live) -> None:
-    done = cluster.run("wait", "node/node-a", "--for=condition=ready", "--timeout=50s")
+    done = cluster.run("wait", "node/node-a", "--for=condition=ready", "--timeout=80s")
     assert (done.returncode, done.stdout) == (0, "node.reconciler/node-a condition met\n")
     done = cluster.run("wait", "md", "tiny", "big", "--for", "condition=Ready", "--timeout=0")
     assert (done.returncode, done.stdout) == (1, "")
@@ -36,7 +36,7 @@ def test_goals_are_reached_in_their_order(cluster: Live) -> None:
     done = cluster.run(
         "wait", "-l", "tier=test", "md",
         "--for=condition=Stalled", "--for=condition=Ready=False", "--for=jsonpath={.spec.model}=tiny",
-        "--for=jsonpath={.status.observedGeneration}",
+        "--for=jsonpath={.status.observedGeneration}", "--timeout=80s",
     )  # fmt: skip
     assert done.stdout == "modeldeployment.reconciler/big condition met\n" * 4
     assert done.returncode == 0
@@ -55,7 +55,7 @@ def test_who_waits_for_an_object_sees_it_come_and_go(cluster: Live) -> None:
 
 def test_a_wait_says_after_two_seconds_what_it_waits_for_and_lives_through_a_restart(cluster: Live) -> None:
     goal = "--for=jsonpath={.spec.serving.context}=512"
-    with running(cluster, "wait", "md/tiny", goal, "--timeout=50s") as waiting:
+    with running(cluster, "wait", "md/tiny", goal, "--timeout=110s") as waiting:
         wait_for(lambda: any("waiting for modeldeployments/tiny: Stalled:" in line for line in waiting.err))
         cluster.kill()
         wait_for(lambda: any("the controller is gone" in line for line in waiting.err))
@@ -128,7 +128,7 @@ def test_a_goal_is_reached_once_even_if_it_is_lost_again(cli: Cli, controller: C
         return {"version": str(ready), "revision": "1", "items": [item]}
 
     controller.answers["get"] = flapping
-    result = cli("wait", "md/tiny", "--for=condition=Ready", "--for=condition=Ready=False", "--timeout=9s")
+    result = cli("wait", "md/tiny", "--for=condition=Ready", "--for=condition=Ready=False", "--timeout=60s")
     assert result.out == "modeldeployment.reconciler/tiny condition met\n" * 2
 
 

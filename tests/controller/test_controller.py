@@ -69,7 +69,7 @@ class Controller:
 
     def agents(self) -> list[int]:
         locks = self.home.glob("nodes/*/agent.lock")
-        return sorted(int(lock.read_text()) for lock in locks)
+        return sorted(int(pid) for lock in locks if (pid := lock.read_text()))
 
     def close(self) -> None:
         if self.process is not None:
@@ -91,6 +91,11 @@ def controller() -> Iterator[Controller]:
 
 
 def stalled(controller: Controller) -> bool:
+    """All that can be done is done: each node has its agent, and the deployment cannot be served."""
+    nodes = controller.ask(Get("Node"))["items"]
+    ready = [c["status"] for node in nodes for c in node["status"]["conditions"] if c["type"] == "Ready"]
+    if not ready or ready.count("True") < len(nodes):
+        return False
     return controller.conditions("ModelDeployment", "tiny").get("Stalled", {}).get("status") == "True"
 
 
@@ -168,7 +173,7 @@ def test_a_lost_store_does_not_lock_its_controller_out_of_the_nodes(controller: 
     controller.start()
     controller.wait(lambda: stalled(controller))
     controller.ask(Stop())
-    assert controller.process.wait(40) == 0
+    assert controller.process.wait(WAIT_SECONDS) == 0
     controller.wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in controller.agents()))
 
 
@@ -234,6 +239,7 @@ def test_a_second_controller_is_refused_by_name(controller: Controller) -> None:
 
 
 def test_a_controller_whose_home_is_taken_away_ends_by_itself(controller: Controller) -> None:
+    controller.wait(lambda: stalled(controller))  # an agent that is being started would make the home again
     aside = controller.home.with_name("aside")
     assert controller.process is not None
     controller.home.rename(aside)
@@ -246,12 +252,12 @@ def test_stop_ends_agents_and_controller_and_sigterm_the_controller_alone(contro
     controller.wait(lambda: stalled(controller))
     assert controller.process is not None
     controller.process.terminate()
-    assert controller.process.wait(20) == 0
+    assert controller.process.wait(WAIT_SECONDS) == 0
     for pid in controller.agents():
         os.kill(pid, 0)
     controller.start()
     controller.ask(Stop())
-    assert controller.process.wait(40) == 0
+    assert controller.process.wait(WAIT_SECONDS) == 0
     controller.wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in controller.agents()))
 
 

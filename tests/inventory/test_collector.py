@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +57,14 @@ def report(sequence: int) -> NodeReport:
         hostname="bench", memory_bytes=2**34, cpus=2, host_id="host", python="/usr/bin/python3", runtime={},
         run_directory="/run/r", token=1,
     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Within the block an agent that stands still is soon known to; outside of it no slow one is taken for that."""
+    with monkeypatch.context() as changed:
+        changed.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
+        yield
 
 
 @pytest.fixture
@@ -116,12 +124,12 @@ async def test_a_lost_agent_leaves_its_last_report_and_its_successor_has_a_new_l
 async def test_an_agent_that_stands_still_is_unreachable_and_not_down(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
-    monkeypatch.setattr(collector, "RESYNC_SECONDS", 0.1)
+    watched.collector.resync_seconds = 0.1
     await watched.bench.agent()
     before = await watched.until(lambda node: node.contact is Contact.REACHED)
     os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
-    silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
+    with impatient(monkeypatch):
+        silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
     assert silent.report is not None
     assert "no answer to observe" in silent.problem
     os.kill(watched.bench.agent_pid(), signal.SIGCONT)
@@ -129,7 +137,8 @@ async def test_an_agent_that_stands_still_is_unreachable_and_not_down(
     assert again.link > before.link
     assert not again.silent
     os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
-    silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
+    with impatient(monkeypatch):
+        silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
     await watched.bench.kill_agent()
     down = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
     assert down.since == silent.since, "it was lost once"
@@ -351,14 +360,14 @@ async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever happened to its network meanwhile, nothing was told of it."""
-    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
     answered = on_and_off(watched)
     watched.collector.resync_seconds = 0.1
     await watched.bench.agent()
     assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
     answered.clear()
     os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
-    await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
+    with impatient(monkeypatch):
+        await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
     os.kill(watched.bench.agent_pid(), signal.SIGCONT)
     again = await watched.until(lambda node: node.contact is Contact.REACHED)
     assert not again.probed
@@ -480,6 +489,7 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
         noted()
 
     monkeypatch.setattr(pair.collector, "_changed", note)
+    monkeypatch.setattr(collector, "RENEWED_SECONDS", WAIT_SECONDS)
     await pair.collector.renew(name, let_go)
     await pair.collector.reach(name)
     await pair.until(lambda: seen()[name].link > before.link and seen()[name].examined)
@@ -495,7 +505,6 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
 async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_here_is_lost(
     pair: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
     name = NodeName("here")
     pair.collector.watch(frozenset({name}), ())
     seen = pair.collector.nodes
@@ -505,7 +514,8 @@ async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_h
     async def silenced() -> None:
         os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
         pair.collector.look(name)
-        await pair.until(lambda: seen()[name].contact is Contact.UNREACHABLE)
+        with impatient(monkeypatch):
+            await pair.until(lambda: seen()[name].contact is Contact.UNREACHABLE)
 
     await pair.collector.renew(name, silenced)
     assert seen()[name].silent, "what it reported before may be gone"
@@ -517,7 +527,6 @@ async def test_whoever_waits_for_the_probes_of_a_machine_waits_no_longer_than_it
     pair: Joined, monkeypatch: pytest.MonkeyPatch, silent: bool
 ) -> None:
     """The connection ends while they are asked: for good, or for another one that they are asked over."""
-    monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
     monkeypatch.setattr(collector, "EXAMINE_SECONDS_MAX", 10 * WAIT_SECONDS)
     name, asked = NodeName("here"), asyncio.Event()
     pair.collector.watch(frozenset({name}), ())
@@ -536,6 +545,7 @@ async def test_whoever_waits_for_the_probes_of_a_machine_waits_no_longer_than_it
     await asked.wait()
     if silent:
         os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
+        monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
         pair.collector.look(name)
     else:
         await pair.collector.renew(name, first.close)

@@ -68,6 +68,11 @@ def test_a_push_that_is_killed_leaves_a_repository_that_takes_the_next_one(
     person.git("config", "core.compression", "0")
     (person.clone / "large.bin").write_bytes(os.urandom(LARGE_BYTES))
     person.commits(NODE.replace("name: a", "name: b"))
+    hook = repo.path / "hooks" / "pre-receive"
+    validation = hook.rename(hook.with_name("pre-receive.real"))
+    validated = hook.with_name("validated")
+    hook.write_text(f"#!/bin/sh\n{validation}\ntouch {validated}\nsleep 300\n")
+    hook.chmod(0o755)
     push = subprocess.Popen(
         ["git", "push", "--quiet", "origin", "HEAD:main"],
         cwd=person.clone,
@@ -76,11 +81,12 @@ def test_a_push_that_is_killed_leaves_a_repository_that_takes_the_next_one(
         start_new_session=True,
     )
     deadline = time.monotonic() + BOUND_SECONDS
-    while not moment(repo, push.pid) and push.poll() is None and time.monotonic() < deadline:
+    while not moment(repo, push.pid) and not validated.exists() and time.monotonic() < deadline:
         time.sleep(0.001)
     assert push.poll() is None, "the push was over before it could be killed"
     os.killpg(push.pid, signal.SIGKILL)
     push.wait(BOUND_SECONDS)
+    validation.replace(hook)
     assert repo.head() == head
     assert repo.read(head or "") == {"a.yaml": NODE.encode()}
     git(repo, "fsck", "--strict")

@@ -57,6 +57,12 @@ def test_good_manifests_are_let_in_and_the_pusher_told_so(repo: ClusterRepo, per
 
 async def test_a_push_tells_a_running_controller_to_look(repo: ClusterRepo, person: Person) -> None:
     person.commits(NODE)
+    notify = repo.path / "hooks" / "notify.py"
+    hasty = notify.read_text()
+    notify.write_text(
+        hasty.replace("monotonic() + 1.0", "monotonic() + 60.0")
+    )  # it answers from this process
+    assert notify.read_text() != hasty
     async with Controller(repo.path.parent) as controller:
         before = time.time()
         status, said = await asyncio.to_thread(person.pushes)
