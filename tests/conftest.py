@@ -4,11 +4,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.sshd import PROGRAM
 
-settings.register_profile("reconciler", deadline=None)
+settings.register_profile("reconciler", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("reconciler")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
