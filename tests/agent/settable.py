@@ -16,6 +16,7 @@ FORBIDDEN = "echo 'sudo: a password is required' >&2\nexit 1"
 _IFCONFIG = """
 echo "$*" >> "$HERE/asked"
 [ ! -e "$HERE/hang-$2" ] || { : > "$HERE/hangs"; exec /bin/sleep 600; }
+[ ! -e "$HERE/refuse-$4" ] || exit 1
 case "$2 $4" in
   "deletem ") exec /bin/rm "$HERE/members/$3" ;;
   "addm ") [ ! -e "$HERE/members/$3" ] || exit 1; echo > "$HERE/members/$3" ;;

@@ -10,7 +10,7 @@ import pytest
 from reconciler.agent.examination import Examiner
 from reconciler.wire.node import ModelReport, RankShare
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class Desk:

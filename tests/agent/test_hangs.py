@@ -53,21 +53,27 @@ async def test_a_controller_that_was_replaced_continues_nothing(bench: Bench) ->
 async def test_silence_is_counted_while_work_is_pending_and_ends_with_a_step(bench: Bench) -> None:
     link = await bench.agent()
     body = """
-def step(*_):
-    say('ready', steps=8, demand=1)
-signal.signal(signal.SIGUSR1, step)
+import itertools, select
+going = []
+signal.signal(signal.SIGUSR1, lambda *_: going.append(True))
 say('ready', steps=7, demand=1)
-sleep()
+for steps in itertools.count(8):
+    while not going:
+        if select.select([sys.stdin], [], [], 0.1)[0]: sleep()
+    say('ready', steps=steps, demand=1)
+    if select.select([sys.stdin], [], [], 0.1)[0]: sleep()
 """
     await bench.start(link, body)
 
-    silent = await pushed(link, lambda report: report.silent_seconds >= 2 * LOOK_SECONDS)
+    silent = await pushed(
+        link, lambda report: report.phase == Phase.READY and report.silent_seconds >= 2 * LOOK_SECONDS
+    )
     assert (silent.steps, silent.demand) == (7, 1)
     assert silent.age_seconds >= silent.silent_seconds
 
     assert silent.pid is not None
     os.kill(silent.pid, signal.SIGUSR1)
-    moved = await pushed(link, lambda report: report.steps == 8 and report.silent_seconds == 0)
+    moved = await pushed(link, lambda report: report.steps >= 8 and report.silent_seconds == 0)
     assert moved.phase == Phase.READY
 
 
@@ -117,11 +123,10 @@ async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench
 
 async def test_a_shim_that_is_stopped_again_does_not_keep_its_rank_alive(bench: Bench) -> None:
     link = await bench.agent()
-    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
+    stops_its_shim = "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getppid(), signal.SIGSTOP))"
+    await bench.start(link, stops_its_shim + "\nsay('ready')\nwhile True: time.sleep(600)")
     ready = await in_phase(link, Phase.READY)
-    assert ready.shim_pid is not None
     await ask(link, StopRank(1, RANK, 1.0))
-    os.kill(ready.shim_pid, signal.SIGSTOP)
 
     report = await ended(link)
 

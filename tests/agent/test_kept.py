@@ -11,7 +11,7 @@ from reconciler.agent.kept import Kept
 from reconciler.wire.weights import hub_path, partial_folder
 
 A, B = hub_path("org/tiny", "a" * 40), hub_path("org/tiny", "b" * 40)
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture

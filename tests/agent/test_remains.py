@@ -10,6 +10,7 @@ import socket
 from reconciler.agent import remains
 from reconciler.wire.node import Gone, StartRank, StopRank
 from tests.agent.bench import RANK, Bench, ask, ended, in_phase, program, pushed, rank
+from tests.ports import free_port
 
 CHILD = """
 pid = os.fork()
@@ -22,12 +23,6 @@ if pid == 0:
         time.sleep(600)
 say("ready", detail=str(pid))
 """
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def at_port(bench: Bench, body: str, port: int) -> StartRank:

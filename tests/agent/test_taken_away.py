@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,19 @@ from reconciler.wire.launch import Phase
 from reconciler.wire.node import RankReport
 
 from .bench import Bench, alive, gone, in_phase, observe, rank
+
+
+@contextlib.contextmanager
+def standing_still(*pids: int | None) -> Iterator[None]:
+    """Processes that get no time of the machine within the block."""
+    known = [pid for pid in pids if pid is not None]
+    for pid in known:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in known:
+            os.kill(pid, signal.SIGCONT)
 
 
 async def ready(bench: Bench, body: str = "say('ready'); sleep()") -> tuple[int, RankReport]:
@@ -47,16 +64,17 @@ async def test_a_rank_that_does_not_end_by_itself_is_killed(bench: Bench) -> Non
 
 
 async def test_the_end_of_the_old_takes_nothing_from_the_new_in_the_same_place(bench: Bench) -> None:
-    """Same node, same rank, so the same paths for its sockets; only the old rank takes its time to end."""
+    """Same node, same rank, so the same paths for its sockets; only the old agent and shim take their time."""
     agent, before = await ready(bench, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
-    shutil.rmtree(bench.directory)
-    shutil.rmtree(bench.run_directory)
-    bench.links.clear()
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    after = await in_phase(link, Phase.READY)
-    assert alive(before.pid)
-    assert after.pid != before.pid
+    with standing_still(agent, before.shim_pid):
+        shutil.rmtree(bench.directory)
+        shutil.rmtree(bench.run_directory)
+        bench.links.clear()
+        link = await bench.agent()
+        await bench.start(link, "say('ready'); sleep()")
+        after = await in_phase(link, Phase.READY)
+        assert alive(before.pid)
+        assert after.pid != before.pid
     for pid in (agent, before.shim_pid, before.pid):
         await gone(pid)
     assert (await rank(await bench.controller())).pid == after.pid
