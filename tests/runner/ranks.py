@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -42,15 +41,14 @@ from reconciler.wire.launch import (
     RankConfig,
     RankId,
 )
+from tests.ports import free_ports
 
 GREEDY = Sampling(temperature=0.0)
 READY_SECONDS = 90.0
 
 
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+def free_addresses(count: int) -> tuple[str, ...]:
+    return tuple(f"127.0.0.1:{port}" for port in free_ports(count))
 
 
 class Rank:
@@ -105,15 +103,15 @@ class Rank:
             assert time.monotonic() < deadline, f"no {phase} in {seconds} s: {self.text()}"
             time.sleep(0.02)
 
-    def wait_until(self, holds: Callable[[Progress], bool], seconds: float = 30.0) -> None:
+    def wait_until(self, holds: Callable[[Progress], bool], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not holds(self.last):
             assert time.monotonic() < deadline, f"still {self.last} after {seconds} s"
             time.sleep(0.02)
 
-    def exit_code(self, seconds: float = 30.0) -> int:
+    def exit_code(self, seconds: float = 60.0) -> int:
         code = self.process.wait(timeout=seconds)
-        self._reader.join(timeout=30)
+        self._reader.join(timeout=60)
         return code
 
     def text(self) -> str:
@@ -126,10 +124,20 @@ class Rank:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
         if self.process.stdin:
             self.process.stdin.close()
-        self._reader.join(timeout=30)
+        self._reader.join(timeout=60)
+
+
+@contextlib.contextmanager
+def standing_still(rank: Rank) -> Iterator[None]:
+    """A rank that does nothing within the block: no other rank gets beyond the step that it is at."""
+    os.kill(rank.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(rank.process.pid, signal.SIGCONT)
 
 
 @dataclasses.dataclass
@@ -153,15 +161,15 @@ class Group:
 
 def configs(model: Path, directory: Path, size: int, **changes: Any) -> list[RankConfig]:
     """One configuration per rank of a group with fresh addresses."""
-    addresses = tuple(free_address() for _ in range(size))
+    *addresses, control = free_addresses(size + 1)
     first = RankConfig(
         id=RankId("tiny", 0, 1, 0),
         size=size,
         model_path=str(model),
         strategy="tensor",
         backend="ring",
-        addresses=addresses,
-        control=free_address(),
+        addresses=tuple(addresses),
+        control=control,
         secret="the secret of this epoch",
         socket=str(directory / "r.sock"),
         context=512,

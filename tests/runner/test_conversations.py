@@ -14,7 +14,10 @@ from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.generation import Accepted, Bias, Delta, Failed, Finished, Prefill, Sampling
 
-from .ranks import Group, connected, question
+from .ranks import Group, connected, question, standing_still
+
+ENDLESS = Sampling(temperature=0.0, biases=tuple(Bias(token, -100.0) for token in range(4)))
+"""Such an answer ends with the context at the earliest."""
 
 WEATHER = {
     "type": "function",
@@ -108,20 +111,19 @@ async def test_a_malformed_request_fails_alone_and_a_malformed_frame_ends_its_co
 
 
 async def test_a_running_and_a_queued_request_can_be_cancelled(pair: Group) -> None:
-    hot = Sampling(temperature=20.0)
     async with connected(pair.socket) as client:
         names = [f"r{n}" for n in range(pair.ranks[0].config.batch_max)]
         for name in names:
-            client.send(question(name, "Tell me a story", sampling=hot))
+            client.send(question(name, "Tell me a story", sampling=ENDLESS))
         for name in names:
             while not isinstance(await client.next(name), Delta):
                 pass
-        client.send(question("queued", "Hello"))
-        assert isinstance(await client.next("queued"), Accepted)
-        client.cancel("queued")
+        with standing_still(pair.ranks[1]):
+            client.send(question("queued", "Hello"))
+            assert isinstance(await client.next("queued"), Accepted)
+            for name in ("queued", *names):
+                client.cancel(name)
         assert (await client.reply("queued")).last.reason == "cancelled"
-        for name in names:
-            client.cancel(name)
         reasons = {(await client.reply(name)).last.reason for name in names}
         assert "cancelled" in reasons
         client.cancel("nobody knows this one")
@@ -129,12 +131,13 @@ async def test_a_running_and_a_queued_request_can_be_cancelled(pair: Group) -> N
 
 
 async def test_a_closed_connection_takes_its_requests_with_it(pair: Group) -> None:
-    endless = Sampling(temperature=0.0, biases=tuple(Bias(token, -100.0) for token in range(4)))
     async with connected(pair.socket) as client:
-        client.send(question("a", "Tell me a story", sampling=endless))
+        client.send(question("a", "Tell me a story", sampling=ENDLESS))
         while not isinstance(await client.next("a"), Delta):
             pass
-        begun = pair.ranks[0].last.steps
+        with standing_still(pair.ranks[1]):
+            begun = pair.ranks[0].last.steps
+            await client.close()
     for rank in pair.ranks:
         await asyncio.to_thread(rank.wait_until, lambda report: report.demand == 0)
     assert pair.ranks[0].last.steps < begun + pair.ranks[0].config.context // 2
@@ -144,16 +147,20 @@ def test_the_socket_is_for_its_owner_alone(pair: Group) -> None:
     assert Path(pair.socket).stat().st_mode & 0o777 == 0o600
 
 
-async def test_an_idle_group_sleeps(pair: Group) -> None:
-    async with connected(pair.socket) as client:
+async def test_an_idle_group_comes_to_rest(pair: Group) -> None:
+    async with connected(pair.socket) as client, asyncio.timeout(60):
         await client.ask("a", "Hello", tokens_max=3)
-        await asyncio.sleep(0.3)
-        before = [rank.cpu_seconds() for rank in pair.ranks]
-        steps = [rank.last.steps for rank in pair.ranks]
-        await asyncio.sleep(2.0)
-        used = [rank.cpu_seconds() - was for rank, was in zip(pair.ranks, before, strict=True)]
-    assert max(used) < 0.05 * 2.0
-    assert [rank.last.steps for rank in pair.ranks] == steps
+        while await _active(pair, seconds=2.0):
+            pass  # it has not come to rest, or the machine's other guests make its time long
+
+
+async def _active(group: Group, seconds: float) -> bool:
+    """Whether a rank does a step, or more than a twentieth of what a core can, within so many seconds."""
+    before = [rank.cpu_seconds() for rank in group.ranks]
+    steps = [rank.last.steps for rank in group.ranks]
+    await asyncio.sleep(seconds)
+    used = [rank.cpu_seconds() - was for rank, was in zip(group.ranks, before, strict=True)]
+    return max(used) >= 0.05 * seconds or [rank.last.steps for rank in group.ranks] != steps
 
 
 async def test_two_requests_of_one_name_end_the_connection(pair: Group) -> None:
@@ -165,9 +172,10 @@ async def test_two_requests_of_one_name_end_the_connection(pair: Group) -> None:
 async def test_a_full_queue_refuses_at_once(pair: Group) -> None:
     async with connected(pair.socket) as client:
         names = [f"r{n}" for n in range(4 * pair.ranks[0].config.batch_max + 256 + 5)]
-        for name in names:
-            client.send(question(name, "Tell me a story", sampling=Sampling(temperature=20.0)))
-        first = await client.next(names[-1])
+        with standing_still(pair.ranks[1]):
+            for name in names:
+                client.send(question(name, "Tell me a story"))
+            first = await client.next(names[-1])
     assert isinstance(first, Failed)
     assert first.code == "overloaded"
     for rank in pair.ranks:

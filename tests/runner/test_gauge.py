@@ -10,7 +10,7 @@ from reconciler.runner.gauge import BYTES_MAX, Gauge
 from reconciler.wire.generation import Delta, Failed, Finished, Generate, Measure, Measured
 from reconciler.wire.group import Gauging
 
-from .ranks import GREEDY, Group, connected, running
+from .ranks import GREEDY, Group, connected, running, standing_still
 
 SMALL: dict[str, Any] = {"rounds": 4, "small_bytes": 256, "large_bytes": 65536}
 
@@ -53,11 +53,12 @@ async def test_while_answers_are_produced_it_is_refused_unless_that_is_wanted(pa
         client.send(question("long", 200))
         while not isinstance(await client.next("long"), Delta):
             pass
-        client.send(Measure("refused", **SMALL))
+        with standing_still(pair.ranks[1]):
+            client.send(Measure("refused", **SMALL))
+            client.send(Measure("loaded", under_load=True, **SMALL))
         refused = await client.next("refused")
         assert isinstance(refused, Failed)
         assert refused.code == "busy"
-        client.send(Measure("loaded", under_load=True, **SMALL))
         assert isinstance(await client.next("loaded"), Measured)
         rest = await client.reply("long")
         assert isinstance(rest.last, Finished)
@@ -68,7 +69,7 @@ async def test_who_asks_and_leaves_harms_nobody(pair: Group) -> None:
         client.send(Measure("unheard", **SMALL))
     async with connected(pair.socket) as client:
         client.send(Measure("heard", **SMALL))
-        assert isinstance(await asyncio.wait_for(client.next("heard"), 30), Measured)
+        assert isinstance(await asyncio.wait_for(client.next("heard"), 60), Measured)
 
 
 def test_a_rank_alone_measures_itself() -> None:

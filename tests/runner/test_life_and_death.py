@@ -22,21 +22,31 @@ from reconciler.runner.ending import RankEnd
 from reconciler.runner.weights import inspect
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode, receive
-from reconciler.wire.generation import Delta, Failed, Finished
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished
 from reconciler.wire.group import Join
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 
-from .ranks import Group, Rank, configs, connected, question, running, short_directory
+from .ranks import (
+    READY_SECONDS,
+    Group,
+    Rank,
+    configs,
+    connected,
+    question,
+    running,
+    short_directory,
+    standing_still,
+)
 
 PHASES = [Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM, Phase.READY]
 
 
-def call(address: str, seconds: float = 30.0) -> socket.socket:
+def call(address: str, seconds: float = READY_SECONDS) -> socket.socket:
     """Connect as soon as somebody listens there."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return socket.create_connection(split_address(address), timeout=5.0)
+            return socket.create_connection(split_address(address), timeout=60.0)
         except OSError:
             assert time.monotonic() < deadline, f"nobody listens on {address}"
             time.sleep(0.05)
@@ -80,7 +90,7 @@ def test_strangers_at_the_door_do_not_disturb_the_forming_of_a_group(endless: Pa
 
 def _a_dead_rank_ends_the_idle_other(group: Group) -> None:
     group.ranks[1].process.kill()
-    assert group.ranks[0].exit_code(15) == ExitCode.PEER_LOST
+    assert group.ranks[0].exit_code() == ExitCode.PEER_LOST
     assert "rank 1 is gone" in group.ranks[0].last.detail
 
 
@@ -92,7 +102,7 @@ async def test_a_rank_killed_while_generating_ends_the_others(endless: Path) -> 
             while not isinstance(await client.next("a"), Delta):
                 pass
             group.ranks[2].process.kill()
-            codes = [await asyncio.to_thread(group.ranks[r].exit_code, 20) for r in (0, 1, 3)]
+            codes = [await asyncio.to_thread(group.ranks[r].exit_code) for r in (0, 1, 3)]
     assert codes == [ExitCode.PEER_LOST] * 3
 
 
@@ -100,17 +110,17 @@ async def test_a_terminated_group_finishes_what_it_has_and_takes_nothing_new(end
     with running(endless, 2, batch_max=1) as group:
         await asyncio.to_thread(group.ready)
         async with connected(group.socket) as client:
-            for name in ("running", "queued"):
-                client.send(question(name, "Tell me", tokens_max=80))
-            while not isinstance(await client.next("running"), Delta):
-                pass
-            for rank in group.ranks:
-                os.kill(rank.process.pid, signal.SIGTERM)
-                os.kill(rank.process.pid, signal.SIGINT)
-            await asyncio.to_thread(group.ranks[0].wait_for, Phase.DRAINING)
-            late = await client.ask("late", "Tell me")
-            assert isinstance(late.last, Failed)
-            assert late.last.code == "draining"
+            with standing_still(group.ranks[1]):
+                for name in ("running", "queued"):
+                    client.send(question(name, "Tell me", tokens_max=80))
+                    assert isinstance(await client.next(name), Accepted)
+                for rank in group.ranks:
+                    os.kill(rank.process.pid, signal.SIGTERM)
+                    os.kill(rank.process.pid, signal.SIGINT)
+                await asyncio.to_thread(group.ranks[0].wait_for, Phase.DRAINING)
+                late = await client.ask("late", "Tell me")
+                assert isinstance(late.last, Failed)
+                assert late.last.code == "draining"
             for name in ("running", "queued"):
                 reply = await client.reply(name)
                 assert isinstance(reply.last, Finished)
@@ -131,7 +141,7 @@ def test_an_idle_rank_ends_at_once_when_terminated_and_removes_a_stale_socket_at
         try:
             rank.wait_for(Phase.READY)
             os.kill(rank.process.pid, signal.SIGTERM)
-            assert rank.exit_code(15) == ExitCode.OK
+            assert rank.exit_code() == ExitCode.OK
         finally:
             rank.end()
 
@@ -143,17 +153,14 @@ async def test_a_rank_whose_shim_is_gone_ends_as_an_orphan_even_inside_a_collect
         await asyncio.to_thread(group.ready)
         leader, frozen = group.ranks
         async with connected(group.socket) as client:
-            client.send(question("a", "Tell me", tokens_max=400))
-            while not isinstance(await client.next("a"), Delta):
-                pass
-            os.kill(frozen.process.pid, signal.SIGSTOP)
-            await asyncio.sleep(0.5)
-            assert leader.last.demand == 1
-            assert leader.process.stdin is not None
-            leader.process.stdin.close()
-            assert await asyncio.to_thread(leader.exit_code, 15) == ExitCode.ORPHANED
-            os.kill(frozen.process.pid, signal.SIGCONT)
-            assert await asyncio.to_thread(frozen.exit_code, 15) == ExitCode.PEER_LOST
+            with standing_still(frozen):
+                client.send(question("a", "Tell me", tokens_max=400))
+                await asyncio.to_thread(leader.wait_until, lambda report: report.demand == 1)
+                await asyncio.sleep(0.5)  # by now it waits for the other
+                assert leader.process.stdin is not None
+                leader.process.stdin.close()
+                assert await asyncio.to_thread(leader.exit_code) == ExitCode.ORPHANED
+            assert await asyncio.to_thread(frozen.exit_code) == ExitCode.PEER_LOST
 
 
 def test_a_follower_gives_up_when_nobody_welcomes_it(endless: Path) -> None:
@@ -176,7 +183,7 @@ def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready
                 channel.lead(first, Join(0, 1, first.secret, "", "", ""))
             assert end.value.code == ExitCode.PORT_IN_USE
             os.kill(waiting.process.pid, signal.SIGTERM)
-            assert waiting.exit_code(15) == ExitCode.OK
+            assert waiting.exit_code() == ExitCode.OK
         finally:
             waiting.end()
 
@@ -198,12 +205,12 @@ def test_a_rank_that_is_told_to_end_has_done_so_whatever_the_interrupted_code_ma
         (config,) = configs(model, directory, 1, trust_remote_code=True)
         rank = Rank(config, directory)
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + READY_SECONDS
             while not reached.exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             os.kill(rank.process.pid, signal.SIGTERM)
-            assert rank.exit_code(15) == ExitCode.OK
+            assert rank.exit_code() == ExitCode.OK
         finally:
             rank.end()
 
@@ -213,16 +220,18 @@ def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_wait
     endless: Path, closing: bool
 ) -> None:
     with short_directory() as directory:
-        first, _ = configs(endless, directory, 2, rendezvous_seconds=2.0)
+        # who hangs is waited for as long as that
+        first, _ = configs(endless, directory, 2, rendezvous_seconds=60.0 if closing else 5.0)
+        word = join_of(first, endless)
         rank = Rank(first, directory)
         try:
             with call(first.control) as peer:
-                peer.sendall(join_of(first, endless))
+                peer.sendall(word)
                 assert receive(peer) == {"type": "joined", "problem": ""}
                 time.sleep(0.5)
                 if closing:
                     peer.close()
-                code = rank.exit_code(20)
+                code = rank.exit_code()
             assert code == (ExitCode.PEER_LOST if closing else ExitCode.RENDEZVOUS)
         finally:
             rank.end()

@@ -75,9 +75,18 @@ class Group:
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Group]:
-    formed = Group(configs(tmp_path, tmp_path, SIZE, backend="jaccl", verbs_seconds=0.5))
-    yield formed
-    formed.close()
+    yield from formed(tmp_path, verbs_seconds=25.0)
+
+
+def formed(path: Path, verbs_seconds: float) -> Iterator[Group]:
+    made = Group(configs(path, path, SIZE, backend="jaccl", verbs_seconds=verbs_seconds))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Group]:
+    yield from formed(tmp_path, verbs_seconds=0.5)
 
 
 def code(end: bytes | RankEnd) -> int:
@@ -97,10 +106,10 @@ def test_what_belongs_to_no_all_gather_goes_where_it_went(group: Group) -> None:
     assert [order["type"] for order in group.others] == ["leave"]
 
 
-def test_a_rank_that_never_comes_is_named_within_the_bound(group: Group) -> None:
-    got = group.gather({0: b"a", 1: b"b"}, 1)
+def test_a_rank_that_never_comes_is_named_within_the_bound(impatient: Group) -> None:
+    got = impatient.gather({0: b"a", 1: b"b"}, 1)
     assert {rank: code(end) for rank, end in got.items()} == dict.fromkeys((0, 1), ExitCode.RENDEZVOUS)
-    assert "rank 2 has not set up its side of RDMA within 0.5 s" in str(group.sides[0].failure)
+    assert "rank 2 has not set up its side of RDMA within 0.5 s" in str(impatient.sides[0].failure)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +123,8 @@ def test_a_rank_that_never_comes_is_named_within_the_bound(group: Group) -> None
 )
 def test_a_rank_that_shares_something_else_ends_the_attempt(group: Group, said: object, why: str) -> None:
     group.pairs[0][1].sendall(encode(to_wire(said)))
-    got = group.gather({0: b"a", 2: b"c"}, 1)
+    group.pairs[1][1].sendall(encode(to_wire(Share(0, b"c".hex()))))
+    got = group.gather({0: b"a"}, 1)
     assert code(got[0]) == ExitCode.DIVERGED
     with pytest.raises(RankEnd, match=why):
         raise got[0]  # type: ignore[misc]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 from reconciler.wire.launch import ExitCode
 
@@ -14,15 +13,19 @@ import os, sys, time
 from reconciler.runner import watch
 from reconciler.runner.ending import RankEnd
 from reconciler.runner.progress import ProgressPipe
-watch.ORDERLY_SECONDS = 1.0
+from threading import Event
+from types import SimpleNamespace
+standing_down = Event()
+watch.time = SimpleNamespace(sleep=lambda seconds: standing_down.wait(60))
 guard = watch.Watch(ProgressPipe(None))
 try:
     guard.start()
     guard.shim(0)
-    time.sleep(20)
+    time.sleep(60)
 except RankEnd as end:
     guard.stand_down()
-    time.sleep(2.0)
+    standing_down.set()
+    time.sleep(0.5)
     print("in order")
     sys.exit(end.code)
 """
@@ -30,7 +33,7 @@ SLOW_TO_EXIT = """
 import atexit, sys, time
 from reconciler.runner import rank
 rank.EXIT_SECONDS = 0.3
-atexit.register(time.sleep, 30)
+atexit.register(time.sleep, 300)
 sys.exit(rank.live("", None))
 """
 LEFT = """
@@ -48,7 +51,7 @@ orders = SimpleQueue()
 guard.peer(0, ours, orders.put)
 theirs.sendall(encode(to_wire(Leave("rank 0 was asked to stop"))))
 theirs.close()
-print(orders.get(timeout=10)["type"])
+print(orders.get(timeout=60)["type"])
 time.sleep(0.3)
 print(guard.ending)
 """
@@ -61,7 +64,7 @@ def run(script: str, orphan: bool = False) -> subprocess.CompletedProcess[str]:
         os.close(writing)
     try:
         return subprocess.run(
-            [sys.executable, "-c", script], stdin=reading, capture_output=True, text=True, timeout=30
+            [sys.executable, "-c", script], stdin=reading, capture_output=True, text=True, timeout=90
         )
     finally:
         os.close(reading)
@@ -75,9 +78,7 @@ def test_a_rank_that_ends_in_order_may_take_its_time() -> None:
 
 
 def test_an_exit_that_takes_too_long_is_cut_short_with_the_same_status_and_says_where_it_was() -> None:
-    begun = time.monotonic()
     ended = run(SLOW_TO_EXIT)
-    assert time.monotonic() - begun < 25
     assert ended.returncode == ExitCode.CONFIG
     assert "most recent call first" in ended.stderr
 
