@@ -38,6 +38,8 @@ class Fault:
     wrong: bool = False
     """One byte of it is another."""
     bytes_per_second: float = 0.0
+    trickles_after: int | None = None
+    """After so many bytes there comes one at a time, until ``Hub.go_on`` is set."""
     status: int = 0
     """Answered instead."""
     times: int = 1_000_000
@@ -63,6 +65,8 @@ class Hub:
     tokens: set[str] = field(default_factory=set)
     """All that were sent."""
     endpoint: str = ""
+    go_on: threading.Event = field(default_factory=threading.Event)
+    """What trickles comes in full from now on."""
 
     def add(self, files: dict[str, bytes], repo: str = REPO, commit: str = COMMIT) -> None:
         self.files[repo, commit] = dict(files)
@@ -196,10 +200,13 @@ class _Answers(BaseHTTPRequestHandler):
         if fault.cut_after is not None:
             rest = rest[: fault.cut_after]
             self.close_connection = True
-        for at in range(0, len(rest), PIECE_BYTES):
-            piece = rest[at : at + PIECE_BYTES]
+        at = 0
+        while at < len(rest):
+            trickles = fault.trickles_after is not None and at >= fault.trickles_after
+            piece = rest[at : at + (1 if trickles and not self.hub.go_on.wait(0.02) else PIECE_BYTES)]
             self.wfile.write(piece)
             self.hub.sent[name] += len(piece)
+            at += len(piece)
             if fault.bytes_per_second:
                 time.sleep(len(piece) / fault.bytes_per_second)
 
@@ -227,6 +234,7 @@ def serving(files: dict[str, bytes] | None = None, address: str = "127.0.0.1") -
     try:
         yield hub
     finally:
+        hub.go_on.set()
         server.shutdown()
         server.server_close()
         with suppress(RuntimeError):

@@ -60,10 +60,10 @@ async def shaped(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shaped]:
 
 async def observed_as(node: SshNode, wanted: Callable[[NodeReport], bool]) -> NodeReport:
     """What the agent says of itself, once there is one and that is as wanted."""
-    for _ in range(300):
+    for _ in range(1200):
         with contextlib.suppress(Unreachable):
             link = await node.dial()
-            report = await link.request(Observe(), timeout=20)
+            report = await link.request(Observe(), timeout=60)
             await link.close()
             assert isinstance(report, NodeReport)
             if wanted(report):
@@ -80,7 +80,7 @@ async def observed(node: SshNode) -> NodeReport:
 async def ask(node: SshNode, request: Any) -> None:
     """Have the agent do something."""
     link = await node.dial()
-    assert isinstance(await link.request(request, timeout=20), Done)
+    assert isinstance(await link.request(request, timeout=60), Done)
     await link.close()
 
 

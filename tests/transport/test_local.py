@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,16 +72,27 @@ async def test_an_interpreter_that_is_missing_is_named(bench: Bench) -> None:
         await node.start_agent()
 
 
-async def test_an_interpreter_that_does_nothing_is_given_up_on_and_ended(bench: Bench) -> None:
+async def test_an_interpreter_that_does_nothing_is_given_up_on_and_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     idle = bench.home / "idle"
-    idle.write_text(f"#!/bin/sh\necho $$ > {bench.home}/pid\nexec sleep 600\n")
+    idle.write_text("#!/bin/sh\nexec sleep 600\n")
     idle.chmod(0o700)
-    node = dataclasses.replace(bench.node(), agent_python=idle, start_seconds=1.0)
+    node = dataclasses.replace(bench.node(), agent_python=idle, start_seconds=0.2)
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
 
-    with pytest.raises(Unreachable, match="did not start: not serving after 1 s"):
+    async def seen(*words: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*words, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", seen)
+
+    with pytest.raises(Unreachable, match=r"did not start: not serving after 0\.2 s"):
         await node.start_agent()
 
-    await gone(int((bench.home / "pid").read_text()))
+    (idler,) = started
+    await gone(idler.pid)
 
 
 async def test_a_node_without_an_agent_does_not_answer(bench: Bench) -> None:

@@ -168,9 +168,10 @@ async def test_the_end_of_a_connection_ends_what_waits_on_it() -> None:
 
 
 async def test_a_client_that_leaves_ends_the_work_that_was_done_for_it() -> None:
-    cancelled = asyncio.Event()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def dispatch(message: Any) -> Answer:
+        begun.set()
         try:
             await asyncio.sleep(600)
         except asyncio.CancelledError:
@@ -181,7 +182,8 @@ async def test_a_client_that_leaves_ends_the_work_that_was_done_for_it() -> None
     async with serving(dispatch) as path:
         async with client(path) as asking:
             waiting = asyncio.create_task(asking.request(ShowStatus(), timeout=SECONDS))
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(SECONDS):
+                await begun.wait()
         with pytest.raises(Unreachable, match="closed by this side"):
             await waiting
         async with asyncio.timeout(SECONDS):
@@ -221,7 +223,10 @@ async def test_a_socket_is_for_its_owner_and_replaces_that_of_a_dead_server() ->
 
 
 async def test_a_server_that_closes_ends_the_waits_of_its_clients() -> None:
+    begun = asyncio.Event()
+
     async def dispatch(message: Any) -> Answer:
+        begun.set()
         await asyncio.sleep(600)
         return Answer(None)
 
@@ -230,7 +235,8 @@ async def test_a_server_that_closes_ends_the_waits_of_its_clients() -> None:
         await server.start()
         async with client(str(Path(directory) / "s")) as asking:
             waiting = asyncio.create_task(asking.request(ShowStatus(), timeout=SECONDS))
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(SECONDS):
+                await begun.wait()
             await server.close()
             with pytest.raises(Unreachable, match="the other side closed the connection"):
                 await waiting

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -21,7 +20,6 @@ import pytest
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access, SshAccess
 from reconciler.state import Ends, NodeName
-from reconciler.transport import ssh_connection
 from reconciler.transport.bundle import bundle_of, write_bundle
 from reconciler.transport.gateway_key import public_key
 from reconciler.transport.machines import Machines
@@ -29,15 +27,8 @@ from reconciler.transport.ssh import SshNode
 from reconciler.wire.generation import Jump
 from reconciler.wire.node import NodeReport, Observe, Shutdown
 from tests.agent.bench import gone, until
+from tests.ports import free_port
 from tests.sshd import Sshd, make_key
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
 
 
 def fingerprint(key: Path) -> str:
@@ -112,24 +103,25 @@ async def host(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
 
 async def test_a_command_has_its_output_its_status_and_no_input_of_ours(host: Host) -> None:
     words = ("sh", "-c", 'cat; echo "$LC_ALL $1" >&2; exit 7', "x", "it's $HOME")
-    done = await host.node().run(words, timeout=20)
+    done = await host.node().run(words, timeout=60)
     assert (done.status, done.out, done.err) == (7, "", "C it's $HOME\n")
-    given = await host.node().run(("cat",), stdin=b"given", timeout=20)
+    given = await host.node().run(("cat",), stdin=b"given", timeout=60)
     assert given.out == "given"
 
 
 async def test_a_command_that_does_not_end_is_given_up_on(host: Host) -> None:
     node = host.node()
-    await node.run(("true",), timeout=20)
+    await node.run(("true",), timeout=60)
     with pytest.raises(Silent, match=r"sh on far: it has not ended after 0.5 s"):
         await node.run(("sh", "-c", f"echo $$ > {host.folder}/pid; exec sleep 600"), timeout=0.5)
-    os.kill(int((host.folder / "pid").read_text()), signal.SIGKILL)  # sshd signals no commands of root
-    assert (await node.run(("echo", "next"), timeout=20)).out == "next\n"
+    with contextlib.suppress(FileNotFoundError, ValueError):  # on a busy machine it has not even begun
+        os.kill(int((host.folder / "pid").read_text()), signal.SIGKILL)  # sshd signals no commands of root
+    assert (await node.run(("echo", "next"), timeout=60)).out == "next\n"
 
 
 async def test_a_command_that_prints_without_end_is_stopped(host: Host) -> None:
     with pytest.raises(Refused, match="it printed more than 1048576 bytes"):
-        await host.node().run(("yes",), timeout=30)
+        await host.node().run(("yes",), timeout=60)
 
 
 async def test_a_file_is_put_whole_with_its_folders_and_its_mode(host: Host) -> None:
@@ -150,7 +142,7 @@ async def test_an_agent_is_put_there_started_and_left_as_it_is(host: Host) -> No
     assert not isinstance(down.value, Silent), "the machine answers: its agent is down"
     await node.start_agent()
     link = await node.dial()
-    report = await link.request(Observe(token=7), timeout=20)
+    report = await link.request(Observe(token=7), timeout=60)
     assert isinstance(report, NodeReport)
     assert report.agent_file == host.bundle.name
     assert (host.root / "agents" / host.bundle.name).read_bytes() == host.bundle.content
@@ -159,7 +151,7 @@ async def test_an_agent_is_put_there_started_and_left_as_it_is(host: Host) -> No
     assert line.startswith('restrict,command="')
     await node.start_agent(6)
     assert len(list(host.root.glob("nodes/*/agent.lock"))) == 1
-    await link.request(Shutdown(7), timeout=20)
+    await link.request(Shutdown(7), timeout=60)
     await link.closed.wait()
     with pytest.raises(Unreachable) as ended:
         await link.request(Observe(), timeout=5)
@@ -174,7 +166,7 @@ async def test_many_links_share_one_connection(host: Host) -> None:
     node = host.node()
     await node.start_agent()
     links = [await node.dial() for _ in range(20)]
-    reports = await asyncio.gather(*(link.request(Observe(), timeout=20) for link in links))
+    reports = await asyncio.gather(*(link.request(Observe(), timeout=60) for link in links))
     assert len({report.agent_id for report in reports}) == 1
     assert (host.sshd.place / "log").read_text().count("Accepted publickey") == 1
     for link in links:
@@ -187,7 +179,7 @@ async def test_what_is_let_go_of_is_reached_over_a_new_connection_and_what_holds
     node = host.node()
 
     async def ends() -> str:
-        return (await node.run(("/bin/sh", "-c", "echo $SSH_CONNECTION"), timeout=20)).out
+        return (await node.run(("/bin/sh", "-c", "echo $SSH_CONNECTION"), timeout=60)).out
 
     first = await ends()
     assert await ends() == first
@@ -205,20 +197,21 @@ async def test_what_is_let_go_of_is_reached_over_a_new_connection_and_what_holds
 
 
 async def test_a_link_that_is_dead_is_noticed_and_says_nothing_of_the_agent(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: Host,
 ) -> None:
-    monkeypatch.setattr(ssh_connection, "KEEPALIVE_SECONDS", 0.2)
     node = host.node()
     await node.start_agent()
     link = await node.dial()
+    connection = await node._connection.get()
     host.sshd.signal_sessions(signal.SIGSTOP)
-    async with asyncio.timeout(15):
+    connection.set_keepalive(0.2)  # only now: a machine that is busy is soon as silent for so long
+    async with asyncio.timeout(60):
         await link.closed.wait()
     with pytest.raises(Silent):
         await link.request(Observe(), timeout=5)
     await link.close()
     again = await node.dial()
-    assert isinstance(await again.request(Observe(), timeout=20), NodeReport)
+    assert isinstance(await again.request(Observe(), timeout=60), NodeReport)
     await again.close()
     host.sshd.signal_sessions(signal.SIGCONT)
 
@@ -271,10 +264,10 @@ async def test_a_way_over_another_machine_is_taken_where_that_one_is_known(host:
     )
     node = host.node(host.access(host="far"))
     with pytest.raises(Barred) as caught:
-        await node.run(("true",), timeout=30)
+        await node.run(("true",), timeout=60)
     assert caught.value.code == "HostKeyUnknown"
     (host.mine / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{machine.port} {machine.host_key}\n")
-    done = await host.node(host.access(host="far")).run(("sh", "-c", "echo $SSH_CONNECTION"), timeout=30)
+    done = await host.node(host.access(host="far")).run(("sh", "-c", "echo $SSH_CONNECTION"), timeout=60)
     assert done.out.split()[0] == "127.0.0.1"
     assert (host.sshd.place / "log").read_text().count("Accepted publickey") == 2
 
@@ -309,10 +302,10 @@ async def test_a_node_that_is_reached_in_another_way_by_now_is_let_go_of(host: H
     machines.reach({name: first})
     assert not link.closed.is_set()
     machines.reach({name: Access(ssh=second.ssh)})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await link.closed.wait()
     again = await machines.dial(name)
-    assert isinstance(await again.request(Observe(), timeout=20), NodeReport)
+    assert isinstance(await again.request(Observe(), timeout=60), NodeReport)
     await again.close()
     await machines.close()
 
