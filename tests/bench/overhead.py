@@ -19,8 +19,9 @@ from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import Backend, Delta, Finished, Generate, Machine, Route, Routes
-from tests.gateway.conftest import free_port, write_routes
+from tests.gateway.conftest import write_routes
 from tests.gateway.rank_double import RankDouble, Turn, eventually, story
+from tests.ports import free_port
 
 from .figures import Figure, paired
 from .processes import cpu_seconds

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.gateway.conftest import free_port, let_in
+from tests.gateway.conftest import let_in
 from tests.gateway.rank_double import RankDouble, eventually, story
+from tests.ports import free_port
 from tests.sshd import Sshd, descendants, sshd
 
 from .figures import Figure, alone, paired

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from reconciler.source.documents import load
-from tests.gateway.conftest import free_port
+from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 BLOCK_SECONDS = 240.0
@@ -87,7 +87,7 @@ class Newcomer:
     def __init__(self, folder: Path) -> None:
         self.copy = folder / "reconciler"
         self.home = self.copy / ".reconciler"
-        self._port = _free_port()
+        self._port = free_port()
         self._background: list[subprocess.Popen[bytes]] = []
         shutil.copytree(ROOT, self.copy, ignore=shutil.ignore_patterns(*UNCOPIED))
         self._listen_elsewhere()
@@ -227,15 +227,6 @@ def newcomer() -> Iterator[Newcomer]:
         person.leave()
         Cluster(person.home).kill_everything()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    """Below those of ranks, and those of outgoing connections: such a one may take it between two commands."""
-    while True:
-        with socket.socket() as probe, suppress(OSError):
-            port = random.randrange(10_000, 20_000)
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def _stand_in_for_installing(venv: Path) -> None:

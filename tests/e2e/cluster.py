@@ -9,10 +9,8 @@ import contextlib
 import io
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -267,15 +265,6 @@ def parent_of(pid: int) -> int:
     with suppress(OSError):
         return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
     return 0
-
-
-def free_port() -> int:
-    """Below those that systems give to outgoing connections, any of which may take one that is free now."""
-    while True:
-        with socket.socket() as probe, suppress(OSError):
-            port = random.randrange(10_000, 20_000)
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 @contextmanager

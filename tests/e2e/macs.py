@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .cluster import ROOT, Cluster, cluster, free_port
+from tests.ports import free_port
+
+from .cluster import ROOT, Cluster, cluster
 
 EXAMPLES = ROOT / "examples"
 WIDTH = 100

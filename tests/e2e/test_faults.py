@@ -18,7 +18,9 @@ from typing import Any
 import openai
 import pytest
 
-from .cluster import ROOT, Cluster, cluster, free_port
+from tests.ports import free_port
+
+from .cluster import ROOT, Cluster, cluster
 from .test_healing import Answer, stream
 
 pytestmark = pytest.mark.e2e

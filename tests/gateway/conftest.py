@@ -7,7 +7,6 @@ import contextlib
 import io
 import secrets
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -27,20 +26,13 @@ from reconciler.transport.bundle import write_bundle
 from reconciler.transport.gateway_key import ensure_line, public_key, relay_line
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Backend, Machine, Route, Routes
+from tests.ports import free_port
 from tests.sshd import Sshd
 
 from .rank_double import RankDouble, Script, eventually
 
 HELLO: Any = [{"role": "user", "content": "hello"}]
 SOURCES = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
 
 
 def write_routes(home: Path, routes: Routes) -> None:

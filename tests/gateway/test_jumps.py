@@ -12,9 +12,10 @@ import pytest
 from reconciler.errors import Unreachable
 from reconciler.transport.jumps import Way, admit, dismiss
 from reconciler.wire.generation import Jump, jump_key_name
+from tests.ports import free_port
 from tests.sshd import Sshd, command_of, descendants, make_key, sshd
 
-from .conftest import Cluster, Start, free_port
+from .conftest import Cluster, Start
 from .rank_double import eventually, story, told
 from .test_remote_ranks import ask
 

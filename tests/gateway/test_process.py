@@ -19,8 +19,9 @@ import pytest
 from reconciler.errors import Invalid
 from reconciler.gateway.listening import bind, parse_listen
 from reconciler.wire.generation import Backend, Route, Routes
+from tests.ports import free_port
 
-from .conftest import HELLO, Start, free_port, write_routes
+from .conftest import HELLO, Start, write_routes
 from .rank_double import RankDouble, eventually, story, told
 
 PROGRAM = "import sys, pathlib; from reconciler.gateway.server import run_gateway; "

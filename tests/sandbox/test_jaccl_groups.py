@@ -15,8 +15,9 @@ from reconciler.sandbox import changes, macs
 from reconciler.sandbox.state import DOMAINS_MAX, World
 from reconciler.wire.generation import Delta
 from reconciler.wire.launch import ExitCode, Phase, Progress
+from tests.ports import free_port
 from tests.runner.conftest import TINY, greedy_tokens, write_endless
-from tests.runner.ranks import Client, Group, connected, free_address, question
+from tests.runner.ranks import Client, Group, connected, question
 
 from .rig import PHASES, Rig, ends, rig, still
 
@@ -223,7 +224,7 @@ async def test_tcp_over_a_cable_stops_while_that_is_out_and_goes_on_when_it_is_b
         name: macs4.world.machine(name).port_of(macs4.device(name, other))
         for name, other in (PAIR, PAIR[::-1])
     }
-    addresses = tuple(f"{port.ip}:{free_address().rpartition(':')[2]}" for port in ports.values() if port)
+    addresses = tuple(f"{port.ip}:{free_port()}" for port in ports.values() if port)
     cable = ports["studio-1"]
     assert cable is not None
     end = ("studio-1", cable.receptacle)
