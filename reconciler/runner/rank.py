@@ -50,25 +50,30 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
     ending = RankEnd(ExitCode.UNEXPECTED, "")
     config: RankConfig | None = None
     try:
-        progress.enter(Phase.STARTING)
-        watch.shim(sys.stdin.fileno())
-        watch.start()
-        config = read_config(config_path)
-        if config.backend in FREED_BY_THE_SYSTEM:
-            watch.orderly_seconds = HURRIED_SECONDS
-        _set_fast_synch(config)
-        ending = _serve(config, progress, watch)
-    except RankEnd as end:
-        ending = watch.ending or end
-    except MemoryError:
-        ending = RankEnd(ExitCode.MEMORY, f"this node has too little memory, while {progress.phase}")
-    except BaseException as error:
-        if watch.ending is None:
-            progress.say(f"{type(error).__name__}: {error}")
-            raise
-        ending = watch.ending  # raised within code that has made an error of its own of it
-    finally:
+        try:
+            progress.enter(Phase.STARTING)
+            watch.shim(sys.stdin.fileno())
+            watch.start()
+            config = read_config(config_path)
+            if config.backend in FREED_BY_THE_SYSTEM:
+                watch.orderly_seconds = HURRIED_SECONDS
+            _set_fast_synch(config)
+            ending = _serve(config, progress, watch)
+        except RankEnd as end:
+            ending = watch.ending or end
+        except MemoryError:
+            ending = RankEnd(ExitCode.MEMORY, f"this node has too little memory, while {progress.phase}")
+        except BaseException as error:
+            if watch.ending is None:
+                progress.say(f"{type(error).__name__}: {error}")
+                watch.stand_down()
+                raise
+            ending = watch.ending  # raised within code that has made an error of its own of it
         watch.stand_down()
+    except RankEnd as end:  # by the watch, while it was on its way out for something else
+        ending = watch.ending or end
+        watch.stand_down()
+    finally:
         _bound_exit(ending.code)
     progress.say(ending.sentence)
     log.info("rank ends: %s", ending.sentence)

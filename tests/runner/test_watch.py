@@ -36,6 +36,25 @@ rank.EXIT_SECONDS = 0.3
 atexit.register(time.sleep, 300)
 sys.exit(rank.live("", None))
 """
+TWO_ENDS = """
+import os, sys, time
+from reconciler.runner import rank
+from reconciler.runner.progress import ProgressPipe
+reading, writing = os.pipe()
+os.dup2(reading, 0)
+said = []
+def say(self, text):
+    said.append(text)
+    if len(said) == 1:
+        os.close(writing)
+        time.sleep(20)
+def fail(path):
+    raise ValueError("an error of its own")
+ProgressPipe.say, rank.read_config = say, fail
+code = rank.live("", None)
+print(*said, sep="; ")
+sys.exit(code)
+"""
 LEFT = """
 import socket, time
 from queue import SimpleQueue
@@ -81,6 +100,12 @@ def test_an_exit_that_takes_too_long_is_cut_short_with_the_same_status_and_says_
     ended = run(SLOW_TO_EXIT)
     assert ended.returncode == ExitCode.CONFIG
     assert "most recent call first" in ended.stderr
+
+
+def test_an_end_that_comes_while_another_is_being_told_is_the_one_that_counts() -> None:
+    ended = run(TWO_ENDS)
+    assert ended.returncode == ExitCode.ORPHANED, ended.stderr
+    assert ended.stdout.startswith("ValueError: an error of its own; the shim is gone")
 
 
 def test_who_has_said_that_the_group_ends_is_not_lost_when_its_connection_ends() -> None:
