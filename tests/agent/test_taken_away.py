@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import RankReport
+from tests.processes import standing_still
 
 from .bench import Bench, alive, gone, in_phase, observe, rank
-
-
-@contextlib.contextmanager
-def standing_still(*pids: int | None) -> Iterator[None]:
-    """Processes that get no time of the machine within the block."""
-    known = [pid for pid in pids if pid is not None]
-    for pid in known:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in known:
-            os.kill(pid, signal.SIGCONT)
 
 
 async def ready(bench: Bench, body: str = "say('ready'); sleep()") -> tuple[int, RankReport]:
@@ -66,6 +50,7 @@ async def test_a_rank_that_does_not_end_by_itself_is_killed(bench: Bench) -> Non
 async def test_the_end_of_the_old_takes_nothing_from_the_new_in_the_same_place(bench: Bench) -> None:
     """Same node, same rank, so the same paths for its sockets; only the old agent and shim take their time."""
     agent, before = await ready(bench, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
+    assert before.shim_pid is not None
     with standing_still(agent, before.shim_pid):
         shutil.rmtree(bench.directory)
         shutil.rmtree(bench.run_directory)

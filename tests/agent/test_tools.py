@@ -15,6 +15,7 @@ import pytest
 from reconciler.agent import tools
 from reconciler.agent.tools import Tools
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
+from tests.processes import gone
 
 WAIT_SECONDS = 50.0
 """Less than a tool may take."""
@@ -70,8 +71,7 @@ def test_a_tool_that_hangs_is_killed_with_what_it_has_started(
 def until_gone(pid: int) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
-        stat = Path(f"/proc/{pid}/stat")
-        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+        if gone(pid):
             return
         time.sleep(0.02)
     raise AssertionError(f"process {pid} lives on")

@@ -47,10 +47,10 @@ from reconciler.transport.link import AgentLink
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import NodeReport, RankReport
 from tests.gateway.rank_double import eventually
+from tests.processes import resident_bytes
 from tests.worlds import World
 
 from .documents import manifests
-from .processes import resident_bytes
 
 
 def served_text(text: str) -> World:

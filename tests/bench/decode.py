@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tests.processes import cpu_seconds
+
 from .figures import Figure, paired
-from .processes import cpu_seconds
 from .sides import Ours, Peer, both, undisturbed
 from .streams import Decoded, together
 

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Iterator
 
+from tests.processes import cpu_seconds
+
 from .figures import Figure, paired
-from .processes import cpu_seconds
 from .sides import both
 from .streams import together
 

@@ -22,9 +22,9 @@ from reconciler.wire.generation import Backend, Delta, Finished, Generate, Machi
 from tests.gateway.conftest import write_routes
 from tests.gateway.rank_double import RankDouble, Turn, eventually, story
 from tests.ports import free_port
+from tests.processes import cpu_seconds
 
 from .figures import Figure, paired
-from .processes import cpu_seconds
 from .streams import COUNT, stream
 
 PAUSE_SECONDS = 0.02

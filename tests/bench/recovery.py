@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tests.processes import cpu_seconds
 from tests.runner.ranks import connected, running
 
 from .figures import Figure, paired
-from .processes import cpu_seconds
 from .sides import WEIGHTS, Ours, ours
 from .streams import COUNT, stream
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.cluster import MODEL, ROOT, Cluster, cluster, deployment, node
-
-from .processes import held_still
+from tests.processes import standing_still
 
 WEIGHTS = ROOT / "examples" / "models" / "tiny"
 READY_SECONDS = 120.0
@@ -100,7 +99,7 @@ def both(ranks: int) -> Iterator[tuple[Ours, Peer]]:
 @contextmanager
 def undisturbed(other: Peer) -> Iterator[None]:
     """The peer's idle ranks poll one another, which takes from ours what they need: they are stopped."""
-    with held_still(other.pids):
+    with standing_still(*other.pids):
         yield
 
 

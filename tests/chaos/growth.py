@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.processes import resident_bytes
 
 WARM_SHARE = 0.3
 WARM_SECONDS = 60.0
@@ -99,8 +100,7 @@ def _grown(process: tuple[str, int], samples: Sequence[tuple[float, Taken]]) -> 
 def taken(pid: int, ranks: int = 0) -> Taken | None:
     """What a process of this user takes now; None where it is gone (proc_pid_statm(5))."""
     with suppress(OSError, IndexError, ValueError):
-        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-        return Taken(pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{pid}/fd").iterdir())), ranks)
+        return Taken(resident_bytes(pid), len(list(Path(f"/proc/{pid}/fd").iterdir())), ranks)
     return None
 
 

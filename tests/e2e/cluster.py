@@ -28,6 +28,7 @@ from reconciler.cli.app import reconciler
 from reconciler.cli.client import ask
 from reconciler.errors import ReconcilerError
 from reconciler.wire.admin import ShowStatus
+from tests.processes import parent_of
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 120.0
@@ -258,13 +259,6 @@ class Cluster:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
-
-
-def parent_of(pid: int) -> int:
-    """The process that it came from, or that has taken it over; 0 where it is gone."""
-    with suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    return 0
 
 
 @contextmanager

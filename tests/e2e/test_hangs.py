@@ -9,11 +9,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import openai
 import pytest
 
+from tests.processes import gone, state
 from tests.tracing import main_thread_held
 
 from .cluster import ROOT, Cluster
@@ -55,17 +55,6 @@ def hangs(impatient: Cluster) -> Iterator[Cluster]:
     impatient.wait_settled()
 
 
-def process_state(pid: int) -> str:
-    """One letter, of the main thread; empty when there is no such process."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    return ""
-
-
-def gone(pid: int) -> bool:
-    return process_state(pid) in ("", "Z")
-
-
 async def clients_during(cluster: Cluster, fault: Callable[[], None]) -> tuple[str, list[Answer]]:
     """What clients get that are in the middle of their answers when ``fault`` strikes; the reference first."""
     async with openai.AsyncOpenAI(
@@ -103,7 +92,7 @@ def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(tiny: Cl
 
     check_answers(*asyncio.run(clients_during(tiny, lambda: os.kill(pid, signal.SIGSTOP))))
 
-    assert process_state(pid) != "T"
+    assert state(pid) != "T"
     tiny.wait_settled()
     assert rank_pids(tiny) == before
     (message,) = told(tiny, event, "RankContinued")
@@ -115,7 +104,7 @@ def test_a_rank_that_is_stopped_with_nothing_to_do_is_continued(tiny: Cluster) -
     for pid in before.values():
         os.kill(pid, signal.SIGSTOP)
 
-    tiny.wait("both to go on", lambda: all(process_state(pid) != "T" for pid in before.values()))
+    tiny.wait("both to go on", lambda: all(state(pid) != "T" for pid in before.values()))
     assert ask(tiny)
     tiny.wait_settled()
     assert rank_pids(tiny) == before

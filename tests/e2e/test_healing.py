@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import openai
 import pytest
 
+from tests.processes import cpu_seconds
+
 from .cluster import Cluster
 
 pytestmark = pytest.mark.e2e
@@ -176,16 +178,6 @@ def test_after_all_that_a_killed_rank_is_still_reported_with_its_signal(tiny: Cl
     tiny.wait_settled()
     exits = [e for e in tiny.events() if e["id"] > after_event and e["reason"] == "RankExited"]
     assert any(f"pid {victim['pid']}) was killed by signal 9" in e["message"] for e in exits)
-
-
-def cpu_seconds(pids: list[int]) -> float:
-    """User and system time that processes have used so far (fields 14 and 15 of /proc/PID/stat)."""
-    ticks = 0
-    for pid in pids:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            fields = file.read().rsplit(")", 1)[1].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def test_an_idle_group_sleeps(tiny: Cluster) -> None:

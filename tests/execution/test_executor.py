@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -41,6 +39,7 @@ from reconciler.store import Store
 from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench, program
+from tests.processes import standing_still
 
 NODE = NodeName("bench")
 REPLICA = ReplicaId(DeploymentName("llama"), 0)
@@ -230,14 +229,13 @@ async def test_what_is_given_up_is_neither_finished_nor_followed_by_more(bed: Be
 
 async def test_what_a_look_with_the_next_token_shows_no_late_request_changes(bed: Bed) -> None:
     await bed.do(StartAgent(NODE))
-    os.kill(bed.bench.agent_pid(), signal.SIGSTOP)
-    link, _ = bed.collector.link(NODE)
-    starting = asyncio.create_task(bed.do(bed.start_rank("sleep()")))
-    await asyncio.sleep(0.1)
-    await link.close()  # as when the line is cut: nobody knows what becomes of the request
-    (outcome,) = await starting
-    assert not outcome.done
-    os.kill(bed.bench.agent_pid(), signal.SIGCONT)
+    with standing_still(bed.bench.agent_pid()):
+        link, _ = bed.collector.link(NODE)
+        starting = asyncio.create_task(bed.do(bed.start_rank("sleep()")))
+        await asyncio.sleep(0.1)
+        await link.close()  # as when the line is cut: nobody knows what becomes of the request
+        (outcome,) = await starting
+        assert not outcome.done
     first = await bed.collected(lambda report: report.asked_with == bed.store.token)
     await asyncio.sleep(0.5)
     bed.collector.look(NODE)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.cluster import parent_of
+from tests.processes import parent_of
 from tests.sshd import PROGRAM, make_key, make_separation_folder
 
 TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")

@@ -23,6 +23,7 @@ from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Changed, NodeReport, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench
+from tests.processes import standing_still
 
 NODE = NodeName("bench")
 
@@ -127,12 +128,10 @@ async def test_an_agent_that_stands_still_is_unreachable_and_not_down(
     watched.collector.resync_seconds = 0.1
     await watched.bench.agent()
     before = await watched.until(lambda node: node.contact is Contact.REACHED)
-    os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
-    with impatient(monkeypatch):
+    with standing_still(watched.bench.agent_pid()), impatient(monkeypatch):
         silent = await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
     assert silent.report is not None
     assert "no answer to observe" in silent.problem
-    os.kill(watched.bench.agent_pid(), signal.SIGCONT)
     again = await watched.until(lambda node: node.contact is Contact.REACHED)
     assert again.link > before.link
     assert not again.silent
@@ -365,10 +364,8 @@ async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
     await watched.bench.agent()
     assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
     answered.clear()
-    os.kill(watched.bench.agent_pid(), signal.SIGSTOP)
-    with impatient(monkeypatch):
+    with standing_still(watched.bench.agent_pid()), impatient(monkeypatch):
         await watched.until(lambda node: node.contact is Contact.UNREACHABLE)
-    os.kill(watched.bench.agent_pid(), signal.SIGCONT)
     again = await watched.until(lambda node: node.contact is Contact.REACHED)
     assert not again.probed
     answered.set()

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from reconciler.wire.launch import (
     RankConfig,
     RankId,
 )
+from tests import processes
 from tests.ports import free_ports
 
 GREEDY = Sampling(temperature=0.0)
@@ -118,8 +120,11 @@ class Rank:
         return self.log.read_text(errors="replace")[-3000:]
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processes.cpu_seconds([self.process.pid])
+
+    def standing_still(self) -> AbstractContextManager[None]:
+        """It does nothing within the block: no other rank gets beyond the step that it is at."""
+        return processes.standing_still(self.process.pid)
 
     def end(self) -> None:
         if self.process.poll() is None:
@@ -128,16 +133,6 @@ class Rank:
         if self.process.stdin:
             self.process.stdin.close()
         self._reader.join(timeout=60)
-
-
-@contextlib.contextmanager
-def standing_still(rank: Rank) -> Iterator[None]:
-    """A rank that does nothing within the block: no other rank gets beyond the step that it is at."""
-    os.kill(rank.process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(rank.process.pid, signal.SIGCONT)
 
 
 @dataclasses.dataclass

@@ -14,7 +14,7 @@ from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.generation import Accepted, Bias, Delta, Failed, Finished, Prefill, Sampling
 
-from .ranks import Group, connected, question, standing_still
+from .ranks import Group, connected, question
 
 ENDLESS = Sampling(temperature=0.0, biases=tuple(Bias(token, -100.0) for token in range(4)))
 """Such an answer ends with the context at the earliest."""
@@ -118,7 +118,7 @@ async def test_a_running_and_a_queued_request_can_be_cancelled(pair: Group) -> N
         for name in names:
             while not isinstance(await client.next(name), Delta):
                 pass
-        with standing_still(pair.ranks[1]):
+        with pair.ranks[1].standing_still():
             client.send(question("queued", "Hello"))
             assert isinstance(await client.next("queued"), Accepted)
             for name in ("queued", *names):
@@ -135,7 +135,7 @@ async def test_a_closed_connection_takes_its_requests_with_it(pair: Group) -> No
         client.send(question("a", "Tell me a story", sampling=ENDLESS))
         while not isinstance(await client.next("a"), Delta):
             pass
-        with standing_still(pair.ranks[1]):
+        with pair.ranks[1].standing_still():
             begun = pair.ranks[0].last.steps
             await client.close()
     for rank in pair.ranks:
@@ -172,7 +172,7 @@ async def test_two_requests_of_one_name_end_the_connection(pair: Group) -> None:
 async def test_a_full_queue_refuses_at_once(pair: Group) -> None:
     async with connected(pair.socket) as client:
         names = [f"r{n}" for n in range(4 * pair.ranks[0].config.batch_max + 256 + 5)]
-        with standing_still(pair.ranks[1]):
+        with pair.ranks[1].standing_still():
             for name in names:
                 client.send(question(name, "Tell me a story"))
             first = await client.next(names[-1])

@@ -10,7 +10,7 @@ from reconciler.runner.gauge import BYTES_MAX, Gauge
 from reconciler.wire.generation import Delta, Failed, Finished, Generate, Measure, Measured
 from reconciler.wire.group import Gauging
 
-from .ranks import GREEDY, Group, connected, running, standing_still
+from .ranks import GREEDY, Group, connected, running
 
 SMALL: dict[str, Any] = {"rounds": 4, "small_bytes": 256, "large_bytes": 65536}
 
@@ -53,7 +53,7 @@ async def test_while_answers_are_produced_it_is_refused_unless_that_is_wanted(pa
         client.send(question("long", 200))
         while not isinstance(await client.next("long"), Delta):
             pass
-        with standing_still(pair.ranks[1]):
+        with pair.ranks[1].standing_still():
             client.send(Measure("refused", **SMALL))
             client.send(Measure("loaded", under_load=True, **SMALL))
         refused = await client.next("refused")

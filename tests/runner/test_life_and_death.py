@@ -35,7 +35,6 @@ from .ranks import (
     question,
     running,
     short_directory,
-    standing_still,
 )
 
 PHASES = [Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM, Phase.READY]
@@ -110,7 +109,7 @@ async def test_a_terminated_group_finishes_what_it_has_and_takes_nothing_new(end
     with running(endless, 2, batch_max=1) as group:
         await asyncio.to_thread(group.ready)
         async with connected(group.socket) as client:
-            with standing_still(group.ranks[1]):
+            with group.ranks[1].standing_still():
                 for name in ("running", "queued"):
                     client.send(question(name, "Tell me", tokens_max=80))
                     assert isinstance(await client.next(name), Accepted)
@@ -153,7 +152,7 @@ async def test_a_rank_whose_shim_is_gone_ends_as_an_orphan_even_inside_a_collect
         await asyncio.to_thread(group.ready)
         leader, frozen = group.ranks
         async with connected(group.socket) as client:
-            with standing_still(frozen):
+            with frozen.standing_still():
                 client.send(question("a", "Tell me", tokens_max=400))
                 await asyncio.to_thread(leader.wait_until, lambda report: report.demand == 1)
                 await asyncio.sleep(0.5)  # by now it waits for the other
