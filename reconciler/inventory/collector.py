@@ -36,7 +36,6 @@ EXAMINE_SECONDS_MAX = 50.0
 CHANGES_SECONDS = 0.02
 """Reports are asked for no closer together: what is pushed meanwhile is answered by one. The first of many pushes
 waits for nothing, for it may tell of the end of a rank."""
-
 PROBE_SECONDS_MAX = 60.0
 """All probes of a machine together; what takes longer is not known."""
 PROBES_SECONDS = 10.0
@@ -94,6 +93,8 @@ class _Watch:
     """Whether what its probes have told is not to be relied on once there is a new connection."""
     renewing: bool = False
     """Whether the connection ends because it was to end, which tells nothing of a machine that answered until then."""
+    missed: asyncio.TimerHandle | None = None
+    """When a machine whose connection was ended from here counts as lost, where it is not reached until then."""
     tried: bool = False
     """Whether what is seen, or that nothing is, was found out since the start and the last lapse."""
 
@@ -190,10 +191,11 @@ class Collector:
         watch = self._watches.get(name)
         link = watch.link if watch else None
         if watch is not None:
-            watch.anew, watch.link = True, None
-            watch.renewing = link is not None
+            watch.anew, watch.link, watch.renewing = True, None, link is not None
             if link is not None:
-                asyncio.get_running_loop().call_later(RENEWED_SECONDS, self._missed, watch)
+                if watch.missed is not None:  # of a repair before this one, after which it was reached
+                    watch.missed.cancel()
+                watch.missed = asyncio.get_running_loop().call_later(RENEWED_SECONDS, self._missed, watch)
             if watch.seen.report is not None:
                 self._hints.expect(watch.seen.report)
         await let_go()

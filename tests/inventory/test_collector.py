@@ -499,6 +499,39 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
     assert seen()[name].problem == "it gives no answer over a new connection"
 
 
+async def test_a_connection_that_is_made_anew_again_has_all_the_time_for_that(
+    pair: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two repairs of one machine, one soon after the other: what was left of the first one's time is over."""
+    name, loop = NodeName("here"), asyncio.get_running_loop()
+    timers: list[tuple[asyncio.TimerHandle, Callable[[], object]]] = []
+    call_later = loop.call_later
+
+    def noted(delay: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
+        timer = call_later(delay, callback, *args)
+        if delay == collector.RENEWED_SECONDS:
+            timers.append((timer, lambda: callback(*args)))
+        return timer
+
+    monkeypatch.setattr(collector, "RENEWED_SECONDS", 10 * WAIT_SECONDS)
+    monkeypatch.setattr(loop, "call_later", noted)
+    pair.collector.watch(frozenset({name}), ())
+    seen = pair.collector.nodes
+    await pair.until(lambda: seen()[name].report)
+    await pair.collector.renew(name, pair.links[-1].close)
+    await pair.collector.reach(name)
+    monkeypatch.setattr(pair.collector, "_dial", _never)
+    await pair.collector.renew(name, pair.links[-1].close)
+
+    (first, over), (second, over_too) = timers
+    if not first.cancelled():
+        over()
+    assert seen()[name].contact is Contact.REACHED
+    assert not second.cancelled()
+    over_too()
+    assert seen()[name].contact is Contact.AGENT_DOWN
+
+
 async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_here_is_lost(
     pair: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
