@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from . import world
 from .exhaustive import sweep
 from .fuzz import schedule
 from .play import faultless, play
@@ -42,6 +43,17 @@ def test_the_same_seed_draws_the_same_faults_and_another_one_others() -> None:
     traces = [schedule(seed, "rank-crash").play().trace_hash for seed in (7, 7, 8)]
     assert traces[0] == traces[1]
     assert traces[0] != traces[2]
+
+
+def test_a_process_elsewhere_plays_a_seed_in_the_same_way() -> None:
+    """Also where an error tells the path of the store, which each process has a temporary folder for."""
+    ends_of_a_full_disk = 45
+    here = schedule(ends_of_a_full_disk).play()
+    world._place.cache_clear()
+    there = schedule(ends_of_a_full_disk).play()
+    assert any("cannot be written now" in note for note in here.notes)
+    assert here.notes == there.notes
+    assert here.trace_hash == there.trace_hash
 
 
 def test_a_fault_can_be_played_again_by_its_number() -> None:

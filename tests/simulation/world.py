@@ -124,8 +124,8 @@ class World:
     # --- what is told --------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Something has happened."""
-        line = f"{self.loop.now:.4f} {self.loop.steps} {text}"
+        """Something has happened: told in the same words wherever this process keeps its files."""
+        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(str(_place().parent), '')}"
         self._hash.update(line.encode())
         self.notes.append(line)
 
