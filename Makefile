@@ -14,11 +14,15 @@ TINY_VENV := .venv-tiny
 RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
-WHOLE_CLUSTERS := tests/e2e tests/hosts tests/documents
 # The tests start thousands of processes: none is to compile the sources anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+# One more than the cores that are expected: tests of processes wait as well as compute.
+WORKERS ?= 3
+# Whole clusters wait far more than they compute.
+CLUSTER_WORKERS ?= 5
+SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: help quickstart test check fuzz faults fuzz-faults chaos classes bench mutants schemas tiny clean
+.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos classes bench mutants schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,13 +30,21 @@ help: ## show what there is
 quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
 	@$(BIN)/reconciler up -f manifests --models examples/models --any-port $(if $(ONCE),--once)
 
-test: $(VENV)/dev ## every check and every test, in two lanes: whole clusters wait more than they compute
+test: $(VENV)/dev ## every check and the first tier of tests: what each change runs, under ten minutes on two cores
 	@$(MAKE) --no-print-directory check
-	@lane=$$(mktemp); trap 'rm -f "$$lane"' EXIT; \
-	$(PYTEST) $(WHOLE_CLUSTERS) >"$$lane" 2>&1 & whole=$$!; \
-	$(PYTEST) $(addprefix --ignore=,$(WHOLE_CLUSTERS)); parts=$$?; \
-	echo "and beside them, $(WHOLE_CLUSTERS):"; wait $$whole; status=$$?; \
-	cat "$$lane"; exit $$((parts | status))
+	RECONCILER_EXAMPLES=20 $(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) -m "not second_tier and not nightly"
+
+test-all: $(VENV)/dev ## the second tier, what else gates a change: whole clusters, three hosts, documents; after make test
+	$(PYTEST) $(SIDE_BY_SIDE) -n $(CLUSTER_WORKERS) -m "(second_tier or hypothesis) and not nightly"
+
+nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, chaos, planted bugs, tests of those tools
+	$(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) -m nightly
+	@$(MAKE) --no-print-directory mutants GROUP=all
+	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory faults ALL=1
+	@$(MAKE) --no-print-directory fuzz-faults SEEDS=20000
+	@$(MAKE) --no-print-directory classes
+	@$(MAKE) --no-print-directory chaos
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/ruff check .

@@ -22,9 +22,9 @@ from reconciler.state import (
     ReplicaId,
     Trouble,
 )
-from reconciler.state.incident import Entry, Incident, Occasion, Telling
-from reconciler.state.notice import Notice
-from reconciler.state.report import Event
+from reconciler.state.reports.incident import Entry, Incident, Occasion, Telling
+from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots, serving
 
 REOPENED_WITHIN_SECONDS = 120.0
@@ -54,7 +54,7 @@ def follow(
         return found  # what is wanted is not known, or nothing is: neither tells that something is over
     troubles: dict[int, Trouble] = {}
     for trouble in snapshots.plan.troubles:
-        number = _of(trouble, snapshots.plan.troubles, found, troubles)
+        number = _find_open(trouble, snapshots.plan.troubles, found, troubles)
         if number is None:
             number = last_id = last_id + 1
             found[number] = Incident(number, trouble.object, trouble.subject, trouble.fault, snapshots.now)
@@ -65,7 +65,7 @@ def follow(
     }
 
 
-def _of(
+def _find_open(
     trouble: Trouble,
     all_: Iterable[Trouble],
     found: Mapping[int, Incident],
@@ -97,16 +97,16 @@ def _passed(
 ) -> Incident:
     now = snapshots.now
     if trouble is not None:
-        incident = _seen(_begun(incident, snapshots), trouble, now)
+        incident = _update(_begun(incident, snapshots), trouble, now)
     elif incident.present is not None:
         incident = replace(incident, present=None)
     if not incident.open:
         quiet = now - (incident.closed_at or 0.0) >= REOPENED_WITHIN_SECONDS
         return replace(incident, settled=True) if quiet else incident
     tried = sorted([*_formed(incident, snapshots), *_tried(incident, outcomes)], key=lambda entry: entry.at)
-    incident = _served(_told(incident, tried), snapshots)
+    incident = _served(_add_entries(incident, tried), snapshots)
     end = _end(incident, snapshots) if trouble is None else None
-    return incident if end is None else _over(incident, end)
+    return incident if end is None else _close(incident, end)
 
 
 def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
@@ -119,7 +119,7 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
     return replace(incident, closed_at=None, reopened=again, epoch_before=epoch, epoch=epoch)
 
 
-def _seen(incident: Incident, trouble: Trouble, now: float) -> Incident:
+def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
     """What is wrong, as far as it is news; and what a person has to do, once for each class."""
     entries = []
     back = incident.present is None
@@ -143,7 +143,7 @@ def _seen(incident: Incident, trouble: Trouble, now: float) -> Incident:
         person=trouble.person if _shape(trouble.person) != _shape(incident.person) else incident.person,
         asked=(*incident.asked, trouble.fault) if asks else incident.asked,
     )
-    return _told(incident, entries)
+    return _add_entries(incident, entries)
 
 
 def _named(incident: Incident, trouble: Trouble) -> FaultClass:
@@ -198,7 +198,7 @@ def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
         yield Entry(began, Telling.TRIED, text, seconds=outcome.seconds)
 
 
-def _told(incident: Incident, entries: Iterable[Entry]) -> Incident:
+def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
     """With more entries: what repeats is counted, and of many the middle is left out."""
     told = list(incident.entries)
     left_out = incident.left_out
@@ -283,8 +283,8 @@ def _unseen(subject: str, snapshots: Snapshots) -> bool:
     return any(node is None or not (node.settled(snapshots.now) and node.probed) for node in nodes)
 
 
-def _over(incident: Incident, end: Entry) -> Incident:
-    told = _told(incident, [end])
+def _close(incident: Incident, end: Entry) -> Incident:
+    told = _add_entries(incident, [end])
     return replace(told, closed_at=max(end.at, incident.opened_at), doing="", person="")
 
 
@@ -311,7 +311,7 @@ def event(incident: Incident, occasion: Occasion, now: float) -> Event:
         Occasion.CLOSED: "IncidentClosed",
     }[occasion]
     bad = occasion is not Occasion.CLOSED
-    text = told(incident, occasion, now)
+    text = notice_text(incident, occasion, now)
     return Event(
         now, incident.object, bad, reason, text, f"incident/{incident.id}/{_key(incident, occasion)}"
     )
@@ -320,7 +320,7 @@ def event(incident: Incident, occasion: Occasion, now: float) -> Event:
 def notices(incident: Incident, occasion: Occasion, desired: Desired, now: float) -> list[Notice]:
     """An occasion as messages to those Notifiers that are to be told of it."""
     mark = {Occasion.OPENED: "[opened]", Occasion.PERSON_NEEDED: "[person needed]", Occasion.CLOSED: "[over]"}
-    text = f"{mark[occasion]} {incident.object}: {told(incident, occasion, now)}"
+    text = f"{mark[occasion]} {incident.object}: {notice_text(incident, occasion, now)}"
     return [
         Notice(name, incident.id, _key(incident, occasion), now, text[:MESSAGE_CHARACTERS_MAX])
         for name, notifier in sorted(desired.notifiers.items())
@@ -333,14 +333,14 @@ def _key(incident: Incident, occasion: Occasion) -> str:
     return f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
 
 
-def told(incident: Incident, occasion: Occasion, now: float) -> str:
+def notice_text(incident: Incident, occasion: Occasion, now: float) -> str:
     """An occasion in a sentence, with where to read more."""
     more = f"reconciler incidents {incident.id}"
     fault = incident.asked[-1] if occasion is Occasion.PERSON_NEEDED else incident.fault
     name = f"{fault.title} ({fault.value})"
     match occasion:
         case Occasion.OPENED:
-            return f"{name}: {_first_sign(incident)}; its story: {more}"
+            return f"{name}: {_title(incident)}; its story: {more}"
         case Occasion.PERSON_NEEDED:
             return f"{name} needs a person: {incident.person}; its story: {more}"
         case Occasion.CLOSED:
@@ -352,13 +352,13 @@ def summary(incident: Incident) -> str:
     """What happened, on one line."""
     if incident.open and incident.person:
         latest = incident.last(Telling.SEEN)
-        return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _first_sign(incident)})"
+        return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _title(incident)})"
     end = None if incident.open else incident.last(Telling.OUTCOME)
     rest = end.text if end else incident.doing
-    return f"{_first_sign(incident)}; {rest}" if rest else _first_sign(incident)
+    return f"{_title(incident)}; {rest}" if rest else _title(incident)
 
 
-def _first_sign(incident: Incident) -> str:
+def _title(incident: Incident) -> str:
     """Of what it is called after."""
     seen = (entry for entry in incident.entries if entry.fault is incident.fault)
     return next((entry.text for entry in seen), incident.fault.title)

@@ -1,14 +1,27 @@
-"""For all tests: properties are checked on machines that are busy with other things."""
+"""For all tests: properties are checked on machines that are busy with other things.
 
+With fewer examples than a property asks for, they are the same ones each time: what fails then, fails again.
+"""
+
+import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
+from tests.examples import PERCENT, examples
 from tests.sshd import PROGRAM
 
-settings.register_profile("reconciler", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "reconciler",
+    deadline=None,
+    max_examples=examples(100),
+    derandomize=PERCENT < 100,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("reconciler")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,6 +34,70 @@ NEED_SSHD = [
     "cli/test_node_add.py",
 ]
 collect_ignore = [] if Path(PROGRAM).exists() else NEED_SSHD
+
+
+WHOLE_CLUSTERS = ("e2e", "hosts")
+"""Folders whose tests are of the second tier, but for those that say ``first_tier``."""
+
+SHARED = "the shared cluster"
+SHARED_CLUSTER = {
+    f"tests/e2e/test_{name}.py"
+    for name in ("drain", "following", "git", "hangs", "healing", "safety", "serving")
+}
+"""Files that use one cluster, brought to rest between tests."""
+
+OWN_CLUSTERS = {f"tests/e2e/test_{name}.py" for name in ("examples_on_macs", "hub", "up")}
+"""Files whose tests have a cluster each, and share nothing: any worker may take one of them."""
+
+LONGEST = (
+    "tests/documents/test_documents_run.py",
+    "tests/hosts/test_three_hosts.py",
+    "tests/e2e/test_classes.py",
+    SHARED,
+    "tests/e2e/test_store_loss.py",
+)
+"""What takes minutes, one test after the other: were it begun last, one worker would go on with it alone."""
+
+os.environ.pop("COLUMNS", None)
+"""Workers of pytest-xdist are told how wide the terminal is; the commands under test are not to know."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give whole clusters their tier, and begin with what takes longest."""
+    for item in items:
+        named = {"first_tier", "nightly"} & {mark.name for mark in item.iter_markers()}
+        if _is_of_whole_cluster(item) and not named:
+            item.add_marker("second_tier")
+    items.sort(key=_precedence)
+
+
+def _unit(nodeid: str) -> str:
+    """What one worker runs whole: a file, all files that share a cluster, or a test that shares nothing."""
+    file = nodeid.partition("::")[0]
+    if file in SHARED_CLUSTER:
+        return SHARED
+    return nodeid if file in OWN_CLUSTERS else file
+
+
+def _precedence(item: pytest.Item) -> int:
+    """Lower is earlier; tests of one file stay in their order."""
+    unit = _unit(item.nodeid)
+    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST) + (not _is_of_whole_cluster(item))
+
+
+class ByUnit(LoadScopeScheduling):  # type: ignore[misc]
+    """Files are run whole by one worker, and by the same one where they share a cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _unit(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByUnit:
+    return ByUnit(config, log)
+
+
+def _is_of_whole_cluster(item: pytest.Item) -> bool:
+    return item.path.relative_to(Path(__file__).parent).parts[0] in WHOLE_CLUSTERS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 UNNEEDED = {
-    "reconciler.cli.get": {"asyncio", "asyncssh", "pydantic", "sqlite3", "starlette", "yaml"},
-    "reconciler.cli.changing, reconciler.source.editing, reconciler.bootstrap": {
+    "reconciler.cli.commands.read.get": {"asyncio", "asyncssh", "pydantic", "sqlite3", "starlette", "yaml"},
+    "reconciler.cli.core.commits, reconciler.source.editing, reconciler.bootstrap": {
         "asyncssh", "reconciler.planning", "reconciler.state", "sqlite3", "starlette",
     },
     "reconciler.bootstrap.controller": {"asyncssh", "starlette", "uvicorn"},

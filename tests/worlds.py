@@ -6,11 +6,12 @@ nothing left to do. It has no clock of its own: tests move ``now``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from reconciler.planning import plan
-from reconciler.planning.group import PORT_FIRST
+from reconciler.planning.context.ports import PORT_FIRST
 from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.state import (
     AdoptGroup,
@@ -44,21 +45,21 @@ from reconciler.state import (
     RemoveObject,
     RepairNode,
     ReplicaId,
-    RungFailure,
+    RequestedStop,
     StartAgent,
     StartRank,
     Step,
     StepFailure,
     StopAgent,
-    StopAsked,
     StopRank,
+    TransportFailure,
     VerbsAttempts,
     Write,
 )
+from reconciler.state.machine.runtimes import Runtimes, Tidied
+from reconciler.state.machine.weights import FetchWeights, RemoveWeights, folder
 from reconciler.state.plan import SetBack
-from reconciler.state.runtimes import Runtimes, Tidied
-from reconciler.state.setbacks import Setback
-from reconciler.state.weights import FetchWeights, RemoveWeights, folder
+from reconciler.state.rollback import Rollback
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
 from reconciler.wire.repair import RepairReport, RepairState
@@ -144,7 +145,7 @@ class World:
     groups: dict[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
     attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
-    rungs: dict[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
+    rungs: dict[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
     verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
     system: str = "Linux"
     """``uname -s`` of every node."""
@@ -158,7 +159,7 @@ class World:
     asked_with: int | None = 1
     """The token of the last look at any node."""
     writes: dict[NodeName, Write] = field(default_factory=dict)
-    stops: dict[RankId, StopAsked] = field(default_factory=dict)
+    stops: dict[RankId, RequestedStop] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
     reboots: dict[NodeName, Reboot] = field(default_factory=dict)
@@ -176,7 +177,7 @@ class World:
     """By path and node: which of them are there in full."""
     fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
     """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
-    setbacks: dict[DeploymentName, Setback] = field(default_factory=dict)
+    setbacks: dict[DeploymentName, Rollback] = field(default_factory=dict)
     on_disk: tuple[KeptWeights, ...] = ()
     """Fetched weights, on every node."""
     folders: dict[str, str] = field(default_factory=dict)
@@ -298,27 +299,11 @@ class World:
         )
 
     def memory(self) -> Memory:
-        return Memory(
-            token=self.token,
-            next_port=self.next_port,
-            groups=dict(self.groups),
-            last_epochs=dict(self.last_epochs),
-            agents=dict.fromkeys(sorted(self.agents), LOCAL),
-            agent_file=self.agent_file,
-            in_flight=frozenset(self.in_flight),
-            writes=dict(self.writes),
-            failures=dict(self.failures),
-            stops=dict(self.stops),
-            continued=dict(self.continued),
-            leaving=dict(self.leaving),
-            attempts=dict(self.attempts),
-            reboots=dict(self.reboots),
-            repaired=dict(self.repaired),
-            rungs=dict(self.rungs),
-            verbs=dict(self.verbs),
-            setbacks=dict(self.setbacks),
-            runtimes=self.runtimes,
-        )
+        """As the store and the controller would have it: whatever the world has under the name of a field."""
+        mine = {each.name for each in fields(Memory)} & vars(self).keys()
+        found = {name: copy(getattr(self, name)) for name in mine}
+        agents, in_flight = dict.fromkeys(sorted(self.agents), LOCAL), frozenset(self.in_flight)
+        return Memory(**{**found, "agents": agents, "in_flight": in_flight})
 
     def lose(self, name: str) -> None:
         """A node gives no answer any more; nobody knows what becomes of its ranks."""
@@ -511,7 +496,7 @@ class World:
 
     def _stop(self, step: StopRank) -> None:
         gone_by = self.now + step.grace_seconds
-        self.stops[step.id] = StopAsked(gone_by, gone_by + 10, step.symptom)
+        self.stops[step.id] = RequestedStop(gone_by, gone_by + 10, step.symptom)
         if not self.lingers:
             self.end_rank(step.id, code=0)
         elif self.ranks[step.id][1].phase != Phase.EXITED:

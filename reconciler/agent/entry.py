@@ -20,12 +20,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
-from reconciler.wire.footing import Footing
+from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import Stamped
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
-from . import system
+from .system import operating_system
 
 if TYPE_CHECKING:
     from .local_host import Settings
@@ -45,21 +45,21 @@ def main(arguments: Optional[List[str]] = None) -> int:
     asked = _parser().parse_args(arguments)
     os.umask(0o077)
     if asked.command in ("serve", "shim", "spare"):
-        system.use(_folders(asked.tools))
+        operating_system.use(_folders(asked.tools))
     if asked.command == "relay":
         from . import relay
 
         return relay.run(asked.run_directory, os.environ)
     if asked.command == "spare":
-        from . import spare
+        from .ranks import standby
 
-        return spare.run(asked.control, Path(asked.like))
+        return standby.run(asked.control, Path(asked.like))
     if asked.command == "repair":
-        from . import repairs
+        from .repairs import runner
 
-        return repairs.watch(Path(asked.directory), tuple(asked.tools.split(":")), asked.new)
+        return runner.watch(Path(asked.directory), tuple(asked.tools.split(":")), asked.new)
     if asked.command == "shim":
-        from . import shim
+        from .ranks import shim
 
         listener = socket.socket(fileno=asked.listener)
         listener.set_inheritable(False)
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _folders(told: Optional[str]) -> Tuple[str, ...]:
-    return tuple(told.split(":")) if told else system.FOLDERS
+    return tuple(told.split(":")) if told else operating_system.FOLDERS
 
 
 def _serve(asked: argparse.Namespace) -> int:
@@ -127,7 +127,7 @@ def _serve(asked: argparse.Namespace) -> int:
         return _ask(settings, asked.token)
     on_ready: Callable[[], None] = _detach() if asked.detach else _nothing
     if asked.held_by == HeldBy.SESSION:
-        on_ready = _tell_session
+        on_ready = confirm_to_session
     lock = os.open(settings.directory / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,13 +152,13 @@ def _watch_session(loop: asyncio.AbstractEventLoop, agent: Agent) -> None:
     def over() -> None:
         if not os.read(0, 1024):
             loop.remove_reader(0)
-            agent.lose_holder()
+            agent.end_with_session()
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     loop.add_reader(0, over)
 
 
-def _tell_session() -> None:
+def confirm_to_session() -> None:
     """That it serves, to whoever holds the session; what follows is for the log."""
     os.write(1, b"serving\n")
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -181,10 +181,10 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
         if settings.held_by == HeldBy.SESSION:
             _watch_session(loop, agent)
         with _listen(path) as listener:
-            own = Footing.at(str(path))
-            footing = (Footing.held(str(settings.directory / "agent.lock"), lock), own)
+            own = FileIdentity.at(str(path))
+            footing = (FileIdentity.held(str(settings.directory / "agent.lock"), lock), own)
             loop.run_until_complete(agent.run(listener, footing, on_ready))
-            if not own.lost:
+            if not own.replaced:
                 path.unlink()
     except (OSError, ValueError) as error:
         logging.getLogger("agent").exception("the agent ends")

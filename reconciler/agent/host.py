@@ -10,7 +10,7 @@ from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
-from .gauge import Measured
+from .system.usage import Measured
 
 
 class Connection(Protocol):
@@ -63,10 +63,10 @@ class Host(Protocol):
     def fetch(self, request: FetchWeights) -> None:
         """Have weights, in the background; ``model`` tells how that stands. Raises ``ValueError``."""
 
-    def give(self, path: str) -> None:
+    def serve_weights(self, path: str) -> None:
         """Give verified weights to other nodes, in the background. Raises ``ValueError``."""
 
-    def kept(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
+    def stored_weights(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
         """``NodeReport.kept``; ``asked`` are the weights that a controller wants to know of."""
 
     def discard(self, path: str) -> None:
@@ -88,7 +88,7 @@ class Host(Protocol):
     def repair_report(self) -> Optional[RepairReport]:
         """``NodeReport.repair``."""
 
-    def tend_repair(self) -> bool:
+    def continue_repair(self) -> bool:
         """Whether a repair goes on; one that nobody looks after any more is taken up again."""
 
     # --- what is on disk ---
@@ -96,7 +96,7 @@ class Host(Protocol):
     def token(self) -> int:
         """The highest fencing token that was kept; 0 for none. Raises ``ValueError`` for one that is no number."""
 
-    def keep_token(self, token: int) -> None:
+    def save_token(self, token: int) -> None:
         """Keep a fencing token over the death of agent and machine."""
 
     def ranks(self) -> List[RankId]:
@@ -134,7 +134,7 @@ class Host(Protocol):
     def prepare(self, id: RankId) -> None:
         """Have a spare for the next rank with the program of this one, where there is none yet."""
 
-    def dismiss(self) -> None:
+    def end_standby(self) -> None:
         """No spare is needed any more."""
 
     def reap(self) -> None:
@@ -148,7 +148,7 @@ class Host(Protocol):
     def birth(self, pid: int) -> Optional[str]:
         """What a process has in common with no other; None when it is gone."""
 
-    async def left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
+    async def leftovers_of(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
         """Of a rank that has ended, and was to listen on ``ports``: a value of ``Gone``, and what is left."""
 
     async def measure(self, pids: Iterable[int]) -> Optional[Measured]:

@@ -17,24 +17,26 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optio
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import AGENT_HEARS_OF_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
+from reconciler.wire.node import AGENT_RECEIVES_FROM_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
 from reconciler.wire.paths import shim_socket
 from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
-from . import directory, fetches, gauge, machine, process, remains, system
-from .directory import RankDirectory
-from .files import read_json, tail, write_json
-from .gauge import Measured
-from .kept import Kept
-from .peer import Peer
-from .rank_log import read_log
-from .repairs import Repairs
-from .software import Software
-from .spare import Spare
-from .system import FOLDERS
-from .tools import Tools
+from .ranks import directory, leftovers
+from .ranks.directory import RankDirectory
+from .ranks.log import read_log
+from .ranks.standby import StandbyShim
+from .repairs.runner import Repairs
+from .system import machine, operating_system, process, usage
+from .system.connection import Peer
+from .system.files import read_json, tail, write_json
+from .system.operating_system import FOLDERS
+from .system.tools import Tools
+from .system.usage import Measured
+from .weights import fetches
+from .weights.kept import StoredWeights
+from .weights.software import Software
 
 SPARE_PAUSE_SECONDS = 60.0
 """From the start of a spare to that of the next one, where no rank has come of it."""
@@ -75,9 +77,9 @@ class LocalHost:
         self._fence = settings.directory / "fence.json"
         self._software: Optional[Software] = None
         self._fetches: Optional[fetches.Fetches] = None
-        self._kept = Kept(settings.models)
+        self._kept = StoredWeights(settings.models)
         self._shims: List[subprocess.Popen[bytes]] = []
-        self._spare: Optional[Spare] = None
+        self._spare: Optional[StandbyShim] = None
         self._no_spare_before = 0.0
         self._connecting: List[asyncio.Future[None]] = []
         self._tools = Tools(settings.tools, _names(settings))
@@ -86,7 +88,7 @@ class LocalHost:
     # --- the machine and its runtime ---
 
     def identity(self) -> NodeReport:
-        found = system.uname()
+        found = operating_system.uname()
         return NodeReport(
             sequence=0,
             boot_id=machine.boot_id(),
@@ -105,7 +107,7 @@ class LocalHost:
             agent_file=Path(self._settings.program[-1]).name,
             build=machine.build(),
             held_by=self._settings.held_by,
-            emulated=system.emulated(),
+            emulated=operating_system.emulated(),
         )
 
     def boot_id(self) -> str:
@@ -122,7 +124,7 @@ class LocalHost:
         self._software.ask()
 
     def end(self) -> None:
-        self.dismiss()
+        self.end_standby()
         self._tools.close()
         if self._software is not None:
             self._software.close()
@@ -143,12 +145,12 @@ class LocalHost:
         assert self._fetches is not None
         self._fetches.start(request)
 
-    def give(self, path: str) -> None:
+    def serve_weights(self, path: str) -> None:
         assert self._fetches is not None
-        self._fetches.give(path)
+        self._fetches.serve_to_peers(path)
 
-    def kept(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
-        return self._kept.look(asked)
+    def stored_weights(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
+        return self._kept.scan(asked)
 
     def discard(self, path: str) -> None:
         fetch = self._fetches.report(path) if self._fetches is not None else None
@@ -171,8 +173,8 @@ class LocalHost:
     def repair_report(self) -> Optional[RepairReport]:
         return self._repairs.report()
 
-    def tend_repair(self) -> bool:
-        return self._repairs.tend()
+    def continue_repair(self) -> bool:
+        return self._repairs.continue_abandoned()
 
     # --- what is on disk ---
 
@@ -185,7 +187,7 @@ class LocalHost:
             raise ValueError("{}: expected an object with the number 'token'".format(self._fence))
         return token
 
-    def keep_token(self, token: int) -> None:
+    def save_token(self, token: int) -> None:
         write_json(self._fence, {"version": 1, "token": token})
 
     def ranks(self) -> List[RankId]:
@@ -207,28 +209,28 @@ class LocalHost:
 
     def spec(self, id: RankId) -> Optional[LaunchSpec]:
         try:
-            return self._at(id).spec()
+            return self._directory_of(id).spec()
         except (OSError, ValueError, WireError) as error:
-            _log.error("%s: spec.json cannot be read: %s", self._at(id).path, error)
+            _log.error("%s: spec.json cannot be read: %s", self._directory_of(id).path, error)
             return None
 
     def state(self, id: RankId) -> Optional[ShimState]:
-        return self._at(id).state()
+        return self._directory_of(id).state()
 
     def write_state(self, id: RankId, state: ShimState) -> None:
-        self._at(id).write_state(state)
+        self._directory_of(id).write_state(state)
 
     def process(self, id: RankId) -> Optional[Tuple[int, str]]:
-        return self._at(id).process()
+        return self._directory_of(id).process()
 
     def words(self, id: RankId) -> str:
-        words = tail(self._at(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
+        words = tail(self._directory_of(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
         return words[-1].strip() if words else "it left no word"
 
     def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
-        return read_log(self._at(id).path, bytes_max, offset)
+        return read_log(self._directory_of(id).path, bytes_max, offset)
 
-    def _at(self, id: RankId) -> RankDirectory:
+    def _directory_of(self, id: RankId) -> RankDirectory:
         return RankDirectory(self._ranks / str(id))
 
     def _shim_socket(self, id: RankId) -> Path:
@@ -237,7 +239,7 @@ class LocalHost:
     # --- processes ---
 
     def start_shim(self, id: RankId) -> None:
-        at, path = self._at(id), self._shim_socket(id)
+        at, path = self._directory_of(id), self._shim_socket(id)
         with socket.socket(socket.AF_UNIX) as listener:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
@@ -245,10 +247,10 @@ class LocalHost:
             path.chmod(0o600)
             listener.listen(_BACKLOG)
             with at.file("shim.log").open("ab") as errors:
-                shim = self._become(at.path, listener, errors) or self._new_shim(at.path, listener, errors)
+                shim = self._become(at.path, listener, errors) or self._start_shim(at.path, listener, errors)
         self._shims.append(shim)
 
-    def _new_shim(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> subprocess.Popen[bytes]:
+    def _start_shim(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> subprocess.Popen[bytes]:
         place = ("--rank-directory", str(rank), "--listener", str(listener.fileno()))
         return subprocess.Popen(
             [*self._settings.started_as("shim"), *place],
@@ -274,15 +276,17 @@ class LocalHost:
             return
         self._no_spare_before = time.monotonic() + SPARE_PAUSE_SECONDS
         try:
-            self._spare = Spare(
-                self._settings.started_as("spare"), self._at(id).path, self._settings.directory / "spare.log"
+            self._spare = StandbyShim(
+                self._settings.started_as("spare"),
+                self._directory_of(id).path,
+                self._settings.directory / "spare.log",
             )
         except OSError as error:
             _log.warning("no spare can be started: %s", error)
             return
         _log.info("a spare waits for the next rank: process %d", self._spare.process.pid)
 
-    def dismiss(self) -> None:
+    def end_standby(self) -> None:
         if self._spare is not None:
             self._shims.append(self._spare.process)
             self._spare.close()
@@ -306,30 +310,32 @@ class LocalHost:
         connection.setblocking(False)
         peer = Peer(
             "agent",
-            AGENT_HEARS_OF_SHIM,
+            AGENT_RECEIVES_FROM_SHIM,
             lambda peer, message, request: on_message(message),
             lambda peer: None,
             lambda peer: on_close(),
         )
         self._connecting = [task for task in self._connecting if not task.done()]
-        self._connecting.append(asyncio.ensure_future(_take_up(peer, connection)))
+        self._connecting.append(asyncio.ensure_future(_register(peer, connection)))
         return peer
 
     def birth(self, pid: int) -> Optional[str]:
         return process.birth(pid, machine.boot_id())
 
-    async def left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
-        return await asyncio.get_event_loop().run_in_executor(None, self._look_at_left, id, ports)
+    async def leftovers_of(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
+        return await asyncio.get_event_loop().run_in_executor(None, self._find_leftovers, id, ports)
 
-    def _look_at_left(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
+    def _find_leftovers(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
         pid, born = self.process(id) or (None, "")
         if pid is not None and born.startswith(self.boot_id()):
             reused = self.birth(pid) not in (None, born)
-            return remains.look(remains.Ended(pid, reused, str(self._at(id).file("config.json")), ports))
-        return remains.look(remains.Ended(None, False, "", ports))
+            return leftovers.find(
+                leftovers.Ended(pid, reused, str(self._directory_of(id).file("config.json")), ports)
+            )
+        return leftovers.find(leftovers.Ended(None, False, "", ports))
 
     async def measure(self, pids: Iterable[int]) -> Optional[Measured]:
-        return await asyncio.get_event_loop().run_in_executor(None, gauge.measure, tuple(pids))
+        return await asyncio.get_event_loop().run_in_executor(None, usage.measure, tuple(pids))
 
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
         return await asyncio.get_event_loop().run_in_executor(None, process.states, tuple(pids))
@@ -352,5 +358,5 @@ def _names(settings: Settings) -> Dict[str, str]:
     }
 
 
-async def _take_up(peer: Peer, connection: socket.socket) -> None:
+async def _register(peer: Peer, connection: socket.socket) -> None:
     await asyncio.get_event_loop().create_unix_connection(lambda: peer, sock=connection)

@@ -15,9 +15,9 @@ import socket
 from typing import Any, Callable, Dict, Optional, Sequence, Set
 
 from reconciler.wire.codec import Refused
-from reconciler.wire.footing import Footing, first_lost
+from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
 from reconciler.wire.node import (
-    AGENT_HEARS,
+    AGENT_RECEIVES,
     Changed,
     ContinueRank,
     Done,
@@ -38,11 +38,12 @@ from reconciler.wire.node import (
 from reconciler.wire.repair import ConfirmRepair, Repair
 from reconciler.wire.tools import RunTool
 
-from . import directory
 from .host import Connection, Host
-from .peer import Peer
-from .ranks import Ranks
-from .repairing import Repairing
+from .ranks import directory
+from .ranks.ranks import SPARE_SECONDS, Ranks
+from .ranks.vitals import LOOK_SECONDS
+from .repairs.requests import RepairRequests
+from .system.connection import Peer
 
 PUSH_SECONDS = 0.5
 """Steps, demand and the like are told at most this often; phases and ends at once."""
@@ -66,7 +67,7 @@ class Fence:
         controllers before it have been replaced all the same."""
         self.token = max(self.token, token)
         if token == self.token and token != self._kept:
-            self._host.keep_token(token)
+            self._host.save_token(token)
             self._kept = token
         return token == self.token
 
@@ -74,11 +75,18 @@ class Fence:
 class Agent:
     """One node's agent; ``run`` serves until a controller or a signal ends it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: Host,
+        look_seconds: float = LOOK_SECONDS,
+        spare_seconds: float = SPARE_SECONDS,
+    ) -> None:
+        """Raises ``OSError`` or ``ValueError`` as ``Fence`` does. The periods are those of ``Ranks``."""
         self._loop = loop
         self._host = host
         self._fence = Fence(host)
-        self.ranks = Ranks(host, self._changed)
+        self.ranks = Ranks(host, self._changed, look_seconds, spare_seconds)
         self._peers: Dict[Connection, None] = {}
         self._behind: Set[Connection] = set()
         self._push: Optional[asyncio.TimerHandle] = None
@@ -88,7 +96,7 @@ class Agent:
         self._alone = asyncio.Event()
         self._identity = host.identity()
         self._running: Set[asyncio.Task[None]] = set()
-        self._repairing = Repairing(loop, host, lambda: set(self._peers), self._tell)
+        self._repairing = RepairRequests(loop, host, lambda: set(self._peers), self._push_change)
         self._answers: Dict[type, Callable[[Any], Any]] = {
             Observe: self._observe,
             StartRank: self._start,
@@ -97,13 +105,13 @@ class Agent:
             ForgetRank: self._forget,
             ReadLog: self._read_log,
             FetchWeights: self._fetch,
-            GiveWeights: self._give,
+            GiveWeights: self._serve_weights,
             RemoveWeights: self._remove_weights,
             Shutdown: self._shutdown,
         }
 
     async def run(
-        self, listener: socket.socket, footing: Sequence[Footing], on_ready: Callable[[], None]
+        self, listener: socket.socket, footing: Sequence[FileIdentity], on_ready: Callable[[], None]
     ) -> None:
         """Adopt what is there, serve, and leave shims and ranks alone at the end.
 
@@ -112,8 +120,8 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.ending.set)
         self._loop.add_signal_handler(signal.SIGCHLD, self._host.reap)
-        looking = self.take_up()
-        standing = self._loop.create_task(self._stand(footing))
+        looking = self.adopt_ranks()
+        standing = self._loop.create_task(self._watch_identity(footing))
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         on_ready()
         self.inquire()
@@ -130,22 +138,22 @@ class Agent:
             await asyncio.wait([asyncio.ensure_future(self._alone.wait())], timeout=_FAREWELL_SECONDS)
         _log.info("ended")
 
-    def take_up(self) -> asyncio.Task[None]:
+    def adopt_ranks(self) -> asyncio.Task[None]:
         """Adopt the ranks that are there; the task that watches their processes from now on."""
         self.ranks.adopt()
-        self._repairing.tend()
-        return self._loop.create_task(self.ranks.look(), name="look at the ranks")
+        self._repairing.watch()
+        return self._loop.create_task(self.ranks.watch(), name="look at the ranks")
 
     def inquire(self) -> None:
         """Find out, beside everything else, what the runtime can do."""
         self._host.begin(self._changed)
 
-    async def _stand(self, footing: Sequence[Footing]) -> None:
-        lost = await first_lost(*footing)
+    async def _watch_identity(self, footing: Sequence[FileIdentity]) -> None:
+        lost = await wait_until_replaced(*footing)
         _log.error("%s was taken away: the agent ends", lost.path)
         self.ending.set()
 
-    def lose_holder(self) -> None:
+    def end_with_session(self) -> None:
         """The session is over that has held this agent."""
         self._identity = dataclasses.replace(self._identity, held_by=HeldBy.LEFT)
         self._changed(True)
@@ -153,11 +161,11 @@ class Agent:
     # --- connections ---
 
     def _accept(self) -> Peer:
-        peer = Peer("agent", AGENT_HEARS, self.hear, self.welcome, self.leave)
+        peer = Peer("agent", AGENT_RECEIVES, self.on_message, self.on_connected, self.leave)
         peer.on_drained = self.catch_up
         return peer
 
-    def welcome(self, peer: Connection) -> None:
+    def on_connected(self, peer: Connection) -> None:
         """Somebody has connected."""
         if len(self._peers) >= CONTROLLERS_MAX:
             _log.warning("refusing a connection: there are %d already", CONTROLLERS_MAX)
@@ -173,7 +181,7 @@ class Agent:
         if not self._peers:
             self._alone.set()
 
-    def hear(self, peer: Connection, message: Any, request: Optional[int]) -> None:
+    def on_message(self, peer: Connection, message: Any, request: Optional[int]) -> None:
         """Answer one message."""
         if isinstance(message, RunTool) and request is not None:
             self._run_tool(peer, message, request)
@@ -212,7 +220,7 @@ class Agent:
             load=self._load(),
             models_free_bytes=free,
             models_total_bytes=total,
-            kept=self._host.kept(message.models),
+            kept=self._host.stored_weights(message.models),
             sequence=self._sequence,
             runtime=self._host.runtime(),
             token=self._fence.token,
@@ -266,9 +274,9 @@ class Agent:
         self._changed(True)
         return Done(self._sequence)
 
-    def _give(self, message: GiveWeights) -> Any:
+    def _serve_weights(self, message: GiveWeights) -> Any:
         try:
-            self._host.give(message.path)
+            self._host.serve_weights(message.path)
         except ValueError as error:
             return Refused("Invalid", str(error))
         return Done(self._sequence)
@@ -300,7 +308,7 @@ class Agent:
 
     # --- pushes ---
 
-    def _tell(self) -> int:
+    def _push_change(self) -> int:
         """Something has changed that is worth a message at once; the sequence from which on it is seen."""
         self._changed(True)
         return self._sequence

@@ -13,50 +13,35 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from reconciler.controller.admin import Admin
-from reconciler.controller.courier import Courier, Post
-from reconciler.controller.intent import Intent
-from reconciler.controller.lapses import Clocks, Lapses, elapsed, loop_time
+from reconciler.controller.answers.admin import Admin
+from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
+from reconciler.controller.desired_state import DesiredState
 from reconciler.controller.loop import Loop
+from reconciler.controller.notifications import Notifications
+from reconciler.controller.parts import Lease, Parts, Surroundings
 from reconciler.controller.publish import Publisher
-from reconciler.controller.reconcile import Parts
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
-from reconciler.execution.carrying import Open, nowhere
-from reconciler.execution.handlers import nothing_to_let_go, nothing_to_stage, nothing_to_withdraw
 from reconciler.execution.hub import Hub
-from reconciler.execution.proof import ask_once
-from reconciler.execution.runtimes import Builder
-from reconciler.inventory import Collector, Probes, observe_gateway
-from reconciler.inventory.collector import Hints
+from reconciler.inventory import Collector, observe_gateway
 from reconciler.notify import Webhooks
-from reconciler.resources import Access
-from reconciler.source import hooks
-from reconciler.source.git import ClusterRepo
+from reconciler.source.git import hooks
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
-from reconciler.state import GatewayObservation, MachineFacts, NodeName, Outcome
 from reconciler.store import Store
-from reconciler.transport.bundle import bundle_of, write_bundle
-from reconciler.transport.link import AgentLink
-from reconciler.transport.local import LocalNode, restart
-from reconciler.transport.machines import Machine, Machines
-from reconciler.transport.recipe import recipes, runtime_names
-from reconciler.transport.wheelhouse import Wheelhouse
-from reconciler.wire.footing import Footing
+from reconciler.transport.machines import Machines
+from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
-from reconciler.wire.node import NodeReport
 
 from .home import Home
+from .machines import machines_of
 from .parent import LOG_FORMAT, end_with_parent
 
 log = logging.getLogger("reconciler")
-CONNECTING_MAX = 16
-"""SSH connections that are made at a time."""
 EXIT_DEPOSED = 75
 """Another controller has taken over, or may: what this one stood on is gone (``EX_TEMPFAIL`` in sysexits.h)."""
 
@@ -80,7 +65,7 @@ def run_controller(home: Path, watch: Path | None) -> int:
     return 0
 
 
-async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
+async def _control(home: Home, watch: Path | None, footing: FileIdentity) -> None:
     source = await _source(home, watch)
     store = Store(home.store)
     if store.is_new:
@@ -88,13 +73,13 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
             store.keep_agent(name)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(store.close)
-        machines = _machines(home)
+        machines = machines_of(home)
         stack.push_async_callback(machines.close)
         loop, parts = compose(_surroundings(home, source, machines), store)
-        parts.footing = (footing, Footing.at(str(home.store)))
+        parts.lease.identity = (footing, FileIdentity.at(str(home.store)))
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
-        stack.push_async_callback(parts.courier.close)
+        stack.push_async_callback(parts.notifications.close)
         admin = Admin(parts, loop, source.describe())
         server = await admin.listen(home.socket)
         stack.push_async_callback(server.close)
@@ -104,149 +89,46 @@ async def _control(home: Home, watch: Path | None, footing: Footing) -> None:
         await loop.run()
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Everything outside of a controller that it acts on or asks, besides its store."""
-
-    source: Source
-    routes: RoutesFile
-    dial: Callable[[NodeName], Awaitable[AgentLink]]
-    probe: Callable[[AgentLink, NodeReport, bool], Awaitable[MachineFacts]]
-    start_agent: Callable[[NodeName, int], Awaitable[None]]
-    """With the fencing token; 0 where it is not known yet which one the node has."""
-    ask: Callable[[NodeName, str], Awaitable[float]]
-    """Has a rank give one completion, by its node and its socket there; the seconds that it took."""
-    gateway: Callable[[], GatewayObservation | None]
-    clock: Callable[[], float]
-    entropy: Callable[[], str]
-    awake: Callable[[], float] = loop_time
-    elapsed: Callable[[], float] = loop_time
-    """``lapses.Clocks``."""
-    post: Post = Webhooks({}).post
-    """Sends a message to a webhook; by default in an environment that holds no URL."""
-    reboot: Callable[[NodeName], Awaitable[None]] = restart
-    withdraw: Callable[[NodeName], Awaitable[None]] = nothing_to_withdraw
-    stage: Callable[[NodeName, int], Awaitable[object]] = nothing_to_stage
-    """Has the agent's file put on a node, where another agent runs."""
-    agent_file: str = ""
-    reach: Callable[[Mapping[NodeName, Access]], object] = dict
-    """Told with every pass how each node is reached."""
-    hub: Hub = field(default_factory=Hub)
-    """Where weights are fetched from."""
-    hints: Hints = field(default_factory=Hints)
-    """To the probes."""
-    stream: Open = nowhere
-    let_go: Callable[[NodeName], Awaitable[None]] = nothing_to_let_go
-    runtimes: Builder = field(default_factory=Builder)
-
-
-def _machines(home: Home) -> Machines:
-    bundle = write_bundle(home.root / "agents")
-    gate = asyncio.Semaphore(CONNECTING_MAX)
-    wheelhouse = Wheelhouse(home.root / "runtimes", recipes())
-
-    def make(name: NodeName, access: Access) -> Machine:
-        if access.ssh is not None:
-            from reconciler.transport import ssh  # a cluster on one machine need not wait for it
-
-            return ssh.SshNode(name, access, bundle_of(bundle, wheelhouse), gate, home.gateway_key)
-        return LocalNode(
-            name=name,
-            directory=home.node(name),
-            models=home.models,
-            run_directory=home.run,
-            runtime_python=Path(access.python or sys.executable),
-            agent_python=Path(sys.executable),
-            bundle=bundle,
-        )
-
-    return Machines(make, bundle.name)
-
-
 def _surroundings(home: Home, source: Source, machines: Machines) -> Surroundings:
-    async def ask(name: NodeName, socket: str) -> float:
-        return await ask_once(lambda: machines.stream(name, socket))
-
-    probes = Probes(time.time)
     return Surroundings(
         source=source,
         routes=RoutesFile(home.routes),
-        dial=machines.dial,
-        probe=probes,
-        hints=Hints(probes.expire, probes.expect),
-        start_agent=machines.start_agent,
-        reboot=machines.reboot,
-        withdraw=machines.withdraw,
-        reach=machines.reach,
-        stage=machines.stage,
-        let_go=machines.let_go,
-        agent_file=machines.agent_file,
-        ask=ask,
-        stream=machines.stream,
+        machines=machines,
         gateway=lambda: observe_gateway(home.gateway),
-        clock=time.time,
         entropy=lambda: secrets.token_hex(32),
-        elapsed=elapsed,
+        clocks=Clocks(time.time, loop_time, elapsed),
         post=Webhooks(os.environ).post,
         hub=Hub(os.environ),
-        runtimes=Builder(runtime_names(), machines.build_runtime, machines.prune_runtimes, time.time),
     )
 
 
 def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     """A controller that has not begun to run yet."""
+    clock, lease = around.clocks.wall, Lease()
 
-    def token(name: NodeName) -> int:
-        return store.token if name in parts.greeted else 0
+    def news() -> None:
+        loop.trigger()
 
-    async def start_agent(name: NodeName) -> None:
-        await around.start_agent(name, token(name))
-
-    collector = Collector(
-        around.dial, around.clock, lambda: loop.trigger(), around.probe, token, around.hints
-    )
-    tools = Tools(
-        store,
-        collector,
-        start_agent,
-        around.clock,
-        around.ask,
-        around.reboot,
-        around.hub,
-        around.stream,
-        around.withdraw,
-        lambda name: around.stage(name, token(name)),
-        around.let_go,
-        around.runtimes,
-    )
-    tools.runtimes.on_news = lambda: loop.trigger()
-
-    def finished(outcome: Outcome) -> None:
-        loop.finished(outcome)
-
-    def deposed(error: Deposed) -> None:
-        loop.deposed(error)
-
+    collector = Collector(around.machines, clock, news, lambda name: lease.token(name, store.token))
+    tools = Tools(store, collector, around.machines, clock, hub=around.hub)
+    tools.runtimes.on_news = news
     publisher = Publisher(store, around.routes)
     seen = around.gateway()
     if seen is not None and seen.token >= store.token:
         # The store was lost: the gateway listens to nobody older.
         store.renew(above=seen.token)
-
     parts = Parts(
-        intent=Intent(around.source, store, around.clock, lambda event: publisher.tell((event,))),
-        collector=collector,
-        executor=Executor(tools, finished, deposed),
-        tools=tools,
+        around=around,
         store=store,
+        desired_state=DesiredState(
+            around.source, store, clock, lambda event: publisher.publish_events((event,))
+        ),
+        collector=collector,
+        executor=Executor(tools, lambda outcome: loop.finished(outcome), lambda error: loop.deposed(error)),
         publisher=publisher,
-        courier=Courier(store, around.post, around.clock, lambda: loop.trigger()),
-        gateway=around.gateway,
-        clock=around.clock,
-        lapses=Lapses(Clocks(around.clock, around.awake, around.elapsed)),
-        entropy=around.entropy,
-        reach=around.reach,
-        agent_file=around.agent_file,
+        notifications=Notifications(store, around.post, clock, news),
+        clock_gaps=ClockGaps(around.clocks),
+        lease=lease,
     )
     loop = Loop(parts)
     return loop, parts

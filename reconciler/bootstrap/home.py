@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconciler.errors import Conflict, Invalid, Unwritable
-from reconciler.wire.footing import Footing
+from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.paths import agent_socket
 
 from . import swap
@@ -108,7 +108,7 @@ class Home:
             raise Unwritable(f"{self.root} cannot be written: {error.strerror}") from error
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[Footing]:
+    def lock(self) -> Iterator[FileIdentity]:
         """One controller at a time. Raises ``Conflict`` naming the process that has it."""
         path = self.root / "controller.lock"
         with path.open("a+") as file:
@@ -122,4 +122,4 @@ class Home:
             file.truncate()
             file.write(f"{os.getpid()}\n")
             file.flush()
-            yield Footing.held(str(path), file.fileno())
+            yield FileIdentity.held(str(path), file.fileno())

@@ -11,7 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
-from reconciler.wire.footing import Footing
+from reconciler.wire.file_identity import FileIdentity
 
 ASIDE = "state.before-restore"
 """Where what was replaced is kept, until the next time."""
@@ -52,10 +52,10 @@ def finish(home: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if Footing.held(str(staged), descriptor).lost:  # somebody else has finished it meanwhile
+        if FileIdentity.held(str(staged), descriptor).replaced:  # somebody else has finished it meanwhile
             return True
         if (staged / "old").exists():
-            _put_aside(home, staged / "old")
+            _move_aside(home, staged / "old")
         for name in _NAMES:
             if (staged / name).exists():
                 (staged / name).rename(home / name)
@@ -66,7 +66,7 @@ def finish(home: Path) -> bool:
     return True
 
 
-def _put_aside(home: Path, old: Path) -> None:
+def _move_aside(home: Path, old: Path) -> None:
     """Everything of before into one folder, whose removal tells that only new files are missing."""
     for name in _NAMES:
         if (home / name).exists():

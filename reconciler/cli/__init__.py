@@ -10,7 +10,7 @@ def main() -> None:
     """Run the command that the arguments name, and exit; quietly also where Ctrl-C comes before it has begun."""
     sys.unraisablehook = _interrupt_again
     try:
-        from .app import run
+        from .core.app import run
 
         run()
     except KeyboardInterrupt:

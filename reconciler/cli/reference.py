@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from .app import LISTED, reconciler
+from .core.app import LISTED, reconciler
 
 BEGIN = "<!-- Written by `python -m reconciler.cli.reference`; edit the commands' own help instead. -->"
 END = "<!-- end of what is written -->"

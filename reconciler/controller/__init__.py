@@ -1,6 +1,6 @@
 """The controller: source, observe, plan, execute, status, in a loop."""
 
 from .loop import Loop
-from .reconcile import Parts
+from .parts import Parts
 
 __all__ = ["Loop", "Parts"]

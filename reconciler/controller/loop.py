@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from reconciler.errors import Deposed, Invalid, Unwritable
 from reconciler.state import Contact, Desired, Outcome, Plan
 
-from .reconcile import Parts, decide, reconcile
+from .parts import Parts
+from .reconcile import decide, reconcile
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Loop:
         self._hook_at = hook_at if hook_at is not None else self._hook_at
         self._read.set()
 
-    def foresee(self, desired: Desired | None = None) -> Plan:
+    def preview(self, desired: Desired | None = None) -> Plan:
         """What the next pass would do, without doing it; with ``desired`` if that were wanted."""
         return decide(self._parts, desired).plan
 
@@ -87,9 +88,9 @@ class Loop:
         try:
             while not self._ending:
                 self._wake.clear()
-                self._stand()
+                self._watch_identity()
                 await self._guarded(self._pass())
-                self._stand()
+                self._watch_identity()
                 if self._parts.stopping and self._all_stopped():
                     return
                 await self._sleep()
@@ -98,11 +99,11 @@ class Loop:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
 
-    def _stand(self) -> None:
+    def _watch_identity(self) -> None:
         if self._deposed is not None:
             raise self._deposed
-        for each in self._parts.footing:
-            if each.lost:
+        for each in self._parts.lease.identity:
+            if each.replaced:
                 raise Deposed(f"{each.path} was taken away: this controller ends, another may begin anew")
 
     async def _pass(self) -> None:
@@ -111,17 +112,17 @@ class Loop:
     async def _read_source(self) -> None:
         """Read the manifests whenever it is worth it, and a rejected revision now and then again."""
         while True:
-            again = self._parts.intent.desired.rejection is not None
+            again = self._parts.desired_state.desired.rejection is not None
             with contextlib.suppress(TimeoutError):
                 # Not wait_for, which swallows a cancellation in Python 3.11.
                 async with asyncio.timeout(self.resync_seconds if again else None):
                     await self._read.wait()
             self._read.clear()
             hook_at, self._hook_at = self._hook_at, None
-            if not await self._guarded(self._parts.intent.refresh(hook_at)):
+            if not await self._guarded(self._parts.desired_state.refresh(hook_at)):
                 self._read.set()
             self.trigger()
-            await self._guarded(self._parts.intent.keep())
+            await self._guarded(self._parts.desired_state.record_in_force())
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Do one round of work; whether it went well. What nobody expected must not end the rounds."""
@@ -161,12 +162,12 @@ class Loop:
 
     async def _watch_home(self) -> None:
         """What nobody tells of: the gateway's file, those that this controller holds, and the clocks."""
-        look: Callable[[], object] = self._parts.gateway
+        look: Callable[[], object] = self._parts.around.gateway
         before = look()
         while True:
             await asyncio.sleep(self.home_poll_seconds)
             now = look()
-            lapsed = self._parts.lapses.look()
-            if now != before or lapsed or any(each.lost for each in self._parts.footing):
+            lapsed = self._parts.clock_gaps.check()
+            if now != before or lapsed or any(each.replaced for each in self._parts.lease.identity):
                 before = now
                 self.trigger()

@@ -12,18 +12,18 @@ from reconciler import status
 from reconciler.errors import Unwritable
 from reconciler.state import Desired, Outcome
 from reconciler.state.identity import CLUSTER, ObjectKey
-from reconciler.state.report import Event
+from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.generation import Route, Routes
 
-from .chronicle import Chronicle
+from .incident_log import IncidentLog
 from .routes_file import RoutesFile
 
 log = logging.getLogger(__name__)
 
 ROUTES_VERSION = 1
-UNTOLD_MAX = 1000
+UNPUBLISHED_MAX = 1000
 """Events that wait for the disk; then the oldest are lost."""
 
 
@@ -37,16 +37,16 @@ class Publisher:
         if self._routes is not None and self._routes.token >= store.token:  # the store was lost
             store.renew(above=self._routes.token)
         self._waking: asyncio.Task[None] | None = None
-        self._told = store.told()
+        self._published = store.event_keys()
         self.statuses = store.statuses()
         self._unsaved: set[ObjectKey] = set()
-        self._untold: deque[Event] = deque(maxlen=UNTOLD_MAX)
-        self._disk_told = ""
+        self._unpublished: deque[Event] = deque(maxlen=UNPUBLISHED_MAX)
+        self._disk_problem_published = ""
         self.problem = ""
         """Why the routes could not be written; empty when they were."""
         self.news = asyncio.Condition()
         """Notified after every pass, and when there are new events."""
-        self.chronicle = Chronicle(store, self.wake)
+        self.incident_log = IncidentLog(store, self.wake)
 
     def publish(self, snapshots: Snapshots) -> None:
         """Derive and write everything that follows from these snapshots; what cannot be written is not lost.
@@ -54,25 +54,25 @@ class Publisher:
         Routes come first: clients wait for them, and who reads ``Ready`` may rely on the route.
         """
         self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
-        self._tell_of_disk(snapshots.memory.unwritable, snapshots.now)
+        self._publish_disk_problem(snapshots.memory.unwritable, snapshots.now)
         endings = status.endings(snapshots.observed, snapshots.now)
-        self._untold.extend(event for event in endings if event.key not in self._told)
-        self._told = {event.key for event in endings}
+        self._unpublished.extend(event for event in endings if event.key not in self._published)
+        self._published = {event.key for event in endings}
         after = status.statuses(snapshots, self.statuses)
-        self._untold.extend(status.transitions(self.statuses, after, snapshots.now))
+        self._unpublished.extend(status.transitions(self.statuses, after, snapshots.now))
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
         self._save()
 
-    def _tell_of_disk(self, problem: str, now: float) -> None:
+    def _publish_disk_problem(self, problem: str, now: float) -> None:
         """Once when nothing can be written any more, and once when it can again."""
-        before, self._disk_told = self._disk_told, problem
+        before, self._disk_problem_published = self._disk_problem_published, problem
         if problem and not before:
             log.error("%s; what serves goes on, nothing new is started", problem)
-            self._untold.append(Event(now, CLUSTER, True, "StateUnwritable", problem))
+            self._unpublished.append(Event(now, CLUSTER, True, "StateUnwritable", problem))
         elif before and not problem:
             log.info("the state directory can be written again")
-            self._untold.append(
+            self._unpublished.append(
                 Event(now, CLUSTER, False, "StateWritable", "what had to wait is written now")
             )
 
@@ -81,30 +81,30 @@ class Publisher:
         changed = {key: self.statuses[key] for key in self._unsaved & self.statuses.keys()}
         try:
             if changed:
-                added = self._store.put_statuses(changed, self._untold)
+                added = self._store.put_statuses(changed, self._unpublished)
             else:
-                added = self._store.add_events(self._untold)
+                added = self._store.add_events(self._unpublished)
         except Unwritable:
             return  # the store keeps what it was, and is asked before the next pass whether it is over
         self._unsaved = set()
-        self._untold.clear()
+        self._unpublished.clear()
         if added:
             self.wake()
 
     def outcome(self, outcome: Outcome, now: float) -> None:
         """Tell what became of a step."""
-        self.chronicle.outcome(outcome, now)
-        event = status.told(outcome, now)
+        self.incident_log.outcome(outcome, now)
+        event = status.event(outcome, now)
         if event is not None:
-            self.tell((event,))
+            self.publish_events((event,))
 
-    def tell(self, events: Iterable[Event]) -> None:
+    def publish_events(self, events: Iterable[Event]) -> None:
         """Add events and wake whoever waits for them.
 
         Statuses that the disk has not taken are not written here, and their events wait for them: what they are
         about may have been removed since the pass.
         """
-        self._untold.extend(events)
+        self._unpublished.extend(events)
         if not self._unsaved:
             self._save()
 

@@ -3,63 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from reconciler.errors import Deposed, Unwritable
-from reconciler.execution import Executor, Tools
-from reconciler.inventory import Collector
 from reconciler.planning import plan
-from reconciler.planning.group import PORT_FIRST
-from reconciler.resources import Access
-from reconciler.state import Contact, Desired, GatewayObservation, Memory, NodeName, Observed, Plan
+from reconciler.planning.context.ports import PORT_FIRST
+from reconciler.state import Contact, Desired, Memory, Observed, Plan
 from reconciler.state.identity import CLUSTER
-from reconciler.state.report import Event
-from reconciler.state.weights import folder
+from reconciler.state.machine.weights import folder
+from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots
-from reconciler.store import Store
-from reconciler.wire.footing import Footing
 
-from .courier import Courier
-from .intent import Intent
-from .lapses import Lapses
-from .publish import Publisher
+from .parts import Parts
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Parts:
-    """What the loop is made of; ``bootstrap`` builds it."""
-
-    intent: Intent
-    collector: Collector
-    executor: Executor
-    tools: Tools
-    store: Store
-    publisher: Publisher
-    courier: Courier
-    gateway: Callable[[], GatewayObservation | None]
-    clock: Callable[[], float]
-    lapses: Lapses
-    entropy: Callable[[], str]
-    reach: Callable[[Mapping[NodeName, Access]], object] = dict
-    """Told with every pass how each node is reached."""
-    agent_file: str = ""
-    """Name of the agent's file that is put on nodes."""
-    footing: tuple[Footing, ...] = ()
-    """What this controller stands on: when any of it is gone, another may be in its place."""
-    stopping: bool = False
-    looked: bool = False
-    """Every node was tried since the start and the last lapse: what is published may change from here on."""
-    lapsed: bool = False
-    """The lease was lost, and a new token could not be taken yet."""
-    greeted: set[NodeName] = field(default_factory=set)
-    """Nodes whose highest fencing token was looked at."""
-    last: Snapshots = field(
-        default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(0, 0), Plan(), 0.0)
-    )
 
 
 def reconcile(parts: Parts) -> Plan:
@@ -74,24 +31,24 @@ def reconcile(parts: Parts) -> Plan:
     parts.executor.launch(parts.last.plan.steps)
     if _ready_to_publish(parts):
         parts.publisher.publish(parts.last)
-    parts.publisher.chronicle.follow(parts.last)
-    parts.courier.tend(parts.last.desired)
+    parts.publisher.incident_log.follow(parts.last)
+    parts.notifications.send_due(parts.last.desired)
     parts.publisher.wake()
     return parts.last.plan
 
 
 def _renew(parts: Parts) -> None:
     """After a time in which nobody watched: see that nobody else has taken over, and believe nothing seen before."""
-    lapse = parts.lapses.take()
+    lapse = parts.clock_gaps.take_gap()
     if lapse is not None:
         log.warning("%s", lapse)
-        parts.executor.put_off(lapse.seconds)
-        parts.collector.put_off(lapse.seconds)
-        parts.publisher.tell((Event(parts.clock(), CLUSTER, False, lapse.reason, str(lapse)),))
-        parts.lapsed = True
-    if parts.lapsed:
+        parts.executor.shift(lapse.seconds)
+        parts.collector.shift(lapse.seconds)
+        parts.publisher.publish_events((Event(parts.clock(), CLUSTER, False, lapse.reason, str(lapse)),))
+        parts.lease.lost = True
+    if parts.lease.lost:
         parts.store.renew()  # a look with the new token is one from after the lapse
-        parts.lapsed = parts.looked = False
+        parts.lease.lost = parts.lease.looked = False
 
 
 def _outrank(parts: Parts) -> None:
@@ -102,8 +59,8 @@ def _outrank(parts: Parts) -> None:
     """
     reports = {name: node.report for name, node in sorted(parts.collector.nodes().items()) if node.report}
     for name, report in reports.items():
-        first = name not in parts.greeted
-        parts.greeted.add(name)
+        first = name not in parts.lease.greeted
+        parts.lease.greeted.add(name)
         if first and report.token >= parts.store.token:
             parts.store.renew(above=report.token)
         elif report.token > parts.store.token:
@@ -118,7 +75,7 @@ def _outrank(parts: Parts) -> None:
 
 def _known(parts: Parts) -> bool:
     """Whether it is known what is wanted: before that there is nothing to look for."""
-    return parts.stopping or bool(parts.intent.desired.revision)
+    return parts.stopping or bool(parts.desired_state.desired.revision)
 
 
 def _ready_to_publish(parts: Parts) -> bool:
@@ -127,8 +84,9 @@ def _ready_to_publish(parts: Parts) -> bool:
     One that has just started would otherwise unroute groups that serve on, and one that has just woken up route to
     those that are gone.
     """
-    parts.looked = parts.looked or (_known(parts) and parts.collector.tried)
-    return parts.looked
+    lease = parts.lease
+    lease.looked = lease.looked or (_known(parts) and parts.collector.tried)
+    return lease.looked
 
 
 def decide(parts: Parts, wanted: Desired | None = None) -> Snapshots:
@@ -137,39 +95,24 @@ def decide(parts: Parts, wanted: Desired | None = None) -> Snapshots:
     ``wanted`` instead of the manifests in force: for looking ahead.
     """
     desired, memory, now = wanted or _desired(parts), remember(parts), parts.clock()
-    observed = Observed(parts.collector.nodes(), parts.gateway())
+    observed = Observed(parts.collector.nodes(), parts.around.gateway())
     decided = plan(desired, observed, memory, now, parts.entropy())
     return Snapshots(desired, observed, memory, decided, now)
 
 
 def _desired(parts: Parts) -> Desired:
-    return parts.intent.desired.stopped() if parts.stopping else parts.intent.desired
+    return parts.desired_state.desired.stopped() if parts.stopping else parts.desired_state.desired
 
 
 def remember(parts: Parts) -> Memory:
     """What the store and this controller's own doings say now."""
-    next_port, stored = parts.store.next_port(PORT_FIRST), parts.store.contents.read()
+    next_port = parts.store.next_port(PORT_FIRST)
     return Memory(
+        **vars(parts.store.contents.read()),
+        **vars(parts.executor.volatile),
         token=parts.store.token,
         next_port=next_port,
-        groups=stored.groups,
-        last_epochs=stored.last_epochs,
-        agents=stored.agents,
-        agent_file=parts.agent_file,
-        in_flight=parts.executor.in_flight,
-        writes=dict(parts.tools.writes),
-        failures=dict(parts.executor.failures),
-        stops=dict(parts.tools.stops),
-        continued=dict(parts.tools.continued),
-        leaving=stored.leaving,
-        attempts=stored.attempts,
-        deliveries=stored.deliveries,
-        reboots=stored.reboots,
-        repaired=dict(parts.tools.repaired),
-        rungs=stored.rungs,
-        verbs=stored.verbs,
-        setbacks=stored.setbacks,
-        runtimes=parts.tools.runtimes.known,
+        agent_file=parts.around.machines.agent_file,
         unwritable=parts.store.problem or parts.publisher.problem,
     )
 
@@ -180,7 +123,7 @@ def _watch(parts: Parts) -> None:
     known = stored.agents
     wanted = {name: node.spec.access for name, node in desired.nodes.items()}
     accesses = {**known, **wanted}
-    parts.reach(accesses)
+    parts.around.machines.reach(accesses)
     members = {name for group in stored.groups.values() for name in group.members}
     paths = {model.spec.source.folder for model in desired.models.values()}
     served = {group.weights for group in stored.groups.values()}

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from reconciler import status
-from reconciler.planning import fabric, links, machines
-from reconciler.planning.rungs import VERBS
-from reconciler.planning.world import World
+from reconciler.planning.context.world import World
+from reconciler.planning.recovery import cable_faults, machine_faults
+from reconciler.planning.transport import cabling
+from reconciler.planning.transport.fallback import VERBS
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
     Attempt,
@@ -21,13 +22,13 @@ from reconciler.state import (
     ReplicaId,
     Trouble,
 )
-from reconciler.state.incident import Entry, Incident, Telling
+from reconciler.state.reports.incident import Entry, Incident, Telling
 from reconciler.status import Snapshots
-from reconciler.status.likeness import Likeness
+from reconciler.status.likeness import NodeComparison
 
 from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding
-from .silence import of_machine
+from .unknowns import unknowns
 
 _ORDER = {fault: number for number, fault in enumerate(FaultClass)}
 _BARRED = {
@@ -60,14 +61,14 @@ def examine(
     world = World(
         _as_spread(snapshots.desired), snapshots.observed, snapshots.memory, snapshots.now, entropy=""
     )
-    likeness = Likeness.of(snapshots.desired, snapshots.observed)
+    likeness = NodeComparison.of(snapshots.desired, snapshots.observed)
     looked = [_machine(world, snapshots, likeness, name) for name in wanted]
-    troubles = [*_troubles(world, snapshots), *_not_over(incidents, snapshots)]
-    found = [_of_trouble(world, trouble) for trouble in troubles]
+    troubles = [*_troubles(world, snapshots), *_open_incidents(incidents, snapshots)]
+    found = [_finding(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
-    unknown = tuple(each for machine in looked for each in of_machine(machine))
-    return Examination(wanted, _told_once(concerned), unknown)
+    unknown = tuple(each for machine in looked for each in unknowns(machine))
+    return Examination(wanted, _without_repeats(concerned), unknown)
 
 
 def _as_spread(desired: Desired) -> Desired:
@@ -77,9 +78,9 @@ def _as_spread(desired: Desired) -> Desired:
     return replace(desired, deployments={**desired.deployments, DeploymentName("any"): _ANY})
 
 
-def _machine(world: World, snapshots: Snapshots, likeness: Likeness, name: NodeName) -> Machine:
+def _machine(world: World, snapshots: Snapshots, likeness: NodeComparison, name: NodeName) -> Machine:
     manifest = world.desired.nodes.get(name)
-    rdma = manifest is not None and machines.uses(world, VERBS, name)
+    rdma = manifest is not None and machine_faults.uses(world, VERBS, name)
     conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
     cables = [sight for of_one in snapshots.plan.cabling.values() for sight in of_one]
     declared = frozenset(end.receptacle for sight in cables for end in sight.link if end.node == name)
@@ -90,11 +91,11 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
     """Those of the plan; those of machines and cables also where no group is meant to use them yet."""
     yield from snapshots.plan.troubles
     for name in sorted(world.desired.nodes):
-        yield from machines.left_to_people(world, machines.troubles(world, name))
-    yield from links.troubles(world, fabric.compare(world))
+        yield from machine_faults.without_pending_restart(world, machine_faults.troubles(world, name))
+    yield from cable_faults.troubles(world, cabling.compare(world))
 
 
-def _not_over(incidents: Iterable[Incident], snapshots: Snapshots) -> Iterator[Trouble]:
+def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iterator[Trouble]:
     """What became of groups that do not serve again yet. What was wrong with machines and cables their facts tell."""
     known = {trouble.subject for trouble in snapshots.plan.troubles}
     for incident in incidents:
@@ -117,13 +118,13 @@ def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
     return next(iter([*latest, *explaining]), Entry(incident.opened_at, Telling.SEEN, incident.fault.title))
 
 
-def _of_trouble(world: World, trouble: Trouble) -> Finding:
+def _finding(world: World, trouble: Trouble) -> Finding:
     nodes = _concerned(world, trouble)
     steps = trouble.person or f"nothing: the controller does it ({trouble.doing or 'at the next pass'})"
     seen = world.node(nodes[0]) if nodes and trouble.object.kind == "Node" else None
     barred = trouble.fault is FaultClass.HOST_UNREACHABLE and seen is not None and bool(seen.barred)
     if barred and seen is not None:
-        steps = _let_in(seen)
+        steps = _gateway_key(seen)
     of_cable = trouble.subject.startswith("link/")
     return Finding(
         trouble.fault,
@@ -136,7 +137,7 @@ def _of_trouble(world: World, trouble: Trouble) -> Finding:
     )
 
 
-def _let_in(seen: NodeObservation) -> str:
+def _gateway_key(seen: NodeObservation) -> str:
     return _BARRED.get(seen.barred, "do what it says on {node}").format(node=seen.name)
 
 
@@ -161,7 +162,7 @@ def _checked(machine: Machine) -> Iterator[Finding]:
             yield Finding(check.fault, (ObjectKey("Node", name),), (name,), told, check.means, steps, True)
 
 
-def _told_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """What is said of a machine, and of each group that suffers from it, is one finding about all of them; the steps
     of a person count for more than that something is being tried."""
     merged: dict[tuple[FaultClass, str], Finding] = {}

@@ -1,6 +1,6 @@
 """Plan to Outcomes: every step once, side by side, none of them deciding anything."""
 
 from .executor import Executor
-from .handlers import Tools
+from .tools import Tools
 
 __all__ = ["Executor", "Tools"]

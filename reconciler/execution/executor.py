@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reconciler.errors import Deposed, ReconcilerError, Unwritable
-from reconciler.state import Outcome, Step, StepFailure
+from reconciler.state import Outcome, Step, StepFailure, Volatile
 from reconciler.wire.codec import WireError
 
-from .handlers import Tools, carry_out
+from .handlers import carry_out
+from .tools import Tools
 
 log = logging.getLogger(__name__)
 
@@ -31,24 +32,29 @@ class Executor:
     def __init__(
         self, tools: Tools, finished: Callable[[Outcome], None], deposed: Callable[[Deposed], None]
     ) -> None:
-        self._tools = tools
+        self.tools = tools
         self._finished = finished
         self._deposed = deposed
         self._over = False
         self._tasks: dict[asyncio.Task[str], tuple[Step, float]] = {}
         self._subjects: Counter[str] = Counter()
-        self.failures: dict[str, StepFailure] = {}
 
     @property
     def in_flight(self) -> frozenset[str]:
         """Subjects of the steps that run now."""
         return frozenset(self._subjects)
 
+    @property
+    def volatile(self) -> Volatile:
+        """What was done and is being done, as of now."""
+        tools = self.tools
+        return replace(tools.volatile, in_flight=self.in_flight, runtimes=tools.runtimes.known)
+
     def launch(self, steps: tuple[Step, ...]) -> None:
         """Start all steps of a plan. The planner has made sure that they do not get in each other's way."""
         loop = asyncio.get_running_loop()
         for step in () if self._over else steps:
-            task = loop.create_task(carry_out(step, self._tools), name=step.key)
+            task = loop.create_task(carry_out(step, self.tools), name=step.key)
             self._tasks[task] = (step, loop.time())
             self._subjects[step.subject] += 1
             task.add_done_callback(self._end)
@@ -59,13 +65,9 @@ class Executor:
         for task in self._tasks:
             task.cancel()
 
-    def put_off(self, seconds: float) -> None:
+    def shift(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): whatever waits, waits on."""
-        self._tools.put_off(seconds)
-        self.failures = {
-            key: replace(failure, retry_at=failure.retry_at + seconds)
-            for key, failure in self.failures.items()
-        }
+        self.tools.volatile = self.tools.volatile.shifted(seconds)
 
     async def close(self) -> None:
         """``abandon``, and wait. Whatever a step had done by then, the next controller sees."""
@@ -84,10 +86,7 @@ class Executor:
             self._deposed(error)
             return
         problem = self._problem(step, error)
-        if problem:
-            self._note_failure(step, problem, unwritten=isinstance(error, Unwritable))
-        else:
-            self.failures.pop(step.key, None)
+        self._note(step, problem, unwritten=isinstance(error, Unwritable))
         detail = "" if problem else task.result()
         self._finished(Outcome(step, task.get_loop().time() - started, problem, detail))
 
@@ -100,13 +99,17 @@ class Executor:
         log.error("step failed unexpectedly: %s", step.key, exc_info=error)
         return f"internal error: {error!r}"
 
-    def _note_failure(self, step: Step, problem: str, unwritten: bool) -> None:
-        before = self.failures.get(step.key)
-        attempts = before.attempts + 1 if before else 1
-        told_nothing = (before.unwritten if before else 0) + unwritten
-        delay = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** (attempts - 1))
-        now = self._tools.clock()
-        self.failures = {
-            key: f for key, f in self.failures.items() if f.retry_at > now - FAILURES_KEPT_SECONDS
-        }
-        self.failures[step.key] = StepFailure(attempts, now + delay, problem, told_nothing)
+    def _note(self, step: Step, problem: str, unwritten: bool) -> None:
+        """Remember that a step failed, and when to try it again; or forget it where it did not."""
+        failures = dict(self.tools.volatile.failures)
+        before = failures.get(step.key)
+        if not problem:
+            failures.pop(step.key, None)
+        else:
+            attempts = before.attempts + 1 if before else 1
+            unwritten_attempts = (before.unwritten if before else 0) + unwritten
+            delay = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** (attempts - 1))
+            now = self.tools.clock()
+            failures = {k: f for k, f in failures.items() if f.retry_at > now - FAILURES_KEPT_SECONDS}
+            failures[step.key] = StepFailure(attempts, now + delay, problem, unwritten_attempts)
+        self.tools.volatile = replace(self.tools.volatile, failures=failures)

@@ -7,11 +7,10 @@ import time
 from collections.abc import Awaitable, Callable
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.planning.deadlines import PROOF_SECONDS_MAX
-from reconciler.state import NodeName
+from reconciler.planning.context.deadlines import PROOF_SECONDS_MAX
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
-from reconciler.wire.generation import GATEWAY_HEARS, Failed, Finished, Generate, Sampling
+from reconciler.wire.generation import GATEWAY_RECEIVES, Failed, Finished, Generate, Sampling
 
 PROOF_TOKENS = 4
 
@@ -32,11 +31,6 @@ async def ask_once(connect: Connect) -> float:
     return time.monotonic() - started
 
 
-async def ask_here(name: NodeName, socket: str) -> float:
-    """The same of a rank on this machine, by its socket."""
-    return await ask_once(lambda: asyncio.open_unix_connection(socket))
-
-
 async def _converse(connect: Connect) -> None:
     reader, writer = await connect()
     try:
@@ -51,7 +45,7 @@ async def _converse(connect: Connect) -> None:
         writer.write(frames.encode(to_wire(request)))
         await writer.drain()
         while (frame := await frames.read(reader)) is not None:
-            message = decode(frame, GATEWAY_HEARS)
+            message = decode(frame, GATEWAY_RECEIVES)
             if isinstance(message, Failed):
                 raise Refused("ProofFailed", f"{message.code}: {message.text}")
             if isinstance(message, Finished):

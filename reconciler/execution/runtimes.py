@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from reconciler.errors import Refused
-from reconciler.state import BuildRuntime, NodeName, PruneRuntimes
-from reconciler.state.runtimes import Runtimes, Tidied
+from reconciler.state import NodeName
+from reconciler.state.machine.runtimes import Runtimes, Tidied
+from reconciler.transport.machines import Machines
 
 AGAIN_SECONDS = 600.0
 """After which a runtime that was in use is looked at again."""
 NEWS_SECONDS = 2.0
 """Between two times that progress is told."""
-Tell = Callable[[str], None]
-
-
-class Removed(Protocol):
-    """What became of old runtimes."""
-
-    @property
-    def removed(self) -> tuple[str, ...]: ...
-    @property
-    def used(self) -> tuple[str, ...]: ...
-
-
-async def _no_build(name: NodeName, tell: Tell) -> str:
-    raise Refused("NotManaged", f"the runtime of {name} is its owner's")
-
-
-async def _no_prune(name: NodeName) -> Removed:
-    raise Refused("NotManaged", f"the runtime of {name} is its owner's")
 
 
 def _nothing() -> None:
@@ -40,13 +21,10 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Builder:
-    """``wanted``: as ``Runtimes.wanted``; ``on_news`` is called when there is something new to show."""
+    """``clock`` gives seconds since the Unix epoch; ``on_news`` is called when there is something new to show."""
 
-    wanted: Mapping[str, str] = field(default_factory=dict)
-    build_on: Callable[[NodeName, Tell], Awaitable[str]] = _no_build
-    """Has the runtime of this version on a node; its name."""
-    prune_on: Callable[[NodeName], Awaitable[Removed]] = _no_prune
-    clock: Callable[[], float] = float
+    machines: Machines
+    clock: Callable[[], float]
     on_news: Callable[[], None] = _nothing
     _built: dict[NodeName, str] = field(default_factory=dict)
     _told: dict[NodeName, str] = field(default_factory=dict)
@@ -56,17 +34,10 @@ class Builder:
     @property
     def known(self) -> Runtimes:
         """As of now."""
-        return Runtimes(self.wanted, dict(self._built), dict(self._told), dict(self._tidied))
+        return Runtimes(self.machines.runtimes, dict(self._built), dict(self._told), dict(self._tidied))
 
-    async def carry_out(self, step: BuildRuntime | PruneRuntimes) -> str:
-        """Do one step; a detail worth telling. Raises ``Refused``, ``Unreachable`` and ``Silent``."""
-        match step:
-            case BuildRuntime():
-                return await self._build(step.node)
-            case PruneRuntimes():
-                return await self._prune(step.node, step.runtime)
-
-    async def _build(self, name: NodeName) -> str:
+    async def build(self, name: NodeName) -> str:
+        """Put the managed runtime on a node; a detail worth telling. Raises as ``Machines.build_runtime``."""
 
         def tell(text: str) -> None:
             self._told[name] = text
@@ -76,13 +47,14 @@ class Builder:
                 self.on_news()
 
         try:
-            self._built[name] = await self.build_on(name, tell)
+            self._built[name] = await self.machines.build_runtime(name, tell)
         finally:
             self._told.pop(name, None)
         return f"runtime {self._built[name]}"
 
-    async def _prune(self, name: NodeName, key: str) -> str:
-        done = await self.prune_on(name)
+    async def prune(self, name: NodeName, key: str) -> str:
+        """Remove old runtimes of a node that has ``key`` now; a detail worth telling. Raises as ``build``."""
+        done = await self.machines.prune_runtimes(name)
         again = self.clock() + AGAIN_SECONDS if done.used else None
         self._tidied[name] = Tidied(key, again)
         return f"removed {', '.join(done.removed)}" if done.removed else ""

@@ -9,7 +9,7 @@ from reconciler.errors import Refused, Unreachable
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
 from reconciler.wire.generation import (
-    GATEWAY_HEARS,
+    GATEWAY_RECEIVES,
     Delta,
     Failed,
     Finished,
@@ -46,8 +46,8 @@ async def measure(connect: Connect, under_load: bool) -> Measured:
     """Raises ``Unreachable`` or ``Refused``; ``Refused`` is ``busy`` where requests are being answered."""
     try:
         async with asyncio.timeout(MEASURE_SECONDS_MAX):
-            async with _Talk(connect) as talk:
-                talk.say(Measure("measure", under_load=under_load))
+            async with _Conversation(connect) as talk:
+                talk.send(Measure("measure", under_load=under_load))
                 return await talk.measured()
     except TimeoutError:
         raise Unreachable(f"the ranks measured nothing within {MEASURE_SECONDS_MAX:.0f} s") from None
@@ -59,7 +59,7 @@ async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
     """Have ``streams`` requests answered at once, each with so many tokens. Raises ``Unreachable``."""
     try:
         async with asyncio.timeout(ANSWERS_SECONDS_MAX):
-            async with _Talk(connect) as talk:
+            async with _Conversation(connect) as talk:
                 return await talk.answers(streams, tokens_max)
     except TimeoutError:
         raise Unreachable(f"{streams} answers were not complete within {ANSWERS_SECONDS_MAX:.0f} s") from None
@@ -67,32 +67,32 @@ async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
         raise Unreachable(f"rank 0 broke off: {error}") from error
 
 
-class _Talk:
+class _Conversation:
     """One connection."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
 
-    async def __aenter__(self) -> _Talk:
+    async def __aenter__(self) -> _Conversation:
         self._reader, self._writer = await self._connect()
-        self.say(Hello("controller", SPOKEN))
+        self.send(Hello("controller", SPOKEN))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
-    def say(self, message: object) -> None:
+    def send(self, message: object) -> None:
         self._writer.write(frames.encode(to_wire(message)))
 
-    async def _hear(self) -> object:
+    async def _receive(self) -> object:
         frame = await frames.read(self._reader)
         if frame is None:
             raise Unreachable("rank 0 closed the connection before it was done")
-        return decode(frame, GATEWAY_HEARS)
+        return decode(frame, GATEWAY_RECEIVES)
 
     async def measured(self) -> Measured:
         while True:
-            message = await self._hear()
+            message = await self._receive()
             if isinstance(message, Failed):
                 raise Refused(message.code, message.text)
             if isinstance(message, Measured):
@@ -102,13 +102,15 @@ class _Talk:
         clock = asyncio.get_running_loop().time
         for number in range(streams):
             sampling = Sampling(temperature=0.7, seed=number + 1)
-            self.say(Generate(f"trial-{number}", (), prompt=PROMPT, tokens_max=tokens_max, sampling=sampling))
+            self.send(
+                Generate(f"trial-{number}", (), prompt=PROMPT, tokens_max=tokens_max, sampling=sampling)
+            )
         await self._writer.drain()
         counted = dict.fromkeys((f"trial-{number}" for number in range(streams)), 0)
         first = last = clock()
         begun, ended, failed = False, 0, 0
         while ended < streams:
-            message = await self._hear()
+            message = await self._receive()
             if isinstance(message, Delta):
                 first, begun, last = (first, True, clock()) if begun else (clock(), True, clock())
                 counted[message.request] = counted.get(message.request, 0) + len(message.tokens)

@@ -11,14 +11,14 @@ from reconciler.wire.codec import from_wire
 from reconciler.wire.weights import FetchJob, FetchProblem
 
 from .problems import Unfetched
-from .telling import Telling
+from .telling import ProgressReport
 
 EXIT_WITHOUT = 1
 
 
 def main() -> int:
     """Fetch what standard input asks for; the exit status is 0 where there are weights then."""
-    telling = Telling(os.dup(1))
+    telling = ProgressReport(os.dup(1))
     os.dup2(2, 1)  # nothing but progress may reach standard output, whatever libraries print
     job = from_wire(FetchJob, json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_end_with_agent, name="wait for the end of the agent", daemon=True).start()

@@ -30,7 +30,7 @@ from .folder import Folder, is_right, sync
 from .hub import Repository
 from .peer import Peer
 from .problems import Unfetched, of_disk, size_in_words
-from .telling import Telling
+from .telling import ProgressReport
 
 TRIES_MAX = 3
 """For each file: as often it is fetched anew when its content is wrong, or when nothing more of it comes."""
@@ -39,7 +39,7 @@ LOCK_SECONDS = 20.0
 """A fetcher that is killed is gone by then."""
 
 
-def fetch(job: FetchJob, telling: Telling) -> tuple[FileReport, ...]:
+def fetch(job: FetchJob, telling: ProgressReport) -> tuple[FileReport, ...]:
     """Have the weights of ``job``. Raises ``Unfetched``; what came by then stays for the next fetch.
 
     With ``job.thorough`` tells of each file what was found of it.
@@ -75,7 +75,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 class _Fetch:
-    def __init__(self, job: FetchJob, folder: Path, telling: Telling) -> None:
+    def __init__(self, job: FetchJob, folder: Path, telling: ProgressReport) -> None:
         self._job = job
         self._final = folder
         self._partial = partial_folder(folder)
@@ -91,7 +91,7 @@ class _Fetch:
         self._repository.close()
 
     def run(self) -> tuple[FileReport, ...]:
-        folder = self._there()
+        folder = self._resumable()
         record = folder.record if folder.record is not None and not self._lacks_code(folder) else None
         if record is None:
             record = self._listed(folder)
@@ -105,15 +105,15 @@ class _Fetch:
             self._appear(folder)
         return self._reports(record)
 
-    def _there(self) -> Folder:
+    def _resumable(self) -> Folder:
         """The folder to go on in: the final one where all that is in it is right, which may be in use then."""
         if self._final.exists():
             folder = Folder(self._final)
             if folder.record is not None:
                 self._held |= folder.record.verified.keys()
-                if self._keeps(folder):
+                if self._verify_folder(folder):
                     return folder
-            self._take_back(folder)
+            self._reopen(folder)
         return Folder(self._partial)
 
     def _complete(self, folder: Folder, record: Record) -> None:
@@ -143,7 +143,7 @@ class _Fetch:
         assert folder.record is not None
         return folder.record
 
-    def _keeps(self, folder: Folder) -> bool:
+    def _verify_folder(self, folder: Folder) -> bool:
         """Whether all of a folder that was whole once is right still; what is not is noted."""
         record = folder.record
         assert record is not None
@@ -155,13 +155,13 @@ class _Fetch:
             path = folder.path / wanted.name
             if not path.exists():
                 self._found[wanted.name] = FileState.MISSING
-            elif not is_right(path, wanted, self._telling.more):
+            elif not is_right(path, wanted, self._telling.add):
                 self._found[wanted.name] = FileState.DAMAGED
             elif not folder.is_verified(wanted):
                 folder.note_verified(wanted)
         return not self._found
 
-    def _take_back(self, folder: Folder) -> None:
+    def _reopen(self, folder: Folder) -> None:
         """A folder with something wrong in it is none of weights any more; what is right of it stays."""
         if self._partial.exists():
             shutil.rmtree(self._partial)
@@ -173,7 +173,9 @@ class _Fetch:
 
     def _check_room(self, folder: Folder, record: Record) -> None:
         coming = [f for f in record.files if self._in_full(f) and not folder.is_verified(f)]
-        needed = sum(file.size - max(_size(folder.part(file)), self._came(folder, file)) for file in coming)
+        needed = sum(
+            file.size - max(_size(folder.part(file)), self._unverified_bytes(folder, file)) for file in coming
+        )
         total = sum(file.size for file in record.files if self._in_full(file))
         self._telling.begin(FetchPhase.FETCHING, total, total - needed)
         free = shutil.disk_usage(folder.path).free
@@ -211,7 +213,7 @@ class _Fetch:
             done = sum(file.size for file in coming if folder.is_verified(file))
             self._telling.begin(FetchPhase.FETCHING, total, done + _size(part), wanted.name)
             try:
-                self._repository.get(wanted, part, self._telling.more)
+                self._repository.download(wanted, part, self._telling.add)
             except Unfetched as error:
                 if error.problem != FetchProblem.TRUNCATED:
                     raise
@@ -251,7 +253,7 @@ class _Fetch:
         return FileState.VERIFIED if self._in_full(wanted) else FileState.OUTLINED
 
     @staticmethod
-    def _came(folder: Folder, wanted: WantedFile) -> int:
+    def _unverified_bytes(folder: Folder, wanted: WantedFile) -> int:
         """What is there of a file under its own name, unverified."""
         return 0 if folder.is_outline(wanted) else _size(folder.path / wanted.name)
 

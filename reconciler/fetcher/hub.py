@@ -95,7 +95,7 @@ class Repository:
                     "expected weights as MLX and Hugging Face lay them out",
                 )
 
-    def get(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
+    def download(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
         """Bring what is missing of a file; what there is of it stays."""
         source = self._source
         url = hf_hub_url(source.repo, wanted.name, revision=source.revision, endpoint=self._endpoint)
@@ -147,7 +147,7 @@ class Repository:
         if isinstance(error, errors.HfHubHTTPError):
             return self._answered(error, what)
         if isinstance(error, _UNCONNECTED):
-            return Unfetched(FetchProblem.UNREACHABLE, f"no connection to {self._where()}")
+            return Unfetched(FetchProblem.UNREACHABLE, f"no connection to {self._endpoint_name()}")
         if isinstance(error, _BROKEN):
             text = f"the connection broke while {what} came ({type(error).__name__})"
             return Unfetched(FetchProblem.INTERRUPTED, text)
@@ -163,23 +163,25 @@ class Repository:
         if status == 403 or isinstance(error, errors.GatedRepoError):
             return Unfetched(
                 FetchProblem.FORBIDDEN,
-                f"{self._where()} does not give {what} to this token; accept the terms of {source.repo} there"
+                f"{self._endpoint_name()} does not give {what} to this token; accept the terms of {source.repo} there"
                 " with the account that the token is of, and see that the token may read it",
             )
         if status == 401:
-            text = f"{self._where()} wants a valid token for {what}: {given} is not accepted"
+            text = f"{self._endpoint_name()} wants a valid token for {what}: {given} is not accepted"
             return Unfetched(FetchProblem.UNAUTHORIZED, text)
         if status == 404:
             missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
-            text = f"{self._where()} has {missing} {what}, or shows it only to a token that may read it"
+            text = (
+                f"{self._endpoint_name()} has {missing} {what}, or shows it only to a token that may read it"
+            )
             return Unfetched(FetchProblem.NOT_FOUND, text)
         if status == 416:  # what is wanted begins where the hub's file ends
             return Unfetched(FetchProblem.TRUNCATED, f"{what} ended before its last byte")
         if status >= 500 or status in (408, 429):
-            return Unfetched(FetchProblem.UNREACHABLE, f"{self._where()} answers {status} for {what}")
-        return Unfetched(FetchProblem.FAILED, f"{self._where()} answers {status} for {what}")
+            return Unfetched(FetchProblem.UNREACHABLE, f"{self._endpoint_name()} answers {status} for {what}")
+        return Unfetched(FetchProblem.FAILED, f"{self._endpoint_name()} answers {status} for {what}")
 
-    def _where(self) -> str:
+    def _endpoint_name(self) -> str:
         return self._endpoint or "huggingface.co"
 
 

@@ -68,7 +68,7 @@ class Peer:
             )
         return record.files
 
-    def get(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
+    def download(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
         """Bring what is missing of a file; what there is of it stays."""
         try:
             with part.open("ab") as file:

@@ -15,7 +15,7 @@ RATE_SECONDS = 30.0
 """The rate is that of so long."""
 
 
-class Telling:
+class ProgressReport:
     """Counts bytes, and tells of them on a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
@@ -36,30 +36,30 @@ class Telling:
             self._marks.clear()
         self._phase, self._total, self._done, self._file = phase, total, done, file
         self._mark()
-        self._tell(self._now())
+        self._write(self._current())
 
-    def more(self, size: int) -> None:
+    def add(self, size: int) -> None:
         """So many bytes more; fewer where some have to come again."""
         self._done += size
         self._came += max(0, size)
         if time.monotonic() - self._told_at >= TELL_SECONDS:
             self._mark()
-            self._tell(self._now())
+            self._write(self._current())
 
     def end(self, files: tuple[FileReport, ...] = ()) -> None:
         """There are weights now."""
-        self._tell(Progress(FetchPhase.DONE, self._total, self._total, files=files))
+        self._write(Progress(FetchPhase.DONE, self._total, self._total, files=files))
 
     def fail(self, problem: str, text: str, files: tuple[FileReport, ...] = ()) -> None:
         """There are none."""
-        now = self._now()
-        self._tell(
+        now = self._current()
+        self._write(
             Progress(
                 FetchPhase.FAILED, now.done_bytes, now.total_bytes, 0.0, self._file, problem, text, files
             )
         )
 
-    def _now(self) -> Progress:
+    def _current(self) -> Progress:
         return Progress(self._phase, self._done, self._total, self._rate(), self._file)
 
     def _mark(self) -> None:
@@ -74,6 +74,6 @@ class Telling:
         (since, before), (until, now) = self._marks[0], self._marks[-1]
         return (now - before) / (until - since) if until > since else 0.0
 
-    def _tell(self, progress: Progress) -> None:
+    def _write(self, progress: Progress) -> None:
         self._told_at = time.monotonic()
         os.write(self._descriptor, json.dumps(to_wire(progress)).encode() + b"\n")

@@ -7,13 +7,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from .chat import Chat
-from .completions import Completions
-from .exchange import Sources
-from .front import NoForeignPages, RequestIds, http_fault, unexpected
+from .dialects.openai.chat import Chat
+from .dialects.openai.completions import Completions
+from .dialects.openai.model_list import ModelList, OneModel
 from .health import Counted, Probes
-from .model_list import ModelList, OneModel
-from .pool import Pool
+from .http.exchange import Sources
+from .http.middleware import NoForeignPages, RequestIds, http_error, unexpected
+from .routing.pool import Pool
 
 
 def build_app(pool: Pool, sources: Sources) -> Starlette:
@@ -35,7 +35,7 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
             Middleware(RequestIds, new_id=sources.new_id),
             Middleware(NoForeignPages),
         ],
-        exception_handlers={HTTPException: http_fault, Exception: unexpected},
+        exception_handlers={HTTPException: http_error, Exception: unexpected},
     )
     app.router.redirect_slashes = False
     return app

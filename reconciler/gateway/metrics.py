@@ -29,7 +29,7 @@ _PER_TOKEN = (
     0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75,
     1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
 )  # fmt: skip
-_WHOLE = (
+_TOTAL = (
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0,
     120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0,
 )  # fmt: skip
@@ -102,13 +102,13 @@ class _Families:
             "Mean time of an answer's tokens after its first.",
             _PER_TOKEN,
         )
-        self.whole = histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", _WHOLE)
-        self.queue = histogram("vllm:request_queue_time_seconds", "Held or queued, all together.", _WHOLE)
+        self.whole = histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", _TOTAL)
+        self.queue = histogram("vllm:request_queue_time_seconds", "Held or queued, all together.", _TOTAL)
         self.prefill = histogram(
-            "vllm:request_prefill_time_seconds", "From the end of waiting to the first token.", _WHOLE
+            "vllm:request_prefill_time_seconds", "From the end of waiting to the first token.", _TOTAL
         )
         self.decode = histogram(
-            "vllm:request_decode_time_seconds", "From the first token to the last.", _WHOLE
+            "vllm:request_decode_time_seconds", "From the first token to the last.", _TOTAL
         )
         self.request_prompt = histogram("vllm:request_prompt_tokens", "Tokens of each prompt.", _TOKENS)
         self.request_generation = histogram(
@@ -133,7 +133,7 @@ class Timeline:
         self._last_at = now
         counts.stages[_Stage.WAITING] += 1
 
-    def hear(self, event: Event, now: float) -> None:
+    def on_event(self, event: Event, now: float) -> None:
         """A backend has said something."""
         match event:
             case Delta():

@@ -19,16 +19,16 @@ import uvicorn
 from starlette.applications import Starlette
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.wire.footing import taken_away
+from reconciler.wire.file_identity import wait_until_removed
 
 from .app import build_app
-from .exchange import Sources
-from .listening import address_of, bind
-from .pool import Pool
-from .protocol import Protocol
-from .routes import RoutesFile
-from .timing import Timing
-from .ways import Ways
+from .http.exchange import Sources
+from .http.listening import address_of, bind
+from .http.protocol import Protocol
+from .routing.pool import Pool
+from .routing.reach import Reach
+from .routing.routes import RoutesFile
+from .routing.timing import Timing
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +75,8 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
     file = RoutesFile(home / "routes.json")
     if not await _wait_for_routes(file, home, stop):
         return
-    ways = Ways(home / "keys" / "gateway")
-    pool = Pool(file, timing, ways.reach)
+    ways = Reach(home / "keys" / "gateway")
+    pool = Pool(file, timing, ways.connect)
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:
@@ -243,17 +243,17 @@ async def _serve_until_signalled(home: Path, any_port: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sources = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
-    standing = asyncio.create_task(_stand(home, stop), name="see that the home is there")
+    standing = asyncio.create_task(_watch_identity(home, stop), name="see that the home is there")
     try:
         await serve(home, any_port, stop, Timing(), sources)
     finally:
         standing.cancel()
 
 
-async def _stand(home: Path, stop: asyncio.Event) -> None:
+async def _watch_identity(home: Path, stop: asyncio.Event) -> None:
     """End when the home is taken away: another gateway may serve what comes in its place."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    await taken_away(home)
+    await wait_until_removed(home)
     log.error("%s was taken away: the gateway ends", home)
     stop.set()
 

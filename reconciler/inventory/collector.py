@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.machines import Machines
 from reconciler.wire.node import NodeReport, Observe
 
-from .news import failed, group, is_news, skew
+from .changes import failed, group, is_news, skew
 from .probes.cabling import joined
 
 log = logging.getLogger(__name__)
@@ -41,26 +42,6 @@ PROBE_SECONDS_MAX = 60.0
 PROBES_SECONDS = 10.0
 """Between two rounds of probes: those that are costly, or tell of what changes rarely, sit most of them out."""
 
-Dial = Callable[[NodeName], Awaitable[AgentLink]]
-Examine = Callable[[AgentLink, NodeReport, bool], Awaitable[MachineFacts]]
-"""What is to be known of the machine beside its agent's report; the last says that what was told before is not to be
-relied on. May raise ``Refused`` and ``Unreachable``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What probes are told of a machine, for which they are asked sooner."""
-
-    expire: Callable[[NodeReport], None] = lambda report: None
-    """Has all of them asked in the next round."""
-    expect: Callable[[NodeReport], None] = lambda report: None
-    """Has the RDMA driver asked soon: its ports were given addresses."""
-
-
-async def as_reported(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
-    """What can be said of a machine by its agent's report alone."""
-    return MachineFacts(boot_id=report.boot_id, system=report.system)
-
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
     """Whether an event was set before so many seconds were over."""
@@ -72,7 +53,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def _relay(link: AgentLink, look: asyncio.Event) -> None:
+async def _relay(link: AgentConnection, look: asyncio.Event) -> None:
     """Have the watcher look after every push, and at the end of the connection."""
     async for _ in link.changes():
         look.set()
@@ -88,7 +69,7 @@ class _Watch:
     awaited: list[asyncio.Event] = field(default_factory=list)
     """To be set at the end of the next round of its probes, or once it is lost."""
     task: asyncio.Task[None] | None = None
-    link: AgentLink | None = None
+    link: AgentConnection | None = None
     anew: bool = False
     """Whether what its probes have told is not to be relied on once there is a new connection."""
     renewing: bool = False
@@ -107,25 +88,21 @@ class Collector:
 
     def __init__(
         self,
-        dial: Dial,
+        machines: Machines,
         clock: Callable[[], float],
         changed: Callable[[], None],
-        probe: Examine = as_reported,
         token: Callable[[NodeName], int] = lambda name: 0,
-        hints: Hints | None = None,
     ) -> None:
-        self._dial = dial
-        self._probe = probe
+        self._machines = machines
         self._clock = clock
         self._changed = changed
         self._token = token
-        self._hints = hints or Hints()
         self.resync_seconds = RESYNC_SECONDS
         self.probes_seconds = PROBES_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
         self._numbers = itertools.count(1)
         self._models: tuple[str, ...] = ()
-        self._lapses = 0
+        self._gaps = 0
 
     def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
         """Watch exactly these nodes, and look on each for weights at these paths."""
@@ -151,12 +128,16 @@ class Collector:
         """Whether every node was looked at, or gave no answer, since the start and the last lapse."""
         return all(watch.tried for watch in self._watches.values())
 
-    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+    def link(self, name: NodeName) -> tuple[AgentConnection, int]:
         """The connection to a node's agent and its number. Raises ``Unreachable`` when there is none."""
         watch = self._watches.get(name)
         if watch is None or watch.link is None:
             raise Unreachable(f"no connection to the agent of {name}")
         return watch.link, watch.seen.link
+
+    def token(self, name: NodeName) -> int:
+        """Return the fencing token to use with a node; 0 until it is known which one the node has."""
+        return self._token(name)
 
     def look(self, name: NodeName) -> None:
         """Look at a node at once: its agent was just started, or something on it was just changed."""
@@ -185,8 +166,8 @@ class Collector:
             await asyncio.sleep(REACH_POLL_SECONDS)
         raise Unreachable(f"the agent of {name} was told to end and goes on")
 
-    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
-        """Look at a node over a new connection, once the machine was let go of, and ask its probes again over that:
+    async def renew(self, name: NodeName) -> None:
+        """Look at a node over a new connection, from its first packet on, and ask its probes again over that:
         its network has changed. The machine is lost only where it is not reached soon."""
         watch = self._watches.get(name)
         link = watch.link if watch else None
@@ -197,15 +178,15 @@ class Collector:
                     watch.missed.cancel()
                 watch.missed = asyncio.get_running_loop().call_later(RENEWED_SECONDS, self._missed, watch)
             if watch.seen.report is not None:
-                self._hints.expect(watch.seen.report)
-        await let_go()
+                self._machines.expect_addresses(watch.seen.report)
+        await self._machines.reconnect(name)
         if link is not None:
             await link.close()
 
     def _missed(self, watch: _Watch) -> None:
         """It was not reached again as soon as it should be."""
         if watch.link is None and watch.seen.contact is Contact.REACHED and watch.task is not None:
-            self._lost(watch, Unreachable("it gives no answer over a new connection"))
+            self._on_lost(watch, Unreachable("it gives no answer over a new connection"))
 
     async def examine(self, name: NodeName) -> bool:
         """Ask all probes of a machine again; whether that was done before the time for it was over. What is lost
@@ -214,7 +195,7 @@ class Collector:
         if watch is None or watch.link is None or watch.seen.report is None:
             return False
         over = asyncio.Event()
-        self._hints.expire(watch.seen.report)
+        self._machines.expire_probes(watch.seen.report)
         watch.awaited.append(over)
         watch.probe.set()
         try:
@@ -222,10 +203,10 @@ class Collector:
         finally:
             watch.awaited.remove(over)
 
-    def put_off(self, seconds: float) -> None:
+    def shift(self, seconds: float) -> None:
         """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
         have nothing begun on a node before its probes were asked again."""
-        self._lapses += 1
+        self._gaps += 1
         for watch in self._watches.values():
             watch.tried = False
             since = watch.seen.since + seconds
@@ -250,16 +231,16 @@ class Collector:
             return
         error = task.exception()
         log.error("watching %s failed", watch.seen.name, exc_info=error)
-        self._lost(watch, Unreachable(f"watching it failed: {error!r}"))
+        self._on_lost(watch, Unreachable(f"watching it failed: {error!r}"))
         if self._watches.get(watch.seen.name) is watch:
             asyncio.get_running_loop().call_later(REDIAL_SECONDS, self._start, watch)
 
     async def _follow(self, watch: _Watch) -> None:
         while True:
             try:
-                link = await self._dial(watch.seen.name)
+                link = await self._machines.dial(watch.seen.name)
             except Unreachable as error:
-                self._lost(watch, error)
+                self._on_lost(watch, error)
                 await self._pause(watch, REDIAL_SECONDS)
                 continue
             try:
@@ -267,7 +248,7 @@ class Collector:
             except (Refused, Unreachable) as error:
                 watch.link = None
                 if isinstance(error, Silent) or not watch.renewing:
-                    self._lost(watch, error)
+                    self._on_lost(watch, error)
             finally:
                 watch.renewing = False
                 watch.link = None
@@ -275,7 +256,7 @@ class Collector:
             watch.look.clear()
             await self._pause(watch, REDIAL_SECONDS)
 
-    async def _listen(self, watch: _Watch, link: AgentLink) -> None:
+    async def _listen(self, watch: _Watch, link: AgentConnection) -> None:
         """Ask for reports until the connection ends, which is ``Unreachable``."""
         number = next(self._numbers)
         listener = asyncio.create_task(_relay(link, watch.look), name=f"changes on {watch.seen.name}")
@@ -284,11 +265,11 @@ class Collector:
             while True:
                 watch.look.clear()
                 question = Observe(self._models, self._token(watch.seen.name))
-                asked_at, lapses = self._clock(), self._lapses
+                asked_at, lapses = self._clock(), self._gaps
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = None if watch.renewing else link
-                watch.tried = watch.tried or lapses == self._lapses
+                watch.tried = watch.tried or lapses == self._gaps
                 self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
                     prober = asyncio.create_task(
@@ -302,22 +283,22 @@ class Collector:
             if prober is not None:
                 prober.cancel()
 
-    async def _examine(self, watch: _Watch, link: AgentLink, report: NodeReport) -> None:
+    async def _examine(self, watch: _Watch, link: AgentConnection, report: NodeReport) -> None:
         """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
             awaited = [over for over in watch.awaited if not over.is_set()]
-            anew, lapses = bool(awaited) or not watch.seen.examined, self._lapses
+            anew, lapses = bool(awaited) or not watch.seen.examined, self._gaps
             facts, answered = MachineFacts(), True
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
-                    facts = await self._probe(link, watch.seen.report or report, anew)
+                    facts = await self._machines.probe(link, watch.seen.report or report, anew)
             except (Refused, Unreachable, TimeoutError) as error:
                 if watch.renewing:
                     return  # what was told before holds until it is asked over the next connection
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 answered = not isinstance(error, Unreachable)
-            if lapses == self._lapses:  # else that was asked before the lapse
+            if lapses == self._gaps:  # else that was asked before the lapse
                 self._learn(watch, facts, answered, examined=not watch.probe.is_set())
             for over in awaited:
                 over.set()
@@ -383,7 +364,7 @@ class Collector:
                 watch.seen = replace(watch.seen, examined=False)
                 watch.probe.set()
 
-    def _lost(self, watch: _Watch, error: ReconcilerError) -> None:
+    def _on_lost(self, watch: _Watch, error: ReconcilerError) -> None:
         """Nothing is known of the machine where it does not answer; where it does, its agent is down. Whether that was
         all, or the machine restarted, was not seen where nobody watched since the last report."""
         before, watched, watch.tried = watch.seen, watch.tried, True

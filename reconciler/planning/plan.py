@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from reconciler.state import (
-    AllocateEpoch,
     Desired,
     FaultClass,
     Memory,
+    NodeName,
     Observed,
     Plan,
     RebootNode,
@@ -16,32 +17,24 @@ from reconciler.state import (
     RefusedBecause,
     ReplicaId,
     Step,
+    Trouble,
     Waiting,
     WaitingFor,
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
+from reconciler.state.machine.cabling import Cabling
 
-from . import (
-    asked,
-    fabric,
-    links,
-    machines,
-    nodes,
-    quarantine,
-    removal,
-    repair,
-    replica,
-    restarts,
-    retention,
-    runtimes,
-    safety,
-    setbacks,
-    weights,
-)
-from .decision import NOTHING, Decision, whole
-from .ledger import Ledger
-from .view import View
-from .world import World, due
+from . import removal, safety
+from .context import reboot_requests
+from .context.decision import NOTHING, Decision, combined
+from .context.reservations import Reservations
+from .context.view import View
+from .context.world import World, due
+from .nodes import agents, quarantine, repair, runtimes
+from .recovery import cable_faults, machine_faults, rollback, rolling_reboot
+from .replica import ladder
+from .transport import cabling
+from .weights import distribute, retention
 
 
 def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str) -> Plan:
@@ -49,36 +42,87 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
     ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and drawn anew for each pass.
     """
-    kept_out = safety.kept_out(desired) + safety.unwritable(memory)
+    kept_out = safety.held_revision(desired) + safety.unwritable(memory)
     if not desired.revision and not desired.stopping:
         # What is wanted is not known: to take that for nothing would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
-        return whole((kept_out, Decision(waiting=(unread,))))
-    world = asked.emptied(World(desired, observed, memory, now, entropy))
-    names = sorted(desired.nodes.keys() | observed.nodes.keys())
-    decisions = [kept_out, *(nodes.decide(world, name) for name in names)]
-    decisions += [runtimes.decide(world, names), weights.decide(world)]
-    decisions += [repair.decide(world, name) for name in names]
-    decisions += _replicas(world)
-    decisions.append(Decision(refused=tuple(setbacks.refusals(world))))
-    decisions.append(_gateway(world))
-    decisions += [nodes.forget(world, name) for name in names]
-    decisions.append(retention.decide(world))
-    decisions += [removal.decide(world, key) for key in sorted(memory.leaving)]
-    own = tuple(trouble for name in names for trouble in machines.troubles(world, name))
-    cabling = fabric.compare(world)
-    own += quarantine.troubles(world, names) + links.lasting(world, cabling)
-    said = {(trouble.fault, trouble.person) for trouble in own} | links.asked(world, cabling)
-    decisions = [_told_once(decision, said) for decision in decisions]
-    decisions.append(Decision(troubles=machines.left_to_people(world, own)) + machines.restart(world, own))
-    decisions.insert(0, restarts.decide(world, decisions))
+        return combined((kept_out, Decision(waiting=(unread,))))
+    draft = Draft(
+        reboot_requests.with_reboots_drained(World(desired, observed, memory, now, entropy)), (kept_out,)
+    )
+    for stage in STAGES:
+        draft = stage.run(draft)
+    complete = combined(draft.decisions)
+    for gate in GATES:
+        complete = gate.run(complete, memory, now)
     ours = sorted(desired.nodes.keys() | memory.agents)
-    kept_away = tuple(found for name in ours if (found := quarantine.of(world, name)) is not None)
-    whole_plan = _held_back(one_restart(whole(decisions)), memory, now)
-    return replace(whole_plan, quarantined=kept_away, cabling=cabling)
+    kept_away = tuple(
+        found for name in ours if (found := quarantine.quarantine_of(draft.world, name)) is not None
+    )
+    return replace(complete, quarantined=kept_away, cabling=draft.cabling)
 
 
-def _told_once(decision: Decision, said: set[tuple[FaultClass, str]]) -> Decision:
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is decided so far in this pass."""
+
+    world: World
+    decisions: tuple[Decision, ...]
+    """In the order in which their steps are taken."""
+    own: tuple[Trouble, ...] = ()
+    """What is wrong with machines and cables themselves."""
+    cabling: Cabling = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[NodeName]:
+        """The nodes that are wanted or seen, in order."""
+        return sorted(self.world.desired.nodes.keys() | self.world.observed.nodes.keys())
+
+    def then(self, *decisions: Decision) -> Draft:
+        """Add decisions after all others."""
+        return replace(self, decisions=(*self.decisions, *decisions))
+
+
+def _machines(draft: Draft) -> Draft:
+    world, names = draft.world, draft.names
+    return draft.then(
+        *(agents.decide(world, name) for name in names),
+        runtimes.decide(world, names),
+        distribute.decide(world),
+        *(repair.decide(world, name) for name in names),
+    )
+
+
+def _serving(draft: Draft) -> Draft:
+    rollbacks = Decision(refused=tuple(rollback.refusals(draft.world)))
+    return draft.then(*_replicas(draft.world), rollbacks, _gateway(draft.world))
+
+
+def _tidying(draft: Draft) -> Draft:
+    world = draft.world
+    return draft.then(
+        *(agents.forget(world, name) for name in draft.names),
+        retention.decide(world),
+        *(removal.decide(world, key) for key in sorted(world.memory.leaving)),
+    )
+
+
+def _causes(draft: Draft) -> Draft:
+    world, names, found = draft.world, draft.names, cabling.compare(draft.world)
+    own = tuple(trouble for name in names for trouble in machine_faults.troubles(world, name))
+    own += quarantine.troubles(world, names) + cable_faults.persistent_faults(world, found)
+    return replace(draft, own=own, cabling=found)
+
+
+def _name_each_task_once(draft: Draft) -> Draft:
+    said = {(trouble.fault, trouble.person) for trouble in draft.own}
+    said |= cable_faults.person_tasks(draft.world, draft.cabling)
+    return replace(
+        draft, decisions=tuple(_without_repeated_tasks(decision, said) for decision in draft.decisions)
+    )
+
+
+def _without_repeated_tasks(decision: Decision, said: set[tuple[FaultClass, str]]) -> Decision:
     """What a person must do on a machine or a cable is said of that, and not of each group that suffers from it."""
     if not decision.troubles or not said:
         return decision
@@ -87,6 +131,52 @@ def _told_once(decision: Decision, said: set[tuple[FaultClass, str]]) -> Decisio
         for trouble in decision.troubles
     )
     return replace(decision, troubles=troubles)
+
+
+def _machine_troubles(draft: Draft) -> Draft:
+    world, own = draft.world, draft.own
+    return draft.then(
+        Decision(troubles=machine_faults.without_pending_restart(world, own))
+        + machine_faults.restart(world, own)
+    )
+
+
+def _requested_restarts(draft: Draft) -> Draft:
+    first = rolling_reboot.decide(draft.world, list(draft.decisions))
+    return replace(draft, decisions=(first, *draft.decisions))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of the pass, and why it comes where it comes."""
+
+    run: Callable[[Draft], Draft]
+    reason: str
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(
+        _machines, "agents, runtimes, weights and repairs come first: groups are formed on what they prepare"
+    ),
+    Stage(_serving, "each replica sees what those before it have reserved"),
+    Stage(_tidying, "nothing is forgotten or removed before the replicas have said what they still use"),
+    Stage(
+        _causes,
+        "what is wrong with machines and cables is collected before groups' complaints are judged by it",
+    ),
+    Stage(
+        _name_each_task_once,
+        "a person is asked once, of the machine or cable, and not of each group that suffers from it",
+    ),
+    Stage(
+        _machine_troubles,
+        "these are the causes themselves, so they are added after the complaints were judged",
+    ),
+    Stage(
+        _requested_restarts,
+        "a requested restart waits until all else is settled, so it is decided last; its steps are taken first",
+    ),
+)
 
 
 def _gateway(world: World) -> Decision:
@@ -103,37 +193,33 @@ def _replicas(world: World) -> list[Decision]:
     wanted = world.desired.replicas()
     ranks = world.observed.ranks()
     known = wanted.keys() | world.memory.groups.keys() | {rank.replica for rank in ranks if rank.alive}
-    ledger = Ledger(world)
+    taken = Reservations.of(world)
     decisions: list[Decision] = []
     for name in sorted(known):
-        view = _view(world, ledger, name)
-        decision = replica.decide(view)
-        decisions += [decision, Decision(troubles=links.degraded(view))]
-        world = _after(world, decision)
+        view = view_of(taken, name)
+        decision = ladder.decide(view)
+        decisions += [decision, Decision(troubles=cable_faults.degraded(view))]
+        taken = taken.kept(decision)
     return decisions
 
 
-def _view(world: World, ledger: Ledger, name: ReplicaId) -> View:
+def view_of(taken: Reservations, name: ReplicaId) -> View:
+    """What the rules ask of a replica, with all that is taken by others so far."""
+    world = taken.world
     deployment = world.desired.replicas().get(name)
     return View(
         world=world,
-        ledger=ledger,
+        ledger=taken.ledger,
         replica=name,
         deployment=deployment,
-        model=setbacks.effective(world, deployment) if deployment else None,
+        model=rollback.effective(world, deployment) if deployment else None,
         record=world.memory.groups.get(name),
         ranks=world.ranks_of(name),
     )
 
 
-def _after(world: World, decision: Decision) -> World:
-    """The world in which the ports and cables of groups just decided on are taken."""
-    groups = [step.group for step in decision.steps if isinstance(step, AllocateEpoch)]
-    if not groups:
-        return world
-    last, memory = groups[-1], world.memory
-    taken = {**memory.groups, **{group.replica: group for group in groups}}
-    return replace(world, memory=replace(memory, groups=taken, next_port=last.port + len(last.members) + 1))
+def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:
+    return one_restart(plan)
 
 
 def one_restart(plan: Plan) -> Plan:
@@ -154,3 +240,22 @@ def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
             text = f"{step}: failed {failure.attempts} times, last: {failure.text}"
             waiting.append(Waiting(step.object, WaitingFor.BACK_OFF, text, failure.retry_at))
     return replace(plan, steps=tuple(steps), waiting=tuple(waiting))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A look at the complete plan that takes steps out of it, and why it comes where it comes."""
+
+    run: Callable[[Plan, Memory, float], Plan]
+    reason: str
+
+
+GATES: tuple[Gate, ...] = (
+    Gate(
+        _one_restart,
+        "several stages restart machines: only the complete plan shows that two would go at once",
+    ),
+    Gate(
+        _held_back, "a back-off is said of steps that would be taken, so it comes after all that drop steps"
+    ),
+)

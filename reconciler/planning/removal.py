@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from reconciler.state import RemoveObject, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 
-from .decision import Decision
-from .lost import is_lost
-from .world import World
+from .context.decision import Decision
+from .context.lost_nodes import is_lost
+from .context.world import World
 
 
 def decide(world: World, key: ObjectKey) -> Decision:
@@ -17,13 +17,13 @@ def decide(world: World, key: ObjectKey) -> Decision:
     step = RemoveObject(key)
     if step.subject in world.memory.in_flight:
         return Decision(waiting=(Waiting(key, WaitingFor.STEP, f"{key} is being removed"),))
-    left = next(_left(world, key), None)
+    left = next(_remaining(world, key), None)
     if left is None:
         return Decision(steps=(step,))
     return Decision(waiting=(Waiting(key, WaitingFor.REMOVAL, f"{key} is being removed: {left}"),))
 
 
-def _left(world: World, key: ObjectKey) -> Iterator[str]:
+def _remaining(world: World, key: ObjectKey) -> Iterator[str]:
     """Everything of an object that is still there."""
     match key.kind:
         case "ModelDeployment":

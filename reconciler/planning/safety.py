@@ -11,7 +11,7 @@ from collections.abc import Collection
 from reconciler.state import Desired, Hold, Memory, ObjectKey, Refusal, RefusedBecause
 from reconciler.state.identity import CLUSTER
 
-from .decision import Decision
+from .context.decision import Decision
 
 PERCENT_MAX = 30
 """Of the objects in force, that a revision may remove without approval; one it may always."""
@@ -31,7 +31,7 @@ def hold(
     return Hold(revision, removes, len(in_force))
 
 
-def kept_out(desired: Desired) -> Decision:
+def held_revision(desired: Desired) -> Decision:
     """What to show of a newer revision that is not in force."""
     refused = []
     if desired.hold is not None:

@@ -1,26 +1,19 @@
 """The manifest kinds: frozen, versioned pydantic models, and their JSON Schemas."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .words import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES, STOPPED
+from .registry import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES, SPECS, STOPPED
 
 if TYPE_CHECKING:
-    from .base import NAME_PATTERN, NAME_RULE, Metadata, Strict
+    from .base import NAME_PATTERN, NAME_RULE, Manifest, Metadata, Strict
+    from .deployment import RANKS_MAX, Growth, Health, ModelDeployment, Parallelism
     from .fabric import Addressing, End, Fabric, FabricSpec, Link, link_between
-    from .kinds import (
-        KINDS,
-        Gateway,
-        Growth,
-        Health,
-        Manifest,
-        Model,
-        ModelDeployment,
-        Notifier,
-        Parallelism,
-        Webhook,
-        is_loopback,
-    )
+    from .gateway import Gateway
+    from .kinds import KINDS
+    from .model import Model
     from .node import LOCAL, Access, Node, NodeSpec, SshAccess
+    from .notifier import Notifier, Webhook, is_loopback
     from .weights import HuggingFace, ModelSource, TokenRef, uncommitted
 
 __all__ = [
@@ -31,7 +24,9 @@ __all__ = [
     "NAME_PATTERN",
     "NAME_RULE",
     "PLURALS",
+    "RANKS_MAX",
     "SHORT_NAMES",
+    "SPECS",
     "STOPPED",
     "Access",
     "Addressing",
@@ -67,7 +62,6 @@ if not TYPE_CHECKING:
         """The kinds, loaded with pydantic when they are used: completing a word is to take no longer than typing."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import base, fabric, kinds, node, weights
-
-        found = (module for module in (base, node, fabric, weights, kinds) if hasattr(module, name))
-        return getattr(next(found), name)
+        modules = ("base", *(spec.module for spec in SPECS), "weights", "kinds")
+        loaded = (import_module(f"{__name__}.{module}") for module in modules)
+        return getattr(next(module for module in loaded if hasattr(module, name)), name)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from .words import API_VERSION
+from .registry import API_VERSION
 
 ApiVersion = Annotated[
     Literal["reconciler/v1alpha1"], Field(description="The version of the form that the manifest has.")
@@ -104,3 +104,11 @@ class Metadata(Strict):
     """For selecting: `reconciler get nodes -l pool=studios`."""
     annotations: dict[str, str] = Field(default_factory=dict)
     """For people and tools; of no meaning to the reconciler."""
+
+
+class Manifest(Strict):
+    """One object: what all kinds have. Each kind narrows ``kind`` and adds its ``spec``."""
+
+    api_version: ApiVersion
+    kind: str
+    metadata: Metadata

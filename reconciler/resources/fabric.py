@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
-from .base import NAME_PATTERN, ApiVersion, Metadata, Strict
+from .base import NAME_PATTERN, ApiVersion, Manifest, Metadata, Strict
 
 LINK_PREFIX = 30
 """Of a link's own network: it has room for the addresses of two ends."""
@@ -142,7 +142,7 @@ class FabricSpec(Strict):
         return self
 
 
-class Fabric(Strict):
+class Fabric(Manifest):
     """The Thunderbolt cabling that is meant to be there."""
 
     api_version: ApiVersion

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from .base import ApiVersion, Bytes, Metadata, Seconds, Strict
+from .base import ApiVersion, Bytes, Manifest, Metadata, Seconds, Strict
 from .scheduling import Taints
 
 KEY_TYPES = (
@@ -166,7 +166,7 @@ class NodeSpec(Access):
         return Access(local=self.local, ssh=self.ssh, python=self.python)
 
 
-class Node(Strict):
+class Node(Manifest):
     """One machine."""
 
     api_version: ApiVersion

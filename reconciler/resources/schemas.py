@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from .kinds import KINDS
-from .words import API_VERSION
+from .registry import API_VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

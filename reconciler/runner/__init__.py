@@ -30,6 +30,6 @@ module            purpose
 ================  =======================================================================
 """
 
-from .quick import quicken
+from .fast_import import quicken
 
 quicken()

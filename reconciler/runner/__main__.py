@@ -9,7 +9,7 @@ import sys
 from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, PROGRESS_VARIABLE, ExitCode
 
 from .rank import live
-from .spare import wait_for_config
+from .standby import wait_for_config
 
 
 def main() -> int:

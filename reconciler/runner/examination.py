@@ -16,9 +16,9 @@ from typing import Any
 
 from mlx_lm.utils import load_config, load_model, load_tokenizer
 
-from .adapter import FOREIGN_ERRORS
-from .loading import check_batching, first_line, stage, unsplittable
-from .shares import Size, share
+from .model.adapter import FOREIGN_ERRORS
+from .model.loading import check_batching, first_line, stage, unsplittable
+from .model.memory import Size, share
 
 SIZES = range(2, 9)
 """Ranks of a group that are tried; every Mac of a larger one could not be cabled to every other."""

@@ -17,16 +17,16 @@ from reconciler.wire.group import Join, Leave
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 from reconciler.wire.log_lines import log_to
 
-from . import channel
-from .config import read_config
-from .ending import RankEnd
-from .progress import ProgressPipe
-from .watch import HURRIED_SECONDS, Watch
-from .weights import ModelFiles, check_division, inspect
+from .group import control_channel
+from .model.files import ModelFiles, check_division, inspect
+from .process.config import read_config
+from .process.ending import RankEnd
+from .process.progress import ProgressPipe
+from .process.watch import HURRIED_SECONDS, Watch
 
 if TYPE_CHECKING:
-    from .adapter import Loaded
-    from .keep_alive import Pulse
+    from .decode.keep_alive import Pulse
+    from .model.adapter import Loaded
 
 EXIT_SECONDS = 20.0
 """Bound on the interpreter's orderly exit, in which MLX frees what it holds of the network."""
@@ -65,20 +65,20 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
             ending = RankEnd(ExitCode.MEMORY, f"this node has too little memory, while {progress.phase}")
         except BaseException as error:
             if watch.ending is None:
-                progress.say(f"{type(error).__name__}: {error}")
-                watch.stand_down()
+                progress.report_detail(f"{type(error).__name__}: {error}")
+                watch.disarm()
                 raise
             ending = watch.ending  # raised within code that has made an error of its own of it
-        watch.stand_down()
+        watch.disarm()
     except RankEnd as end:  # by the watch, while it was on its way out for something else
         ending = watch.ending or end
-        watch.stand_down()
+        watch.disarm()
     finally:
         _bound_exit(ending.code)
-    progress.say(ending.sentence)
+    progress.report_detail(ending.sentence)
     log.info("rank ends: %s", ending.sentence)
     if config is not None and config.backend in FREED_BY_THE_SYSTEM:
-        _end_now(ending.code)
+        _exit_at_once(ending.code)
     return ending.code
 
 
@@ -91,7 +91,7 @@ def _set_fast_synch(config: RankConfig) -> None:
         os.environ.pop(FAST_SYNCH, None)
 
 
-def _end_now(code: int) -> NoReturn:
+def _exit_at_once(code: int) -> NoReturn:
     """Without taking the interpreter apart, which takes up to a second that the next group waits for."""
     logging.shutdown()
     sys.stdout.flush()
@@ -115,11 +115,11 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     if config.size > 1 and config.strategy == "tensor":
         check_division(files, config.size)
     # Takes a second or more, so it comes after the checks that need none of it.
-    from .loading import load_shard
+    from .model.loading import load_shard
 
     progress.enter(Phase.RENDEZVOUS)
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    peers, group = _form(config, files, (progress, watch), orders)
+    peers, group = _form(config, files, progress, watch, orders)
     with _loading(progress, files, config):
         loaded = load_shard(files, group, config.strategy, config.trust_remote_code)
     progress.enter(Phase.WARM)
@@ -131,27 +131,31 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
 def _form(
     config: RankConfig,
     files: ModelFiles,
-    told: tuple[ProgressPipe, Watch],
+    progress: ProgressPipe,
+    watch: Watch,
     orders: SimpleQueue[dict[str, Any]],
 ) -> tuple[dict[int, socket.socket], Any]:
     """The control channel and then MLX's group; nothing of both for a rank alone."""
     if config.size == 1:
         return {}, None
-    from .adapter import versions
-    from .side_channel import SideChannel
+    from .group.side_channel import SideChannel
+    from .model.adapter import versions
 
-    progress, watch = told
     mlx, mlx_lm = versions()
     mine = Join(config.id.rank, config.id.epoch, config.secret, mlx, mlx_lm, files.digest)
-    peers = channel.lead(config, mine) if config.id.rank == 0 else {0: channel.follow(config, mine)}
+    peers = (
+        control_channel.lead(config, mine)
+        if config.id.rank == 0
+        else {0: control_channel.follow(config, mine)}
+    )
     side = SideChannel(config, peers)
     for rank, connection in peers.items():
-        watch.peer(rank, connection, side.hearing(rank, orders.put))
+        watch.peer(rank, connection, side.handler(rank, orders.put))
     if config.backend == "ring":
-        from .ring import init_ring
+        from .group.ring import init_ring
 
         return peers, init_ring(config, list(peers.values()), sys.stdin.fileno())
-    from .jaccl import init_jaccl, require_jaccl
+    from .group.jaccl import init_jaccl, require_jaccl
 
     require_jaccl()
     progress.enter(Phase.VERBS)
@@ -161,7 +165,7 @@ def _form(
 @contextlib.contextmanager
 def _loading(progress: ProgressPipe, files: ModelFiles, config: RankConfig) -> Iterator[None]:
     """Report how much of this rank's share is in memory while it is being loaded."""
-    from .adapter import loaded_bytes
+    from .model.adapter import loaded_bytes
 
     share = files.bytes // config.size
     done = threading.Event()
@@ -188,13 +192,13 @@ def _lead(
     progress: ProgressPipe,
     watch: Watch,
 ) -> RankEnd:
-    from .inbox import Inbox
-    from .leader import Leader
-    from .server import Server
+    from .decode.inbox import Inbox
+    from .decode.leader import Leader
+    from .requests.server import Server
 
     inbox = Inbox(4 * config.batch_max + 256, progress)
     batch = _batch(config, loaded, group, progress)
-    leader = Leader(batch, config.batch_max, inbox, lambda step: channel.broadcast(peers, step))
+    leader = Leader(batch, config.batch_max, inbox, lambda step: control_channel.broadcast(peers, step))
     leader.warm(loaded.tokenizer.plain(WARM_TEXT) or [0], WARM_TOKENS)
     server = Server(config.socket, config.context, loaded, inbox)
     server.start()
@@ -208,8 +212,8 @@ def _lead(
     leader.serve(server.post, _pulse(config, group))
     server.stop()
     batch.settle()
-    watch.stand_down()
-    channel.broadcast(peers, Leave("rank 0 was asked to stop"))
+    watch.disarm()
+    control_channel.broadcast(peers, Leave("rank 0 was asked to stop"))
     return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
 
 
@@ -221,7 +225,7 @@ def _follow(
     progress: ProgressPipe,
     watch: Watch,
 ) -> RankEnd:
-    from .follower import follow_steps
+    from .decode.follower import follow_steps
 
     batch = _batch(config, loaded, group, progress)
 
@@ -231,12 +235,12 @@ def _follow(
 
     reason = follow_steps(orders, batch, progress, ready, _pulse(config, group))
     batch.settle()
-    watch.stand_down()
+    watch.disarm()
     return RankEnd(ExitCode.OK, f"left the group: {reason}")
 
 
 def _pulse(config: RankConfig, group: Any) -> Pulse | None:
-    from .keep_alive import Pulse
+    from .decode.keep_alive import Pulse
 
     return (
         Pulse(group, config.keep_alive_seconds) if group is not None and config.keep_alive_seconds else None
@@ -244,10 +248,10 @@ def _pulse(config: RankConfig, group: Any) -> Pulse | None:
 
 
 def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPipe) -> Any:
-    from .adapter import Generator
-    from .batch import Batch
-    from .gauge import Gauge
-    from .sampling import Agreement
+    from .decode.batch import Batch
+    from .decode.measure import Gauge
+    from .decode.sampling import Agreement
+    from .model.adapter import Generator
 
     generator = Generator(loaded, config.batch_max, Agreement(group, loaded.vocabulary).on)
     return Batch(generator, progress, Gauge(group))

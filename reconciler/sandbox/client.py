@@ -28,7 +28,7 @@ def main() -> int:
         "root": ROOT_VARIABLE in os.environ,
         "pid": os.getpid(),
     }
-    answer = put(machine["control"], question)
+    answer = request(machine["control"], question)
     if not answer.get("ok"):
         sys.stderr.write("{}: {}\n".format(tool.name, answer.get("error", "the sandbox has ended")))
         return EXIT_NOBODY
@@ -40,7 +40,7 @@ def main() -> int:
     return int(answer["code"])
 
 
-def put(path: str, question: dict[str, Any]) -> dict[str, Any]:
+def request(path: str, question: dict[str, Any]) -> dict[str, Any]:
     """Ask once; an empty answer where nobody is there any more. Nothing bounds how long a tool takes."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:

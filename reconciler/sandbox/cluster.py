@@ -11,11 +11,11 @@ from reconciler.resources.fabric import Fabric, Link
 from reconciler.resources.node import Node, Repair
 from reconciler.source.editing import as_yaml
 
-from . import macs
-from .box import Sandbox
 from .places import USER, host_key_line
+from .server import Sandbox
 from .sshd import LOOPBACK
-from .state import Machine, World, shown
+from .world import macs
+from .world.state import Machine, World, shown
 
 API_VERSION = "reconciler/v1alpha1"
 LABEL = "mac"

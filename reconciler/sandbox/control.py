@@ -47,7 +47,7 @@ class Channel:
         self._reader = reader
         self._writer = writer
 
-    async def hear(self) -> dict[str, Any] | None:
+    async def receive(self) -> dict[str, Any] | None:
         """The next line; None when the other side has gone, or says what makes no sense."""
         try:
             line = await self._reader.readline()
@@ -56,7 +56,7 @@ class Channel:
             return None
         return said if isinstance(said, dict) else None
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """One line; nothing when the other side has gone."""
         if not self._writer.is_closing():
             self._writer.write(json.dumps(message).encode() + b"\n")
@@ -107,18 +107,18 @@ class Control:
         channel = Channel(reader, writer)
         try:
             async with asyncio.timeout(QUESTION_SECONDS):
-                question = await channel.hear()
+                question = await channel.receive()
             if question is not None:
                 await self._answer(question, channel)
         except TimeoutError:
             pass
         except ReconcilerError as error:
-            channel.say({"ok": False, "error": str(error)})
+            channel.send({"ok": False, "error": str(error)})
         except asyncio.CancelledError:  # the sandbox ends
             pass
         except (KeyError, TypeError, ValueError) as error:
             log.warning("a question was not understood", exc_info=True)
-            channel.say({"ok": False, "error": f"the question makes no sense: {error!r}"})
+            channel.send({"ok": False, "error": f"the question makes no sense: {error!r}"})
         finally:
             self._open.discard(task)
             await channel.sent()
@@ -128,20 +128,20 @@ class Control:
         ask = self.asks.get(str(question.get("ask")))
         if ask is None:
             known = ", ".join(sorted(self.asks))
-            channel.say({"ok": False, "error": f"nobody answers {question.get('ask')!r}: ask {known}"})
+            channel.send({"ok": False, "error": f"nobody answers {question.get('ask')!r}: ask {known}"})
             return
         await ask(question, channel)
 
 
-async def put(path: Path, question: Question, seconds: float) -> dict[str, Any]:
+async def request(path: Path, question: Question, seconds: float) -> dict[str, Any]:
     """Ask, and give back the answer. Raises ``OSError`` where nobody listens, ``TimeoutError`` where none comes."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_unix_connection(path, limit=LINE_BYTES_MAX)
         channel = Channel(reader, writer)
         try:
-            channel.say(question)
+            channel.send(question)
             await channel.sent()
-            answer = await channel.hear()
+            answer = await channel.receive()
         finally:
             channel.close()
     return answer if answer is not None else {"ok": False, "error": "the sandbox has ended"}

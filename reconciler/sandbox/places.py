@@ -27,8 +27,8 @@ import reconciler
 from reconciler.wire.paths import agent_socket
 
 from . import client
-from .mac_tools import TOOLS
 from .python import put_shim
+from .tools.table import TOOLS
 
 USER = "ada"
 MARK = "emulated"
@@ -87,13 +87,13 @@ class Place:
         except (OSError, ValueError, KeyError, TypeError):
             return 0
 
-    def tell(self, control: Path, port: int) -> None:
+    def write_settings(self, control: Path, port: int) -> None:
         """Say where the sandbox is asked, its Python as well, and where SSH is."""
         put_shim(self.packages, self.name, control)
         told = {"machine": self.name, "control": str(control), "port": port}
         (self.root / "machine.json").write_text(json.dumps(told) + "\n")
 
-    def make(self, key: asyncssh.SSHKey, models: Path | None) -> None:
+    def create(self, key: asyncssh.SSHKey, models: Path | None) -> None:
         """Have all of it there; ``key`` may log in. What its user has stays."""
         for folder in (
             self.home / ".ssh",

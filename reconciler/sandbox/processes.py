@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from .asked import Process
+from .tools.call import Process
 
 _PROC = Path("/proc")
 _PS = ("/bin/ps", "-Eww", "-axo", "pid=,ppid=,command=")

@@ -187,7 +187,7 @@ async def _run(
     assert child.stdin is not None
     feeding = asyncio.create_task(_feed(process, child))
     telling = [
-        asyncio.create_task(_tell(reader, writer))
+        asyncio.create_task(_copy_output(reader, writer))
         for reader, writer in ((child.stdout, process.stdout), (child.stderr, process.stderr))
         if reader is not None
     ]
@@ -223,7 +223,7 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], child: asyncio.subpro
     child.stdin.close()
 
 
-async def _tell(reader: asyncio.StreamReader, writer: asyncssh.SSHWriter[bytes]) -> None:
+async def _copy_output(reader: asyncio.StreamReader, writer: asyncssh.SSHWriter[bytes]) -> None:
     """What the command says goes to the other side, as long as there is one."""
     while chunk := await reader.read(_CHUNK):
         with contextlib.suppress(asyncssh.Error, OSError):

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import preconditions
-from .changes import fault
 from .control import Ask, Channel, Question
-from .preconditions import BROKEN, GPU, Way
 from .relays import Relay, is_listening
-from .state import End, World
+from .world import preconditions
+from .world.changes import fault
+from .world.preconditions import BROKEN, GPU, Destination
+from .world.state import End, World
 
 DEAD_AFTER_SECONDS = 20.0
 """After which TCP with keep-alive gives up a connection over which nothing comes."""
@@ -58,7 +58,7 @@ class Line:
     """A relay and what it is in the emulated world."""
 
     relay: Relay
-    way: Way | None
+    way: Destination | None
     """None while nobody listens where it leads."""
     near: Context
     far: Context | None = None
@@ -89,28 +89,28 @@ class Verbs:
         """The processes of a machine that have a context."""
         return tuple(sorted(context.pid for context in self._contexts.values() if context.machine == machine))
 
-    async def watch_over(self) -> None:
+    async def run(self) -> None:
         """What only time brings about, until it is cancelled."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._look()
+            self._refresh()
 
     def changed(self, before: World, after: World) -> None:
         """What a change of the world does to the processes."""
         for context in self._contexts.values():
             old, new = before.machine(context.machine).faults, after.machine(context.machine).faults
             if new.gpu != old.gpu:
-                context.channel.say({"tell": "gpu", "text": GPU.get(new.gpu, "")})
+                context.channel.send({"tell": "gpu", "text": GPU.get(new.gpu, "")})
             if new.decayed and not old.decayed and context.pairs:
-                context.channel.say({"tell": "failed", "text": BROKEN})
+                context.channel.send({"tell": "failed", "text": BROKEN})
             if new.hung != old.hung:
-                context.channel.say({"tell": "hang", "on": new.hung})
+                context.channel.send({"tell": "hang", "on": new.hung})
             if new.mute != old.mute:
-                context.channel.say({"tell": "mute", "how": new.mute})
+                context.channel.send({"tell": "mute", "how": new.mute})
             context.broken |= {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]}
-        self._look()
+        self._refresh()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Cut what nothing passes any more, and mend what is well again."""
         world, now, ticks = self._world(), time.time(), time.monotonic()
         for line in self._lines:
@@ -134,7 +134,7 @@ class Verbs:
         machine = self._world().machine(context.machine)
         self._contexts[number] = context
         try:
-            channel.say(
+            channel.send(
                 {
                     "ok": True,
                     "jaccl": machine.jaccl,
@@ -143,11 +143,11 @@ class Verbs:
                 }
             )
             if machine.faults.hung:
-                channel.say({"tell": "hang", "on": True})
+                channel.send({"tell": "hang", "on": True})
             if machine.faults.mute:
-                channel.say({"tell": "mute", "how": machine.faults.mute})
-            while (said := await channel.hear()) is not None:
-                channel.say({"ok": True, **await self._answered(context, said)})
+                channel.send({"tell": "mute", "how": machine.faults.mute})
+            while (said := await channel.receive()) is not None:
+                channel.send({"ok": True, **await self._answered(context, said)})
         finally:
             del self._contexts[number]
             await self._free()
@@ -165,7 +165,7 @@ class Verbs:
             case "listen":
                 return self._listen(context, int(said["port"]))
             case "way":
-                return await self._way(context, str(said["host"]), int(said["port"]))
+                return await self._destination(context, str(said["host"]), int(said["port"]))
             case "carry":
                 return await self._carry(context, str(said["host"]), int(said["port"]))
             case "open":
@@ -187,11 +187,11 @@ class Verbs:
         context.ports.add(port)
         return {}
 
-    def _leads(self, context: Context, host: str, port: int) -> Way | str:
+    def _leads(self, context: Context, host: str, port: int) -> Destination | str:
         listener = next((each.machine for each in self._contexts.values() if port in each.ports), "")
-        return preconditions.way(self._world(), context.machine, host, listener)
+        return preconditions.destination(self._world(), context.machine, host, listener)
 
-    async def _way(self, context: Context, host: str, port: int) -> dict[str, Any]:
+    async def _destination(self, context: Context, host: str, port: int) -> dict[str, Any]:
         way = self._leads(context, host, port)
         if isinstance(way, str) or not preconditions.passes(self._world(), time.time(), way):
             error = way if isinstance(way, str) else "ETIMEDOUT"
@@ -212,7 +212,7 @@ class Verbs:
 
     async def _add(self, line: Line) -> int:
         self._lines.add(line)
-        self._look()
+        self._refresh()
         return await line.relay.start()
 
     # --- RDMA --------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Verbs:
         here, there = context.ends[right][0], _ends(said["infos"][right])[0]
         ranks = (context, far)
         relay = Relay(int(said["port"]), ends_are_told=False, sent=lambda side: self._used(ranks[side]))
-        return {"port": await self._add(Line(relay, Way(here[0], there[0], (here, there)), *ranks))}
+        return {"port": await self._add(Line(relay, Destination(here[0], there[0], (here, there)), *ranks))}
 
     def _used(self, user: Context) -> bool:
         """Queue pairs are used: those whose cable was pulled kill the processes at both of its ends."""

@@ -13,9 +13,9 @@ import yaml
 
 from reconciler.resources import Manifest
 
-from . import fields
-from .documents import Document, load, parse
-from .pieces import Piece, join, split
+from .yaml import fields
+from .yaml.documents import Document, load, parse
+from .yaml.pieces import Piece, join, split
 
 Action = Literal["created", "configured", "unchanged", "deleted"]
 

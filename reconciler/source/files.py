@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reconciler.errors import Invalid, InvalidManifests, Problem
 
-from .pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
+from .yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
 
 STANDARD_INPUT = "<stdin>"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
-from .documents import load
-from .git import BRANCH, REF, ClusterRepo
+from .git.repository import BRANCH, REF, ClusterRepo
+from .yaml.documents import load
 
 PROBLEMS_SHOWN_MAX = 100
 

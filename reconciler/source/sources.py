@@ -14,9 +14,9 @@ import watchfiles
 
 from reconciler.errors import Invalid, InvalidManifests, Unreachable
 
-from .documents import Document, load
 from .files import read_directory
-from .git import ClusterRepo
+from .git.repository import ClusterRepo
+from .yaml.documents import Document, load
 
 EMPTY = "empty"
 """The revision of a cluster repo before its first commit."""
@@ -41,10 +41,10 @@ class Source(Protocol):
         cannot be read at all.
         """
 
-    async def keep(self, revision: str) -> None:
+    async def record_in_force(self, revision: str) -> None:
         """Note, beside the manifests, that a revision is in force. Raises ``Invalid`` and ``Unreachable``."""
 
-    async def kept(self) -> Revision | None:
+    async def last_in_force(self) -> Revision | None:
         """What was noted last, where it was and can be read. Raises as ``read`` does."""
 
     def changes(self) -> AsyncIterator[None]:
@@ -96,13 +96,13 @@ class GitSource:
             return self._loaded.revision(EMPTY, dict)
         return self._loaded.revision(head, lambda: self._repo.read(head))
 
-    async def keep(self, revision: str) -> None:
+    async def record_in_force(self, revision: str) -> None:
         await asyncio.to_thread(self._repo.keep, None if revision == EMPTY else revision)
 
-    async def kept(self) -> Revision | None:
-        return await asyncio.to_thread(self._kept)
+    async def last_in_force(self) -> Revision | None:
+        return await asyncio.to_thread(self._last_in_force)
 
-    def _kept(self) -> Revision | None:
+    def _last_in_force(self) -> Revision | None:
         commit = self._repo.in_force()
         return None if commit is None else Revision(commit, load(self._repo.read(commit)))
 
@@ -138,10 +138,10 @@ class DirectorySource:
         files = read_directory(self._path)
         return self._loaded.revision(f"dir-{_digest(files)}", lambda: files)
 
-    async def keep(self, revision: str) -> None:
+    async def record_in_force(self, revision: str) -> None:
         """A folder has only its present state."""
 
-    async def kept(self) -> Revision | None:
+    async def last_in_force(self) -> Revision | None:
         return None
 
     async def changes(self) -> AsyncIterator[None]:

@@ -2,20 +2,20 @@
 
 from .cause import Cause
 from .desired import Desired, Hold, Rejection
-from .facts import MachineFacts, PortFacts, Route
 from .faults import (
     Attempt,
     FaultClass,
     Quarantine,
     Reboot,
-    RungFailure,
     Standing,
     Symptom,
+    TransportFailure,
     Trouble,
     VerbsAttempts,
 )
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
-from .memory import GroupRecord, Leaving, Memory, StepFailure, StopAsked, Write
+from .machine.facts import MachineFacts, PortFacts, Route
+from .memory import GroupRecord, Leaving, Memory, RequestedStop, StepFailure, Stored, Volatile, Write
 from .node_steps import (
     BuildRuntime,
     ConfirmRepair,
@@ -28,7 +28,15 @@ from .node_steps import (
     StartAgent,
     StopAgent,
 )
-from .observed import Contact, Ends, GatewayObservation, NodeObservation, Observed, ObservedRank, most_telling
+from .observed import (
+    Contact,
+    Ends,
+    GatewayObservation,
+    NodeObservation,
+    Observed,
+    ObservedRank,
+    most_informative,
+)
 from .outcome import Outcome
 from .plan import (
     AdoptGroup,
@@ -93,21 +101,23 @@ __all__ = [
     "RemoveObject",
     "RepairNode",
     "ReplicaId",
+    "RequestedStop",
     "Route",
-    "RungFailure",
     "Standing",
     "StartAgent",
     "StartRank",
     "Step",
     "StepFailure",
     "StopAgent",
-    "StopAsked",
     "StopRank",
+    "Stored",
     "Symptom",
+    "TransportFailure",
     "Trouble",
     "VerbsAttempts",
+    "Volatile",
     "Waiting",
     "WaitingFor",
     "Write",
-    "most_telling",
+    "most_informative",
 ]

@@ -59,6 +59,14 @@ def abbreviated(revision: str) -> str:
     return revision[:10] if len(revision) == 40 else revision
 
 
+PLANNED = (Node, Fabric, Model, ModelDeployment, Gateway, Notifier)
+"""The kinds that have a field of their own in ``Desired``."""
+
+
+def _key(manifest: Manifest) -> ObjectKey:
+    return ObjectKey(manifest.kind, manifest.metadata.name)
+
+
 @dataclass(frozen=True)
 class Desired:
     """The manifests in force."""
@@ -70,6 +78,8 @@ class Desired:
     deployments: Mapping[DeploymentName, ModelDeployment] = field(default_factory=dict)
     gateway: Gateway | None = None
     notifiers: Mapping[str, Notifier] = field(default_factory=dict)
+    others: Mapping[ObjectKey, Manifest] = field(default_factory=dict)
+    """Objects of kinds that no rule plans for."""
     generations: Mapping[ObjectKey, int] = field(default_factory=dict)
     created: Mapping[ObjectKey, float] = field(default_factory=dict)
     """When each object was first seen, in seconds since the Unix epoch."""
@@ -93,6 +103,7 @@ class Desired:
             },
             gateway=gateways[0] if gateways else None,
             notifiers={m.metadata.name: m for m in manifests if isinstance(m, Notifier)},
+            others={_key(m): m for m in manifests if not isinstance(m, PLANNED)},
         )
 
     def stopped(self) -> Desired:
@@ -106,7 +117,7 @@ class Desired:
         if self.gateway is not None:
             manifests.append(self.gateway)
         manifests += self.notifiers.values()
-        return {ObjectKey(m.kind, m.metadata.name): m for m in manifests}
+        return {_key(m): m for m in (*manifests, *self.others.values())}
 
     def replicas(self) -> Mapping[ReplicaId, ModelDeployment]:
         """Every replica that should run."""

@@ -129,7 +129,7 @@ class Reboot:
 
 
 @dataclass(frozen=True, slots=True)
-class RungFailure:
+class TransportFailure:
     """A transport that failed a replica for a fact: it is left alone until that fact has changed."""
 
     transport: str

@@ -9,11 +9,11 @@ from functools import cached_property
 from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
 
-from .faults import Attempt, Reboot, RungFailure, Symptom, VerbsAttempts
+from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
-from .notice import Delivery
-from .runtimes import Runtimes
-from .setbacks import Setback
+from .machine.runtimes import Runtimes
+from .reports.notice import Delivery
+from .rollback import Rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ class StepFailure:
     nothing against what the step was about."""
 
     @property
-    def telling(self) -> int:
+    def counted(self) -> int:
         """The attempts that do."""
         return self.attempts - self.unwritten
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
+class RequestedStop:
     """A rank was asked to end."""
 
     gone_by: float
@@ -107,10 +107,10 @@ class StopAsked:
     symptom: Symptom | None = None
     """What its group was as good as dead for."""
 
-    def put_off(self, seconds: float) -> StopAsked:
+    def shifted(self, seconds: float) -> RequestedStop:
         """The same by a clock that has gone on by so much (negative: was set back)."""
         symptom = self.symptom and replace(self.symptom, at=self.symptom.at + seconds)
-        return StopAsked(self.gone_by + seconds, self.void_at + seconds, symptom)
+        return RequestedStop(self.gone_by + seconds, self.void_at + seconds, symptom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,42 +125,69 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The store's content and the controller's own doings, at the moment of one pass."""
+class Stored:
+    """What is in the store. A new stored fact is one field here, its table, and a line in ``Store._stored``."""
 
-    token: int
-    """Fencing token of this controller: it grows with every start."""
-    next_port: int
     groups: Mapping[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
     """The highest epoch that the store has ever given to a replica."""
     agents: Mapping[NodeName, Access] = field(default_factory=dict)
     """Nodes whose agent was started and has not been ended since, wanted or not, and how each was reached then."""
-    agent_file: str = ""
-    """Name of the agent's file that this controller brings along; empty where any agent will do."""
-    in_flight: frozenset[str] = frozenset()
-    """Subjects of the steps that are being executed (``Step.subject``)."""
-    writes: Mapping[NodeName, Write] = field(default_factory=dict)
-    failures: Mapping[str, StepFailure] = field(default_factory=dict)
-    """By ``Step.key``."""
-    stops: Mapping[RankId, StopAsked] = field(default_factory=dict)
-    continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
-    """When each rank was continued by this controller, oldest first."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
     attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     """The latest formings of each replica, oldest first."""
-    rungs: Mapping[ReplicaId, tuple[RungFailure, ...]] = field(default_factory=dict)
+    rungs: Mapping[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
     """The transports that failed each replica, and are left alone."""
     verbs: Mapping[NodeName, VerbsAttempts] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """How it stands with the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
-    repaired: Mapping[NodeName, float] = field(default_factory=dict)
-    """When this controller last had new settings of each machine confirmed."""
-    setbacks: Mapping[DeploymentName, Setback] = field(default_factory=dict)
+    setbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
     """The last weights that did not come up in each deployment, whether they are still wanted or not."""
+
+
+@dataclass(frozen=True)
+class Volatile:
+    """What a controller has done and does. It is lost when the controller ends, and nothing relies on it to be safe."""
+
+    in_flight: frozenset[str] = frozenset()
+    """Subjects of the steps that are being executed (``Step.subject``)."""
+    failures: Mapping[str, StepFailure] = field(default_factory=dict)
+    """By ``Step.key``."""
+    writes: Mapping[NodeName, Write] = field(default_factory=dict)
+    stops: Mapping[RankId, RequestedStop] = field(default_factory=dict)
+    continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
+    """When each rank was continued, oldest first, in seconds since the Unix epoch."""
+    repaired: Mapping[NodeName, float] = field(default_factory=dict)
+    """When each machine last had new settings confirmed, in seconds since the Unix epoch."""
     runtimes: Runtimes = field(default_factory=Runtimes)
+
+    def shifted(self, seconds: float) -> Volatile:
+        """Return the same by a clock that has gone on by so much (negative: was set back)."""
+        return replace(
+            self,
+            failures={
+                key: replace(each, retry_at=each.retry_at + seconds) for key, each in self.failures.items()
+            },
+            stops={id: each.shifted(seconds) for id, each in self.stops.items()},
+            continued={id: tuple(at + seconds for at in times) for id, times in self.continued.items()},
+            repaired={name: at + seconds for name, at in self.repaired.items()},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Stored, Volatile):
+    """What the planner remembers at the moment of one pass: the store's content and the controller's own doings.
+
+    Made of both with ``Memory(**vars(stored), **vars(volatile), ...)``.
+    """
+
+    token: int
+    """Fencing token of this controller: it grows with every start."""
+    next_port: int
+    agent_file: str = ""
+    """Name of the agent's file that this controller brings along; empty where any agent will do."""
     unwritable: str = ""
     """Why the state directory takes nothing now; empty when it does."""
 

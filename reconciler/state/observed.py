@@ -11,8 +11,8 @@ from reconciler.wire.generation import Jump
 from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 
-from .facts import MachineFacts
 from .identity import DeploymentName, NodeName, ReplicaId
+from .machine.facts import MachineFacts
 from .memory import GroupRecord
 
 
@@ -149,7 +149,7 @@ class ObservedRank:
         return f"{who} had not ended {ended.killed_after:g} s after SIGTERM and was killed"
 
     @property
-    def last_words(self) -> str:
+    def ending_text(self) -> str:
         """How the rank ended, and why in its own words where it had time to say it."""
         ended = self.report.exit
         return f"{self.ending}: {ended.detail}" if ended and ended.detail else self.ending
@@ -159,7 +159,7 @@ _CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
 """Ends that another rank's end brings about, and how much less they tell than an end of a rank's own."""
 
 
-def most_telling(ended: Iterable[ObservedRank]) -> ObservedRank | None:
+def most_informative(ended: Iterable[ObservedRank]) -> ObservedRank | None:
     """Of the ranks of one attempt that ended the one to blame: a burst of errors is read from the first that is
     not one of TCP, for those only say that another rank was gone."""
     return min(ended, key=_blame, default=None)
@@ -224,7 +224,7 @@ class Observed:
         """The rank to blame for the end of the replica's newest group of which one did not end in order."""
         bad = [rank for rank in self.ranks_of(replica) if not rank.alive and not rank.orderly]
         newest = max((rank.report.id.epoch for rank in bad), default=0)
-        return most_telling(rank for rank in bad if rank.report.id.epoch == newest)
+        return most_informative(rank for rank in bad if rank.report.id.epoch == newest)
 
     @cached_property
     def _groups(self) -> dict[tuple[ReplicaId, int, tuple[NodeName, ...]], Mapping[int, ObservedRank]]:

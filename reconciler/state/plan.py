@@ -8,14 +8,14 @@ from enum import Enum
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.weights import FetchProblem
 
-from .cabling import Cabling
 from .cause import Cause
-from .faults import Attempt, FaultClass, Quarantine, RungFailure, Standing, Symptom, Trouble
+from .faults import Attempt, FaultClass, Quarantine, Standing, Symptom, TransportFailure, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
+from .machine.cabling import Cabling
+from .machine.weights import FetchWeights, RemoveWeights, shown
 from .memory import GroupRecord
 from .node_steps import NodeStep
-from .setbacks import Setback
-from .weights import FetchWeights, RemoveWeights, shown
+from .rollback import Rollback
 
 
 class _OfReplica:
@@ -52,7 +52,7 @@ class AllocateEpoch(_OfReplica):
     """What it is done for: ``Attempt.wish``."""
     standing: Standing = Standing.NORMAL
     """Of the budget of restarts."""
-    failed: RungFailure | None = None
+    failed: TransportFailure | None = None
     """The transport that is given up with it."""
     vain: tuple[tuple[NodeName, str], ...] = ()
     """The machines, and their boots, on which the group before it has set RDMA up in vain."""
@@ -206,7 +206,7 @@ class SetBack(_OfReplica):
     """Serve the weights before again: the new ones did not come up."""
 
     replica: ReplicaId
-    setback: Setback
+    setback: Rollback
 
     @property
     def key(self) -> str:
@@ -286,7 +286,7 @@ class WaitingFor(Enum):
     RUNTIME = "RuntimeBuilding"
     WEIGHTS = "WeightsFetching"
     PROGRESS = "NoProgress"
-    REMAINS = "RemainsOfRank"
+    LEFTOVERS = "RemainsOfRank"
     BACK_OFF = "BackOff"
     QUIET = "QuietMoment"
     TURN = "RestartsLater"

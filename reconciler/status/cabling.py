@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from reconciler.state.cabling import LinkSight, LinkState
+from reconciler.state.machine.cabling import LinkState, LinkStatus
 
-from .weights import Readiness
+from .snapshots import Readiness, Snapshots
 
-TOLD_MAX = 1
+NAMED_MAX = 1
 """How many links a summary tells of: each has a row of its own with all that was seen."""
 _FAULTS = {
     LinkState.MISSING: "{} is missing",
@@ -22,7 +22,12 @@ _FAULTS = {
 }
 
 
-def readiness(sights: Sequence[LinkSight]) -> Readiness:
+def of_fabric(name: str, snapshots: Snapshots) -> Readiness:
+    """The readiness of a Fabric."""
+    return readiness(snapshots.plan.cabling.get(name, ()))
+
+
+def readiness(sights: Sequence[LinkStatus]) -> Readiness:
     """Ready while every declared link is known to be as declared; with one row for each cable."""
     declared = [sight for sight in sights if sight.state is not LinkState.UNDECLARED]
     counts = Counter(sight.state for sight in declared)
@@ -37,14 +42,14 @@ def readiness(sights: Sequence[LinkSight]) -> Readiness:
     seen = [_FAULTS[sight.state].format(sight.link) for sight in declared if sight.state in _FAULTS]
     texts = list(dict.fromkeys([*seen, *(s.text for s in declared if s.state is LinkState.UNKNOWN)]))
     if not texts:
-        return True, "LinksConnected", summary, extra
+        return Readiness(True, "LinksConnected", summary, extra)
     faulty = counts.total() - counts[LinkState.CONNECTED] - counts[LinkState.UNKNOWN]
     reason = "LinksNotAsDeclared" if faulty else "LinksUnknown"
-    more = f", and {len(texts) - TOLD_MAX} more" if len(texts) > TOLD_MAX else ""
-    return False, reason, f"{summary}: {', '.join(texts[:TOLD_MAX])}{more}", extra
+    more = f", and {len(texts) - NAMED_MAX} more" if len(texts) > NAMED_MAX else ""
+    return Readiness(False, reason, f"{summary}: {', '.join(texts[:NAMED_MAX])}{more}", extra)
 
 
-def _row(sight: LinkSight) -> dict[str, Any]:
+def _row(sight: LinkStatus) -> dict[str, Any]:
     told: dict[str, Any] = {
         "ends": [str(end) for end in sight.link],
         "state": sight.state.value,

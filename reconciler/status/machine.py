@@ -7,7 +7,7 @@ from typing import Any
 from reconciler.state import MachineFacts, PortFacts
 
 
-def told(facts: MachineFacts) -> dict[str, Any]:
+def as_json(facts: MachineFacts) -> dict[str, Any]:
     """Plain JSON under ``mac``; nothing where no probe was asked. What changes all the time is not in it, nor are
     identifiers of hardware."""
     found = _known(

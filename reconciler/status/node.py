@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from reconciler.engine import MLX
 from reconciler.state import (
     Contact,
     Desired,
@@ -24,11 +25,9 @@ from reconciler.state import (
 )
 from reconciler.wire.node import HeldBy, NodeReport
 
-from . import weights
-from .likeness import Likeness
-
-Said = tuple[str, bool, str, str]
-"""Type, status, reason and message of a condition."""
+from . import machine, weights
+from .likeness import NodeComparison
+from .snapshots import ConditionState, Readiness, Snapshots
 
 MEMORY_FREE_LEAST = 0.05
 """Of the machine's memory. With less the system is about to write to disk, and a rank to wait for it; macOS says by
@@ -38,9 +37,34 @@ SKEW_SECONDS_MAX = 2.0
 _GIB = 2**30
 
 
+def readiness(name: str, snapshots: Snapshots) -> Readiness:
+    seen = snapshots.observed.nodes.get(NodeName(name))
+    if seen is None or seen.report is None:
+        text = seen.problem if seen and seen.problem else "no answer from its agent yet"
+        return Readiness(False, "AgentNotReached", text, {"agent": "unknown", "ranks": 0})
+    report = seen.report
+    reached = seen.contact is Contact.REACHED
+    extra = {
+        "agent": seen.contact.value,
+        "ranks": sum(rank.exit is None for rank in report.ranks),
+        "memoryBytes": report.memory_bytes,
+        "cpus": report.cpus,
+        "system": f"{report.system} {report.release} {report.machine}"
+        + (", emulated" if report.emulated else ""),
+        "runtime": dict(report.runtime or {}),
+        "bootId": report.boot_id,
+        **machine.as_json(seen.facts),
+    }
+    if seen.contact is Contact.UNREACHABLE:
+        return Readiness(False, "NodeUnreachable", seen.problem or "it does not answer", extra)
+    if not reached:
+        return Readiness(False, "AgentDown", seen.problem or "its agent does not answer", extra)
+    return Readiness(True, "AgentReached", "its agent answers", extra)
+
+
 def conditions(
-    name: NodeName, desired: Desired, observed: Observed, plan: Plan, likeness: Likeness
-) -> tuple[Said, ...]:
+    name: NodeName, desired: Desired, observed: Observed, plan: Plan, likeness: NodeComparison
+) -> tuple[ConditionState, ...]:
     """All of them, in the order in which to read them: each matters only if those before it are well."""
     seen = observed.nodes.get(name)
     report = seen.report if seen else None
@@ -50,35 +74,39 @@ def conditions(
         _runtime_ready(name, report, plan),
         _network_ready(name, seen, desired, plan),
         _memory_pressure(report),
-        ("DiskPressure", *weights.disk_pressure(report)),
+        weights.disk_pressure(report),
         _clock_skew(seen),
         likeness.condition(name),
         _quarantined(name, plan),
     )
 
 
-def _reachable(seen: NodeObservation | None) -> Said:
+def _reachable(seen: NodeObservation | None) -> ConditionState:
     if seen is None or seen.contact is Contact.UNKNOWN:
-        return "Reachable", False, "NotTriedYet", "nobody has asked it since the controller started"
+        return ConditionState(
+            "Reachable", False, "NotTriedYet", "nobody has asked it since the controller started"
+        )
     if seen.contact is Contact.UNREACHABLE:
-        return "Reachable", False, seen.barred or "NoAnswer", seen.problem or "it does not answer"
-    return "Reachable", True, "Answers", ""
+        return ConditionState(
+            "Reachable", False, seen.barred or "NoAnswer", seen.problem or "it does not answer"
+        )
+    return ConditionState("Reachable", True, "Answers", "")
 
 
-def _agent_ready(name: NodeName, seen: NodeObservation | None, desired: Desired) -> Said:
+def _agent_ready(name: NodeName, seen: NodeObservation | None, desired: Desired) -> ConditionState:
     if seen is not None and seen.contact is Contact.REACHED:
         node = desired.nodes.get(name)
         far = node is not None and node.spec.ssh is not None
         costs = _costs_of_holder(seen.report, name) if far and seen.report else ""
-        return "AgentReady", True, "NotKeptRunning" if costs else "Serving", costs
+        return ConditionState("AgentReady", True, "NotKeptRunning" if costs else "Serving", costs)
     if seen is not None and seen.contact is Contact.AGENT_DOWN:
-        return (
+        return ConditionState(
             "AgentReady",
             False,
             "NotServing",
             seen.problem or "no agent answers there; it is started again",
         )
-    return "AgentReady", False, "NotSeen", "its machine is not reached"
+    return ConditionState("AgentReady", False, "NotSeen", "its machine is not reached")
 
 
 def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
@@ -94,50 +122,52 @@ def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
     return f"{boots}: reconciler node bootstrap {name}"
 
 
-def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> Said:
+def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> ConditionState:
     """A node may serve with one runtime while the next is being built beside it."""
     key = ObjectKey("Node", name)
-    failed = _told(plan.refused, key, RefusedBecause.RUNTIME_UNAVAILABLE)
-    building = _told(plan.waiting, key, WaitingFor.RUNTIME)
-    lacking = [
-        each for each in ("mlx", "mlx-lm") if not (report and report.runtime and report.runtime.get(each))
-    ]
+    failed = _text(plan.refused, key, RefusedBecause.RUNTIME_UNAVAILABLE)
+    building = _text(plan.waiting, key, WaitingFor.RUNTIME)
+    lacking = MLX.lacking(report.runtime if report else None)
     if not lacking:
         assert report is not None
-        return (
+        return ConditionState(
             "RuntimeReady",
             True,
             "RuntimeFound",
             "; ".join(text for text in (_versions(report), failed or building) if text),
         )
     if failed or building:
-        return (
+        return ConditionState(
             "RuntimeReady",
             False,
             "RuntimeUnavailable" if failed else "RuntimeBuilding",
             failed or building,
         )
     if report is None or report.runtime is None:
-        return "RuntimeReady", False, "NotLookedFor", "its Python has not been asked for mlx yet"
+        return ConditionState(
+            "RuntimeReady", False, "NotLookedFor", "its Python has not been asked for mlx yet"
+        )
     text = (
         f"{report.python} has no {' and no '.join(lacking)}: install it there, or name another in spec.python"
     )
-    return "RuntimeReady", False, "RuntimeIncomplete", text
+    return ConditionState("RuntimeReady", False, "RuntimeIncomplete", text)
 
 
-def _network_ready(name: NodeName, seen: NodeObservation | None, desired: Desired, plan: Plan) -> Said:
+def _network_ready(
+    name: NodeName, seen: NodeObservation | None, desired: Desired, plan: Plan
+) -> ConditionState:
     """Whether its Thunderbolt ports are set as the links of a Fabric need them."""
     key = ObjectKey("Node", name)
     trouble = next(
         (t for t in plan.troubles if t.object == key and t.fault is FaultClass.PORT_CONFIGURATION), None
     )
-    repair = _told(plan.waiting, key, WaitingFor.REPAIR)
+    repair = _text(plan.waiting, key, WaitingFor.REPAIR)
     repair = repair or next((str(s) for s in plan.steps if isinstance(s, RepairNode) and s.node == name), "")
     if repair:
-        return "NetworkReady", False, "Repairing", repair
+        return ConditionState("NetworkReady", False, "Repairing", repair)
     if trouble is not None:
         todo = f"; to do: {trouble.person}" if trouble.person else f": {trouble.doing}"
-        return "NetworkReady", False, trouble.fault.reason, f"{trouble.seen}{todo}"
+        return ConditionState("NetworkReady", False, trouble.fault.reason, f"{trouble.seen}{todo}")
     ends = [
         end
         for fabric in desired.fabrics.values()
@@ -146,53 +176,55 @@ def _network_ready(name: NodeName, seen: NodeObservation | None, desired: Desire
         if end.node == name
     ]
     if not ends:
-        return "NetworkReady", True, "NothingDeclared", ""
+        return ConditionState("NetworkReady", True, "NothingDeclared", "")
     ports = {port.receptacle: port for port in seen.facts.ports} if seen else {}
     unknown = [str(end) for end in ends if (p := ports.get(end.receptacle)) is None or p.address is None]
     if unknown:
-        return "NetworkReady", False, "NotKnown", f"nothing is known of {', '.join(unknown)}"
-    return "NetworkReady", True, "PortsSet", ""
+        return ConditionState("NetworkReady", False, "NotKnown", f"nothing is known of {', '.join(unknown)}")
+    return ConditionState("NetworkReady", True, "PortsSet", "")
 
 
-def _told(
+def _text(
     said: Iterable[Refusal] | Iterable[Waiting], key: ObjectKey, reason: RefusedBecause | WaitingFor
 ) -> str:
     return next((each.text for each in said if each.object == key and each.reason is reason), "")
 
 
-def _memory_pressure(report: NodeReport | None) -> Said:
+def _memory_pressure(report: NodeReport | None) -> ConditionState:
     if report is None or report.load is None or report.load.memory_free_bytes is None:
-        return "MemoryPressure", False, "NotMeasured", ""
+        return ConditionState("MemoryPressure", False, "NotMeasured", "")
     load, free = report.load, report.load.memory_free_bytes
     text = f"{free / _GIB:.1f} of {report.memory_bytes / _GIB:.1f} GiB are left"
     act = "end what else runs there, or reserve it in spec.memory.reserve"
     if load.pressure in ("warn", "critical"):
-        return "MemoryPressure", True, "SystemWarns", f"macOS calls it {load.pressure}: {text}; {act}"
+        return ConditionState(
+            "MemoryPressure", True, "SystemWarns", f"macOS calls it {load.pressure}: {text}; {act}"
+        )
     if free < MEMORY_FREE_LEAST * report.memory_bytes:
-        return "MemoryPressure", True, "MemoryLow", f"{text}; {act}"
-    return "MemoryPressure", False, "MemorySufficient", text
+        return ConditionState("MemoryPressure", True, "MemoryLow", f"{text}; {act}")
+    return ConditionState("MemoryPressure", False, "MemorySufficient", text)
 
 
-def _clock_skew(seen: NodeObservation | None) -> Said:
+def _clock_skew(seen: NodeObservation | None) -> ConditionState:
     if seen is None or seen.report is None or seen.report.load is None:
-        return "ClockSkew", False, "NotMeasured", ""
+        return ConditionState("ClockSkew", False, "NotMeasured", "")
     skewed = seen.skew_seconds
     if abs(skewed) <= SKEW_SECONDS_MAX:
-        return "ClockSkew", False, "ClocksAgree", ""
+        return ConditionState("ClockSkew", False, "ClocksAgree", "")
     reason, how = ("ClockAhead", "ahead of") if skewed > 0 else ("ClockBehind", "behind")
     darwin = seen.report.system == "Darwin"
     setting = "sudo sntp -sS time.apple.com" if darwin else "sudo timedatectl set-ntp true"
     text = f"its clock is {abs(skewed):.1f} s {how} the controller's: on the one that is wrong, {setting}"
-    return "ClockSkew", True, reason, text
+    return ConditionState("ClockSkew", True, reason, text)
 
 
 def _versions(report: NodeReport) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted((report.runtime or {}).items()))
 
 
-def _quarantined(name: str, plan: Plan) -> Said:
+def _quarantined(name: str, plan: Plan) -> ConditionState:
     """Whether a node is kept out, why, and what a person can do about it."""
     found = next((found for found in plan.quarantined if found.node == name), None)
     if found is None:
-        return "Quarantined", False, "NotQuarantined", ""
-    return "Quarantined", True, found.reason, f"{found.text}; {found.person}"
+        return ConditionState("Quarantined", False, "NotQuarantined", "")
+    return ConditionState("Quarantined", True, found.reason, f"{found.text}; {found.person}")

@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.state import Desired, Observed
-from reconciler.state.weights import failed, gigabytes, progress, running, slow, there
+from reconciler.state.machine.weights import failed, gigabytes, present, progress, running, slow
 from reconciler.wire.node import ModelReport, NodeReport
 from reconciler.wire.weights import FetchProblem
 
-Readiness = tuple[bool, str, str, dict[str, Any]]
+from .snapshots import ConditionState, Readiness, Snapshots
+
+
+def of_model(name: str, snapshots: Snapshots) -> Readiness:
+    """The readiness of a Model, by where its weights come from."""
+    source = snapshots.desired.models[name].spec.source
+    readiness = of_hub if source.huggingface else of_path
+    return readiness(source.folder, snapshots.desired, snapshots.observed)
 
 
 def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
@@ -24,11 +31,13 @@ def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
             size = max(size, report.weights_bytes)
     extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
     if not found:
-        return False, "NotLookedFor", "no node has looked at it yet", extra
+        return Readiness(False, "NotLookedFor", "no node has looked at it yet", extra)
     lacking = [node for node, state in found.items() if state != "present"]
     if lacking:
-        return False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
-    return True, "WeightsPresent", f"present on {', '.join(found)}", extra
+        return Readiness(
+            False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
+        )
+    return Readiness(True, "WeightsPresent", f"present on {', '.join(found)}", extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +64,17 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
     verified = [node for node, stand in stands.items() if stand.reason == "WeightsVerified"]
     told = {node: stand for node, stand in stands.items() if stand.reason != "NotFetched"}
     if not told:
-        return False, "NotFetched", "no node has fetched it yet", extra
+        return Readiness(False, "NotFetched", "no node has fetched it yet", extra)
     node, worst = min(told.items(), key=lambda entry: WORST.index(entry[1].reason))
     if worst.reason == "WeightsVerified":
-        return True, "WeightsVerified", f"verified on {', '.join(verified)}", extra
-    return False, worst.reason, f"{node}: {worst.text}", extra
+        return Readiness(True, "WeightsVerified", f"verified on {', '.join(verified)}", extra)
+    return Readiness(False, worst.reason, f"{node}: {worst.text}", extra)
 
 
 def _stand(report: ModelReport) -> _Stand:
-    fetch = None if there(report) else running(report)
+    fetch = None if present(report) else running(report)
     ended = failed(report)
-    if there(report, in_full=False) and fetch is None and ended is None:
+    if present(report, in_full=False) and fetch is None and ended is None:
         lacking = len(report.lacking)
         part = f"verified, without the {lacking} weight file{'s' * (lacking > 1)} that its ranks do not need"
         return _Stand("WeightsVerified", report.problem or (part if lacking else "verified"))
@@ -80,13 +89,15 @@ LOW_SHARE, LOW_BYTES = 0.05, 4 * 10**9
 """Of the disk that a node keeps its weights on: with less room the next fetch, and the system, are in danger."""
 
 
-def disk_pressure(report: NodeReport | None) -> tuple[bool, str, str]:
+def disk_pressure(report: NodeReport | None) -> ConditionState:
     """Whether the disk of a node's weights runs low; reason, and what to do."""
     if report is None or report.models_free_bytes is None or not report.models_total_bytes:
-        return False, "DiskUnknown", ""
+        return ConditionState("DiskPressure", False, "DiskUnknown", "")
     free, total = report.models_free_bytes, report.models_total_bytes
     if free >= min(LOW_BYTES, LOW_SHARE * total):
-        return False, "DiskHasRoom", ""
+        return ConditionState("DiskPressure", False, "DiskHasRoom", "")
     fetched = sum(kept.size for kept in report.kept)
     text = f"{gigabytes(free)} of {gigabytes(total)} are free where it keeps weights, {gigabytes(fetched)} of them fetched"
-    return True, "DiskLow", f"{text}; to do: make room there, or lower spec.keep of Models"
+    return ConditionState(
+        "DiskPressure", True, "DiskLow", f"{text}; to do: make room there, or lower spec.keep of Models"
+    )

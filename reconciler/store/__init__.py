@@ -1,7 +1,7 @@
 """What must survive a restart of the controller: epochs, groups, generations, statuses, events, incidents."""
 
-from .copying import admit, carry_over, copy
-from .incidents import IncidentFilter
+from .copying import carry_over, copy, upgrade_copy
 from .sqlite import EventFilter, Store
+from .tables.incidents import IncidentFilter
 
-__all__ = ["EventFilter", "IncidentFilter", "Store", "admit", "carry_over", "copy"]
+__all__ = ["EventFilter", "IncidentFilter", "Store", "carry_over", "copy", "upgrade_copy"]

@@ -9,7 +9,7 @@ import json
 from enum import Enum
 from typing import Any
 
-from reconciler.state.report import Condition, ObjectStatus
+from reconciler.state.reports.status import Condition, ObjectStatus
 
 
 def written(value: Any) -> str:

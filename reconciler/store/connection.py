@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from reconciler.errors import Deposed, Invalid, ReconcilerError, Unwritable
-from reconciler.wire.footing import Footing
+from reconciler.wire.file_identity import FileIdentity
 
 _DISK = (
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
@@ -43,7 +43,7 @@ class Connection(sqlite3.Connection):
     """Why something could not be written, until ``Store.recover`` finds that it can."""
     token = 0
     """Of the controller whose connection this is."""
-    footing: Footing | None = None
+    footing: FileIdentity | None = None
     """The file as it was opened."""
 
     @contextmanager
@@ -56,7 +56,7 @@ class Connection(sqlite3.Connection):
 
     def verify(self) -> None:
         """Raise ``Deposed`` where another controller has taken over, or the file was taken away."""
-        if self.footing is not None and self.footing.lost:
+        if self.footing is not None and self.footing.replaced:
             raise Deposed(f"{self.path} was taken away: this controller ends, another may begin anew")
         newest = self.counter("token")
         if newest != self.token:

@@ -39,7 +39,7 @@ def copy(source: Path, target: Path) -> int:
         raise Invalid(f"{source}: cannot be copied: {error}") from error
 
 
-def admit(path: Path) -> None:
+def upgrade_copy(path: Path) -> None:
     """Bring a copy to the newest version, and see that it is a store in every part. Raises ``Invalid``."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -52,7 +52,7 @@ def admit(path: Path) -> None:
             check(db)
         store = Store(path)
         try:
-            store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.told()
+            store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.event_keys()
             store.objects.in_force(), store.objects.leaving(), store.objects.approved()
             store.incidents.unsettled(), store.notices.deliveries()
         finally:

@@ -19,27 +19,36 @@ from typing import ClassVar
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
 from reconciler.resources import LOCAL, Access
-from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Reboot, ReplicaId, RungFailure
+from reconciler.state import (
+    Attempt,
+    DeploymentName,
+    GroupRecord,
+    NodeName,
+    Reboot,
+    ReplicaId,
+    Stored,
+    TransportFailure,
+)
 from reconciler.state.identity import ObjectKey
-from reconciler.state.incident import Incident
-from reconciler.state.notice import Notice
-from reconciler.state.report import Event, ObjectStatus
-from reconciler.state.setbacks import Setback
-from reconciler.wire.footing import Footing
+from reconciler.state.reports.incident import Incident
+from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.status import Event, ObjectStatus
+from reconciler.state.rollback import Rollback
+from reconciler.wire.file_identity import FileIdentity
 
-from .agents import Agents
-from .attempts import Attempts
 from .bodies import status, written
+from .cache import Contents
 from .connection import Connection, meaning
-from .content import Content, Contents
-from .groups import Groups
-from .incidents import Incidents
-from .notices import Notices
-from .objects import Objects
-from .reboots import Reboots
 from .schema import check, migrate
-from .setbacks import Setbacks
-from .transports import Transports
+from .tables.agents import Agents
+from .tables.attempts import Attempts
+from .tables.groups import Groups
+from .tables.incidents import Incidents
+from .tables.notices import Notices
+from .tables.objects import Objects
+from .tables.reboots import Reboots
+from .tables.rollbacks import Rollbacks
+from .tables.transports import Transports
 
 EVENTS_KEPT = 10_000
 MESSAGE_CHARACTERS_MAX = 4096
@@ -82,7 +91,7 @@ class Store:
             """Made just now: what the nodes know is all that is left of a store before it."""
             check(self._db)
             self._take_over()
-            self._db.footing = Footing.at(str(path))
+            self._db.footing = FileIdentity.at(str(path))
             self.objects = Objects(self._db)
             self.agents = Agents(self._db)
             self.attempts = Attempts(self._db)
@@ -91,8 +100,8 @@ class Store:
             self.notices = Notices(self._db)
             self.transports = Transports(self._db)
             self._groups = Groups(self._db)
-            self.setbacks = Setbacks(self._db)
-            self.contents = Contents(self._ask, self._db)
+            self.setbacks = Rollbacks(self._db)
+            self.contents = Contents(self._stored, self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
@@ -100,8 +109,8 @@ class Store:
             self._db.close()
             raise
 
-    def _ask(self) -> Content:
-        return Content(
+    def _stored(self) -> Stored:
+        return Stored(
             groups=self.groups(),
             last_epochs=self.last_epochs(),
             agents=self.agents.all(),
@@ -207,7 +216,7 @@ class Store:
         self,
         group: GroupRecord,
         attempt: Attempt,
-        failed: RungFailure | None = None,
+        failed: TransportFailure | None = None,
         vain: Sequence[tuple[NodeName, str]] = (),
     ) -> None:
         """Write a group, why, the transport that it leaves, and the machines in their boots on which the one before
@@ -265,7 +274,7 @@ class Store:
         """Every group in the store."""
         return self._groups.all()
 
-    def set_back(self, deployment: DeploymentName, setback: Setback) -> None:
+    def set_back(self, deployment: DeploymentName, setback: Rollback) -> None:
         """Note weights that did not come up, and those that are served instead; in place of what was noted before."""
         with self._db.writing():
             self.setbacks.note(deployment, setback)
@@ -359,7 +368,7 @@ class Store:
             )
         return added
 
-    def told(self) -> set[str]:
+    def event_keys(self) -> set[str]:
         """The keys of all keyed events still kept."""
         return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
 

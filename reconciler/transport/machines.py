@@ -1,162 +1,103 @@
-"""Which machine each node is, and how it is reached: by its manifest, or as its agent was when it was started."""
+"""Everything that a controller does to the machines of its nodes, or asks of them: the one seam between both."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
-from weakref import WeakSet
 
-from reconciler.errors import Unreachable
-from reconciler.resources import LOCAL, Access
-from reconciler.state import NodeName
+from reconciler.resources import Access
+from reconciler.state import MachineFacts, NodeName
+from reconciler.wire.node import NodeReport
 
-from .link import AgentLink
-from .runtime import Pruned
+from .connection import AgentConnection
+from .runtime.build import Pruned
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Machine(Protocol):
-    """What every kind of node can do."""
+class Machines(Protocol):
+    """The machines of all nodes, each by the name of its node.
 
-    async def stage(self, token: int = 0) -> object:
-        """Have the agent's file there, and see that it runs. Raises as ``start_agent``."""
+    Every method that waits raises ``Unreachable`` where a machine cannot be reached, and ``Silent``, which is one, where
+    it gives no answer. Each has a time limit of its own.
+    """
+
+    @property
+    def agent_file(self) -> str:
+        """Name of the agent's file that is put on nodes; empty where any agent will do."""
         ...
 
-    async def start_agent(self, token: int = 0) -> None:
-        """Have an agent run; one that runs already is left as it is. Raises ``Unreachable`` and ``Refused``."""
+    @property
+    def runtimes(self) -> Mapping[str, str]:
+        """Name of the managed runtime by ``uname -s``/``uname -m``; empty where none is managed."""
         ...
-
-    async def dial(self) -> AgentLink:
-        """A new connection to the agent. Raises ``Unreachable`` where there is none, ``Silent`` without any answer."""
-        ...
-
-    async def stream(self, socket: str) -> Stream:
-        """A connection to a Unix socket there. Raises as ``dial``."""
-        ...
-
-    async def reboot(self) -> None:
-        """Have the machine restart. Raises ``Refused`` where it certainly does not."""
-        ...
-
-    async def dismiss(self) -> None:
-        """Have a service of the machine start no agent any more. Raises ``Unreachable``."""
-        ...
-
-    async def build_runtime(self, tell: Callable[[str], None]) -> str:
-        """Have the managed runtime there; its name. Raises ``Refused`` where that cannot be, and as ``dial``."""
-        ...
-
-    async def prune_runtimes(self) -> Pruned:
-        """Remove managed runtimes that are old and that nothing uses. Raises as ``build_runtime``."""
-        ...
-
-    async def withdraw(self) -> None:
-        """Take back what was let in there for the gateway. Raises ``Unreachable``."""
-        ...
-
-    async def let_go(self) -> None:
-        """End the connection to the machine; the next time it is reached over a new one."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of it; what runs there goes on."""
-        ...
-
-
-class Machines:
-    """The machines of all nodes. ``make`` gives the one that is reached as a node's ``Access`` says."""
-
-    def __init__(self, make: Callable[[NodeName, Access], Machine], agent_file: str = "") -> None:
-        self.agent_file = agent_file
-        self._make = make
-        self._accesses: dict[NodeName, Access] = {}
-        self._machines: dict[NodeName, Machine] = {}
-        self._links: dict[NodeName, WeakSet[AgentLink]] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
 
     def reach(self, accesses: Mapping[NodeName, Access]) -> None:
-        """Reach nodes like this from now on. What was connected in another way is let go of."""
-        before, self._accesses = self._accesses, dict(accesses)
-        for name, access in before.items():
-            machine = self._machines.get(name)
-            if machine is not None and accesses.get(name) != access:
-                del self._machines[name]
-                links = self._links.pop(name, ())
-                task = asyncio.create_task(_leave(machine, tuple(links)), name=f"leave {name}")
-                self._leaving.add(task)
-                task.add_done_callback(self._leaving.discard)
+        """Reach nodes like this from now on, and close connections that were made in another way."""
+        ...
 
-    async def dial(self, name: NodeName) -> AgentLink:
-        """A new connection to a node's agent. Raises as ``Machine.dial``."""
-        machine = self._machine(name)
-        link = await machine.dial()
-        if self._machines.get(name) is not machine:
-            await link.close()
-            raise Unreachable(f"{name} is reached in another way by now")
-        self._links.setdefault(name, WeakSet()).add(link)
-        return link
+    async def dial(self, name: NodeName) -> AgentConnection:
+        """Make a new connection to the agent of a node."""
+        ...
 
-    async def stage(self, name: NodeName, token: int) -> None:
-        """Have the agent's file on a node. Raises as ``Machine.stage``."""
-        await self._machine(name).stage(token)
+    async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+        """Ask over ``link`` for what is to be known of a machine beside its agent's report.
+
+        ``anew``: what was told before is not to be relied on. Raises ``Refused`` too.
+        """
+        ...
+
+    def expire_probes(self, report: NodeReport) -> None:
+        """Have all probes of this machine asked in the next round."""
+        ...
+
+    def expect_addresses(self, report: NodeReport) -> None:
+        """Have the RDMA driver of this machine asked soon: its ports were given addresses."""
+        ...
 
     async def start_agent(self, name: NodeName, token: int) -> None:
-        """Have a node's agent run. Raises as ``Machine.start_agent``."""
-        await self._machine(name).start_agent(token)
+        """Have an agent run; leave one that runs already as it is.
+
+        ``token`` is the fencing token, 0 where it is not known yet which one the node has. Raises ``Refused``
+        (``Fenced``) where the node obeys a controller with a higher one.
+        """
+        ...
+
+    async def stage(self, name: NodeName, token: int) -> None:
+        """Put the agent's file on a machine where another agent runs, and try it. Raises as ``start_agent``."""
+        ...
 
     async def stream(self, name: NodeName, socket: str) -> Stream:
-        """A connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
-        return await self._machine(name).stream(socket)
+        """Connect to a Unix socket of a machine."""
+        ...
+
+    async def request_completion(self, name: NodeName, socket: str) -> float:
+        """Have the rank that answers at a socket give one completion; return the seconds that it took.
+
+        Raises ``Refused`` with the rank's reason.
+        """
+        ...
 
     async def reboot(self, name: NodeName) -> None:
-        """Have a node's machine restart. Raises as ``Machine.reboot``."""
-        await self._machine(name).reboot()
-
-    async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
-        """Have the managed runtime on a node's machine; its name. Raises as ``Machine.build_runtime``."""
-        return await self._machine(name).build_runtime(tell)
-
-    async def prune_runtimes(self, name: NodeName) -> Pruned:
-        """Remove old managed runtimes of a node's machine. Raises as ``Machine.build_runtime``."""
-        return await self._machine(name).prune_runtimes()
+        """Restart a machine. Raises ``Refused`` where it certainly does not restart."""
+        ...
 
     async def withdraw(self, name: NodeName) -> None:
-        """Have nothing of a node go on by itself: its agent is started by nobody, and the gateway has no way in, unless
-        another node is that machine too."""
-        await self._machine(name).dismiss()
-        ssh = self._accesses.get(name, LOCAL).ssh
-        others = [access.ssh for other, access in self._accesses.items() if other != name and access.ssh]
-        if ssh is not None and not any(
-            (other.host_key, other.user) == (ssh.host_key, ssh.user) for other in others
-        ):
-            await self._machine(name).withdraw()
+        """Take back what a machine does for a node by itself: start its agent, let the gateway in."""
+        ...
 
-    async def let_go(self, name: NodeName) -> None:
-        """End the connection to a node's machine: the next time it is reached over a new one. Ranks go on, and so does
-        its agent, but for streams of the gateway's own nothing else is disturbed."""
-        machine = self._machines.get(name)
-        if machine is not None:
-            await machine.let_go()
+    async def reconnect(self, name: NodeName) -> None:
+        """Close the connection to a machine, so that the next one is new from its first packet on."""
+        ...
 
-    async def close(self) -> None:
-        """Let go of all."""
-        await asyncio.gather(*self._leaving, *(machine.close() for machine in self._machines.values()))
-        self._machines.clear()
+    async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
+        """Put the managed runtime on a machine; return its name. ``tell`` hears of progress, for people.
 
-    def _machine(self, name: NodeName) -> Machine:
-        """Raises ``Unreachable`` where it cannot be reached as it should be."""
-        machine = self._machines.get(name)
-        if machine is None:
-            try:
-                machine = self._machines[name] = self._make(name, self._accesses.get(name, LOCAL))
-            except ValueError as error:
-                raise Unreachable(f"{name} cannot be reached: {error}") from error
-        return machine
+        Raises ``Refused`` where that cannot be.
+        """
+        ...
 
-
-async def _leave(machine: Machine, links: Sequence[AgentLink]) -> None:
-    for link in links:
-        await link.close()
-    await machine.close()
+    async def prune_runtimes(self, name: NodeName) -> Pruned:
+        """Remove managed runtimes that are old and that nothing uses. Raises ``Refused`` where there are none."""
+        ...

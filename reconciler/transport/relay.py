@@ -109,7 +109,7 @@ class _Trunk:
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
-        machine, task, way = self._machine, asyncio.current_task(), _Way(self)
+        machine, task, way = self._machine, asyncio.current_task(), _Route(self)
 
         def lost(error: Exception | None) -> None:
             way.close()
@@ -183,7 +183,7 @@ def _see(task: asyncio.Task[object]) -> None:
         task.exception()
 
 
-class _Way:
+class _Route:
     """Over the machines on the way: each splices the server of the next one to a socket of ours."""
 
     def __init__(self, trunk: _Trunk) -> None:

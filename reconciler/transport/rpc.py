@@ -17,7 +17,7 @@ from reconciler.errors import Invalid, ReconcilerError, Refused, Silent, Unreach
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.codec import Refused as RefusedMessage
-from reconciler.wire.footing import Footing
+from reconciler.wire.file_identity import FileIdentity
 
 HELLO_SECONDS = 10.0
 REQUESTS_MAX = 64
@@ -50,7 +50,7 @@ class RpcClient:
         then the connection is closed."""
         try:
             async with asyncio.timeout(seconds):
-                await _greet(self._reader, self._writer, role)
+                await _exchange_hello(self._reader, self._writer, role)
         except TimeoutError as error:
             self._writer.transport.abort()
             raise Silent(str(error) or f"no greeting within {seconds:g} s") from None
@@ -67,7 +67,7 @@ class RpcClient:
         or ``Unreachable`` at the end of the connection: the request may have been carried out or not.
         """
         if self.closed.is_set():
-            raise self._over(self._reason)
+            raise self._closed_error(self._reason)
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -103,18 +103,18 @@ class RpcClient:
         reason = "the other side closed the connection"
         try:
             while (frame := await frames.read(self._reader)) is not None:
-                self._hear(frame)
+                self._on_frame(frame)
         except (OSError, WireError) as error:
             reason = str(error)
             self._silent |= isinstance(error, TimeoutError)  # the machine was lost, not who spoke there
         finally:
             self._end(reason)
 
-    def _over(self, reason: str) -> Unreachable:
+    def _closed_error(self, reason: str) -> Unreachable:
         """Why nothing is answered any more: who was silent when the connection ended is not known to be down."""
         return Silent(reason) if self._silent else Unreachable(reason)
 
-    def _hear(self, frame: dict[str, Any]) -> None:
+    def _on_frame(self, frame: dict[str, Any]) -> None:
         self._silent = False
         number = frame.get("reply")
         try:
@@ -135,11 +135,11 @@ class RpcClient:
             self.closed.set()
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(self._over(reason))
+                waiting.set_exception(self._closed_error(reason))
         self._writer.transport.abort()
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str) -> None:
+async def _exchange_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str) -> None:
     writer.write(frames.encode(to_wire(Hello(role, SPOKEN))))
     await writer.drain()
     frame = await frames.read(reader)
@@ -169,20 +169,20 @@ class RpcServer:
         self._role = role
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._own: Footing | None = None
+        self._own: FileIdentity | None = None
 
     async def start(self) -> None:
         """Listen, in place of whatever socket a dead process has left there. Raises ``OSError``."""
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._accept, self._path)
         self._path.chmod(0o600)
-        self._own = Footing.at(str(self._path))
+        self._own = FileIdentity.at(str(self._path))
 
     async def close(self) -> None:
         """Listen no more, and end every connection with the work that is done for it."""
         if self._server is None:
             return
-        ours = self._own is not None and not self._own.lost
+        ours = self._own is not None and not self._own.replaced
         self._server.close()
         if ours:
             self._path.unlink(missing_ok=True)
@@ -253,7 +253,7 @@ async def _received(
     """The frames after the greeting; it ends with the connection, and with the first that is no frame."""
     try:
         async with asyncio.timeout(HELLO_SECONDS):
-            await _greet(reader, writer, role)
+            await _exchange_hello(reader, writer, role)
         while (frame := await frames.read(reader)) is not None:
             yield frame
     except (OSError, WireError, TimeoutError):

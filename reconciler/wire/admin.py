@@ -49,7 +49,7 @@ class ShowUsage:
 
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
-class Foresee:
+class Preview:
     """What the loop would do with other manifests, ``files`` being all of them, name to text.
 
     ``{"removes": ["kind/name"], "of", "held": bool, "plan": {...}, "replicas": [...]}``: what they would
@@ -212,13 +212,13 @@ class Accept:
     wait_seconds: float = 0.0
 
 
-CONTROLLER_HEARS_OF_CLI = vocabulary(
+CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Hello,
     Get,
     ShowPlaces,
     ShowPlan,
     ShowUsage,
-    Foresee,
+    Preview,
     ListEvents,
     ListIncidents,
     ReadRankLog,
@@ -240,4 +240,4 @@ class Answer:
     body: Any
 
 
-CLI_HEARS = vocabulary(Hello, Refused, Answer)
+CLI_RECEIVES = vocabulary(Hello, Refused, Answer)

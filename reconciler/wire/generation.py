@@ -93,7 +93,7 @@ class Measure:
     """Measure also while answers are being produced, which stand still meanwhile."""
 
 
-RANK_HEARS = vocabulary(Hello, Generate, Cancel, Measure)
+RANK_RECEIVES = vocabulary(Hello, Generate, Cancel, Measure)
 
 # --- rank 0 to gateway -----------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Measured:
     links: Tuple[LinkPace, ...] = ()
 
 
-GATEWAY_HEARS = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed, Measured)
+GATEWAY_RECEIVES = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed, Measured)
 
 # --- controller to gateway: the routes file --------------------------------------------------------
 

@@ -104,5 +104,5 @@ class Leave:
     reason: str
 
 
-FOLLOWER_HEARS = vocabulary(Joined, Step, KeepAlive, Shares, Leave)
-LEADER_HEARS = vocabulary(Join, Share)
+FOLLOWER_RECEIVES = vocabulary(Joined, Step, KeepAlive, Shares, Leave)
+LEADER_RECEIVES = vocabulary(Join, Share)

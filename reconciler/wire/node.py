@@ -130,7 +130,7 @@ class Shutdown:
     token: int
 
 
-AGENT_HEARS = vocabulary(
+AGENT_RECEIVES = vocabulary(
     Hello,
     Observe,
     StartRank,
@@ -370,7 +370,7 @@ class NodeReport:
     """Whether its tools say that they only answer as such a machine would."""
 
 
-CONTROLLER_HEARS = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
+CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
 
 # --- agent and shim --------------------------------------------------------------------------------
 
@@ -395,5 +395,5 @@ class ShimState:
     exit: Optional[Exit] = None
 
 
-SHIM_HEARS = vocabulary(Hello, Terminate)
-AGENT_HEARS_OF_SHIM = vocabulary(Hello, Refused, ShimState)
+SHIM_RECEIVES = vocabulary(Hello, Terminate)
+AGENT_RECEIVES_FROM_SHIM = vocabulary(Hello, Refused, ShimState)

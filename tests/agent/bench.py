@@ -8,6 +8,7 @@ import functools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,19 +17,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reconciler.agent.directory import RankDirectory
-from reconciler.agent.machine import boot_id
-from reconciler.agent.process import birth, signal_group, signal_process
+from reconciler.agent.local_host import LocalHost, Settings
+from reconciler.agent.ranks.directory import RankDirectory
+from reconciler.agent.server import Agent
+from reconciler.agent.system.machine import boot_id
+from reconciler.agent.system.process import birth, signal_group, signal_process
 from reconciler.errors import Unreachable
-from reconciler.transport.bundle import write_bundle
-from reconciler.transport.link import AgentLink
-from reconciler.transport.local import LocalNode
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.nodes.local import LocalNode
+from reconciler.transport.runtime.agent_file import write_bundle
 from reconciler.wire.launch import LaunchSpec, RankConfig, RankId
 from reconciler.wire.node import Done, NodeReport, Observe, RankReport, StartRank
 from reconciler.wire.paths import rank_socket
+from tests import processes
 
 WAIT_SECONDS = 60.0
 """Generous: the machine that runs the tests may be busy with other things."""
+QUICK_SPARE_SECONDS = 0.5
 
 _PRELUDE = """
 import json, os, signal, sys, time
@@ -41,11 +46,46 @@ def sleep():
 """
 
 RANK = RankId("llama", 0, 1, 0)
+NO_RUNTIME = Path("/usr/bin/true")
+"""Says nothing of itself, at once. Programs of ranks bring their own interpreter."""
 
 
 def program(body: str) -> tuple[str, ...]:
     """A rank that runs ``body``: ``say`` reports progress, ``sleep`` waits until the shim is gone."""
     return (sys.executable, "-I", "-S", "-c", _PRELUDE + body)
+
+
+class QuickAgent:
+    """An agent in the test's own process, whose periods are short."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._host = LocalHost(settings)
+        loop = asyncio.get_running_loop()
+        self._agent = Agent(loop, self._host, look_seconds=0.05, spare_seconds=QUICK_SPARE_SECONDS)
+        self._run: asyncio.Task[None] | None = None
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Return once it takes connections."""
+        ready = asyncio.Event()
+        self._run = asyncio.get_running_loop().create_task(self._agent.run(listener, (), ready.set))
+        await ready.wait()
+
+    async def end(self, started: Sequence[int]) -> None:
+        """End it, and ask for the exits of the processes that it has started."""
+        assert self._run is not None
+        self._agent.ending.set()
+        await self._run
+        await until(lambda: all(map(processes.gone, started)))
+        self._host.reap()
+
+
+def _children(home: Path) -> list[int]:
+    """The processes that this one has started for a home. Of one that is about to end the command is not shown."""
+    command = ["ps", "-axww", "-o", "pid=,ppid=,command="]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    rows = [row.split(None, 2) for row in shown.splitlines()]
+    mine = [row for row in rows if int(row[1]) == os.getpid()]
+    return [int(row[0]) for row in mine if str(home) in row[2] or row[2].startswith("[")]
 
 
 @dataclass
@@ -54,7 +94,9 @@ class Bench:
 
     home: Path
     python: Path = Path(sys.executable)
-    links: list[AgentLink] = field(default_factory=list)
+    runtime: Path = Path(sys.executable)
+    links: list[AgentConnection] = field(default_factory=list)
+    quick: QuickAgent | None = None
 
     @classmethod
     def make(cls) -> Bench:
@@ -85,18 +127,37 @@ class Bench:
             directory=self.directory,
             models=self.models,
             run_directory=self.run_directory,
-            runtime_python=Path(sys.executable),
+            runtime_python=self.runtime,
             agent_python=self.python,
             bundle=self.bundle,
             start_seconds=WAIT_SECONDS,
         )
 
-    async def agent(self) -> AgentLink:
+    async def agent(self) -> AgentConnection:
         """An agent is running, and this is a connection to it."""
         await self.node().start_agent()
         return await self.controller()
 
-    async def controller(self) -> AgentLink:
+    async def quick_agent(self) -> AgentConnection:
+        """Run an agent in the test's own process, with periods that are short, and connect to it."""
+        for needed in (self.directory, self.run_directory):
+            needed.mkdir(0o700, parents=True, exist_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.node().socket)
+        listener.listen()
+        settings = Settings(
+            node="bench",
+            directory=self.directory,
+            models=self.models,
+            run_directory=self.run_directory,
+            python=str(self.runtime),
+            program=(sys.executable, "-I", "-S", str(self.bundle)),
+        )
+        self.quick = QuickAgent(settings)
+        await self.quick.serve(listener)
+        return await self.controller()
+
+    async def controller(self) -> AgentConnection:
         """One more connection to the running agent."""
         link = await self.node().dial()
         self.links.append(link)
@@ -145,7 +206,7 @@ class Bench:
         )
         return LaunchSpec(id=id, argv=tuple(argv), env=env, config=config, group="wish")
 
-    async def start(self, link: AgentLink, body: str, id: RankId = RANK) -> Done:
+    async def start(self, link: AgentConnection, body: str, id: RankId = RANK) -> Done:
         """Ask the agent for a rank that runs ``body``."""
         answer = await ask(link, StartRank(1, self.spec(program(body), id)))
         assert isinstance(answer, Done)
@@ -155,6 +216,7 @@ class Bench:
         """End every process that was started here, and remove the directory."""
         for link in self.links:
             await link.close()
+        started = _children(self.home) if self.quick is not None else []
         own = [int(path.read_text() or 0) for path in self.home.glob("*/agent.lock")]
         ranks = [RankDirectory(path) for path in self.directory.glob("ranks/*")]
         own += [state.shim_pid for state in (rank.state() for rank in ranks) if state is not None]
@@ -165,6 +227,8 @@ class Bench:
             process = rank.process()
             if process is not None and birth(process[0], boot_id()) == process[1]:
                 signal_group(process[0], signal.SIGKILL)
+        if self.quick is not None:
+            await self.quick.end(started)
         shutil.rmtree(self.home, ignore_errors=True)
 
 
@@ -174,24 +238,24 @@ def ps(pid: int, column: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
 
 
-async def ask(link: AgentLink, message: Any) -> Any:
+async def ask(link: AgentConnection, message: Any) -> Any:
     """A request with a bound that only a broken agent exceeds."""
     return await link.request(message, timeout=WAIT_SECONDS)
 
 
-async def observe(link: AgentLink, *models: str) -> NodeReport:
+async def observe(link: AgentConnection, *models: str) -> NodeReport:
     report = await ask(link, Observe(models))
     assert isinstance(report, NodeReport)
     return report
 
 
-async def rank(link: AgentLink, id: RankId = RANK) -> RankReport:
+async def rank(link: AgentConnection, id: RankId = RANK) -> RankReport:
     """What the agent says of one rank now."""
     (found,) = [report for report in (await observe(link)).ranks if report.id == id]
     return found
 
 
-async def pushed(link: AgentLink, until: Callable[[RankReport], bool], id: RankId = RANK) -> RankReport:
+async def pushed(link: AgentConnection, until: Callable[[RankReport], bool], id: RankId = RANK) -> RankReport:
     """The rank once ``until`` holds: looked at first, and then only after each push of the agent."""
     async with asyncio.timeout(WAIT_SECONDS):
         found = await rank(link, id)
@@ -204,12 +268,12 @@ async def pushed(link: AgentLink, until: Callable[[RankReport], bool], id: RankI
     raise Unreachable("the agent went away")
 
 
-async def ended(link: AgentLink, id: RankId = RANK) -> RankReport:
+async def ended(link: AgentConnection, id: RankId = RANK) -> RankReport:
     """The rank once it has exited, learnt from a push."""
     return await pushed(link, lambda report: report.exit is not None, id)
 
 
-async def in_phase(link: AgentLink, phase: str, id: RankId = RANK) -> RankReport:
+async def in_phase(link: AgentConnection, phase: str, id: RankId = RANK) -> RankReport:
     """The rank once it has reached a phase, learnt from a push."""
     return await pushed(link, lambda report: report.phase == phase, id)
 

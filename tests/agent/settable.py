@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 import sys
 
-from reconciler.transport.bundle import write_bundle
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.runtime.agent_file import write_bundle
 
 from .bench import WAIT_SECONDS, Bench
 
@@ -57,7 +57,7 @@ class Place:
         path = self.folder / "asked"
         return path.read_text().splitlines() if path.exists() else []
 
-    async def agent(self) -> AgentLink:
+    async def agent(self) -> AgentConnection:
         """Have an agent that takes its tools from here."""
         places = {
             "--node": "bench",

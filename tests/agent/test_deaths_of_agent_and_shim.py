@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import ForgetRank, Observe, RankReport, Shutdown, StartRank, StopRank
 from reconciler.wire.paths import agent_socket, shim_socket
@@ -282,7 +282,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """An agent that is killed just before an action of a given number, counted from one on a path with a sign."""
 
 
-async def _doomed(bench: Bench, action: int, sign: str) -> tuple[asyncio.subprocess.Process, AgentLink]:
+async def _doomed(bench: Bench, action: int, sign: str) -> tuple[asyncio.subprocess.Process, AgentConnection]:
     """An agent that is going to be killed before its ``action``-th action from the sign on."""
     node = bench.node()
     serve = [
@@ -303,7 +303,7 @@ async def _doomed(bench: Bench, action: int, sign: str) -> tuple[asyncio.subproc
 
 
 async def _dies(
-    bench: Bench, agent: asyncio.subprocess.Process, link: AgentLink, message: StartRank | ForgetRank
+    bench: Bench, agent: asyncio.subprocess.Process, link: AgentConnection, message: StartRank | ForgetRank
 ) -> bool:
     """Make the last request to a doomed agent; whether it was killed over it."""
     try:
@@ -323,8 +323,15 @@ def _answers(path: str) -> bool:
         return caller.connect_ex(path) == 0
 
 
+STRIDES = [5, pytest.param(1, marks=pytest.mark.second_tier)]
+"""Every so many actions are tried."""
+
+
 @pytest.mark.timeout(300)  # two agents for each action
-async def test_an_agent_killed_before_any_action_of_a_start_leaves_at_most_one_process(bench: Bench) -> None:
+@pytest.mark.parametrize("stride", STRIDES)
+async def test_an_agent_killed_before_any_action_of_a_start_leaves_at_most_one_process(
+    bench: Bench, stride: int
+) -> None:
     starts = bench.home / "starts"
     body = f"open({str(starts)!r}, 'a').write(os.environ['RANK']); say('ready'); sleep()"
     endings: list[str] = []
@@ -333,7 +340,7 @@ async def test_an_agent_killed_before_any_action_of_a_start_leaves_at_most_one_p
         epoch = len(endings)
         id = RankId("llama", 0, epoch, 0)
         message = StartRank(epoch + 1, bench.spec(program(body), id, RANK=f"<{epoch}>"))
-        died = await _dies(bench, *await _doomed(bench, epoch, "fence.json.new"), message)
+        died = await _dies(bench, *await _doomed(bench, epoch * stride, "fence.json.new"), message)
 
         link = await bench.agent()
         known = {report.id for report in (await observe(link)).ranks}
@@ -351,12 +358,15 @@ async def test_an_agent_killed_before_any_action_of_a_start_leaves_at_most_one_p
 
 
 @pytest.mark.timeout(300)
-async def test_an_agent_killed_before_any_action_of_a_removal_leaves_all_or_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize("stride", STRIDES)
+async def test_an_agent_killed_before_any_action_of_a_removal_leaves_all_or_nothing(
+    bench: Bench, stride: int
+) -> None:
     left: list[bool] = []
     died = True
     while died:
         id = RankId("llama", 0, len(left), 0)
-        agent, link = await _doomed(bench, len(left), ".gone-")
+        agent, link = await _doomed(bench, len(left) * stride, ".gone-")
         await bench.start(link, "pass", id)
         exited = await ended(link, id)
         died = await _dies(bench, agent, link, ForgetRank(1, id))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.agent.examination import Examiner
+from reconciler.agent.weights.examination import Examiner
 from reconciler.wire.node import ModelReport, RankShare
 
 SECONDS = 60.0

@@ -18,7 +18,7 @@ class Disk:
     def token(self) -> int:
         return self.kept
 
-    def keep_token(self, token: int) -> None:
+    def save_token(self, token: int) -> None:
         if self.full:
             raise OSError("no space left on device")
         self.kept = token

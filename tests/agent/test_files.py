@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reconciler.agent.files import prune
+from reconciler.agent.system.files import prune
 
 
 def test_the_oldest_files_go_when_there_is_too_much(tmp_path: Path) -> None:

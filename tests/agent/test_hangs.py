@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from reconciler.agent.process import STOPPED, states, states_by_ps
-from reconciler.agent.vitals import LOOK_SECONDS, TICK_SECONDS_MAX, Vitals
+from reconciler.agent.ranks.vitals import LOOK_SECONDS, TICK_SECONDS_MAX, Vitals
+from reconciler.agent.system.process import STOPPED, states, states_by_ps
 from reconciler.errors import Refused
 from reconciler.wire.launch import Phase, Progress, RankId
 from reconciler.wire.node import ContinueRank, RankReport, ShimState, StopRank
@@ -19,7 +19,7 @@ from tests.tracing import main_thread_held
 
 @pytest.mark.parametrize("who", ["rank", "shim"])
 async def test_a_stopped_process_is_pushed_and_continued_on_request(bench: Bench, who: str) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sleep()")
     ready = await in_phase(link, Phase.READY)
     assert not ready.stopped
@@ -51,7 +51,7 @@ async def test_a_controller_that_was_replaced_continues_nothing(bench: Bench) ->
 
 
 async def test_silence_is_counted_while_work_is_pending_and_ends_with_a_step(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     body = """
 import itertools, select
 going = []
@@ -78,7 +78,7 @@ for steps in itertools.count(8):
 
 
 async def test_a_rank_that_hears_no_sigterm_is_killed_and_its_end_says_so(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
     await in_phase(link, Phase.READY)
 
@@ -91,7 +91,7 @@ async def test_a_rank_that_hears_no_sigterm_is_killed_and_its_end_says_so(bench:
 
 
 async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sleep()")
     ready = await in_phase(link, Phase.READY)
     assert ready.pid is not None
@@ -107,7 +107,7 @@ async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(be
 
 
 async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sleep()")
     ready = await in_phase(link, Phase.READY)
     assert ready.shim_pid is not None
@@ -122,7 +122,7 @@ async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench
 
 
 async def test_a_shim_that_is_stopped_again_does_not_keep_its_rank_alive(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     stops_its_shim = "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getppid(), signal.SIGSTOP))"
     await bench.start(link, stops_its_shim + "\nsay('ready')\nwhile True: time.sleep(600)")
     ready = await in_phase(link, Phase.READY)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.agent.kept import Kept
+from reconciler.agent.weights.kept import StoredWeights
 from reconciler.wire.weights import hub_path, partial_folder
 
 A, B = hub_path("org/tiny", "a" * 40), hub_path("org/tiny", "b" * 40)
@@ -23,40 +23,40 @@ def models(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def gone(kept: Kept, folder: Path) -> bool:
+def gone(kept: StoredWeights, folder: Path) -> bool:
     """Whether nothing of a folder is left, or soon will be: an agent looks every few seconds."""
     deadline = time.monotonic() + WAIT_SECONDS
     while any(folder.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
-        kept.look(())
+        kept.scan(())
     return not any(folder.iterdir())
 
 
 def test_whole_weights_and_those_on_their_way_are_listed(models: Path) -> None:
-    found = Kept(models).look(())
+    found = StoredWeights(models).scan(())
     assert [(each.path, each.whole) for each in found] == [(A, True), (B, False)]
 
 
 def test_what_nobody_asks_for_becomes_stale(models: Path) -> None:
-    kept = Kept(models, stale_seconds=0.05)
-    assert [each.stale for each in kept.look((A, B))] == [False, False]
+    kept = StoredWeights(models, stale_seconds=0.05)
+    assert [each.stale for each in kept.scan((A, B))] == [False, False]
     time.sleep(0.06)
-    assert [each.stale for each in kept.look((A,))] == [False, True]
+    assert [each.stale for each in kept.scan((A,))] == [False, True]
 
 
 def test_removed_weights_are_out_of_sight_at_once_and_then_gone(models: Path) -> None:
-    kept = Kept(models)
+    kept = StoredWeights(models)
     kept.remove(A)
-    assert [each.path for each in kept.look(())] == [B]
+    assert [each.path for each in kept.scan(())] == [B]
     kept.remove(B)
-    assert kept.look(()) == ()
+    assert kept.scan(()) == ()
     assert gone(kept, models / "hub" / "org--tiny")
     assert (models / "tiny" / "model.safetensors").exists()
 
 
 def test_what_a_dead_agent_left_half_removed_is_removed(models: Path) -> None:
     (models / A).rename((models / A).with_name(".gone-x"))
-    kept = Kept(models)
+    kept = StoredWeights(models)
     kept.remove(B)
     (models / "hub" / "org--tiny" / f".{'a' * 40}.lock").unlink()
     assert gone(kept, models / "hub" / "org--tiny")
@@ -66,10 +66,10 @@ def test_what_a_dead_agent_left_half_removed_is_removed(models: Path) -> None:
 def test_nothing_else_is_ever_removed(models: Path, path: str) -> None:
     before = sorted(models.rglob("*"))
     with pytest.raises(ValueError, match="expected hub/<repository>/<revision>"):
-        Kept(models).remove(path)
+        StoredWeights(models).remove(path)
     assert sorted(models.rglob("*")) == before
 
 
 def test_removing_what_is_not_there_changes_nothing(models: Path) -> None:
-    Kept(models).remove(hub_path("org/tiny", "c" * 40))
-    assert len(Kept(models).look(())) == 2
+    StoredWeights(models).remove(hub_path("org/tiny", "c" * 40))
+    assert len(StoredWeights(models).scan(())) == 2

@@ -17,7 +17,7 @@ from tests.agent.bench import RANK, Bench, alive, ask, ended, gone, in_phase, ob
 
 
 async def test_a_rank_reports_its_phases_while_it_comes_up(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('loading', loaded_bytes=5, total_bytes=10); sleep()")
 
     loading = await in_phase(link, Phase.LOADING)
@@ -29,7 +29,7 @@ async def test_a_rank_reports_its_phases_while_it_comes_up(bench: Bench) -> None
 
 
 async def test_the_exit_status_of_a_rank_is_pushed_with_its_last_words(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('rendezvous', detail='rank 1 did not come'); sys.exit(65)")
 
     report = await ended(link)
@@ -42,7 +42,7 @@ async def test_the_exit_status_of_a_rank_is_pushed_with_its_last_words(bench: Be
 
 
 async def test_the_signal_that_killed_a_rank_is_pushed_to_every_controller(bench: Bench) -> None:
-    links = [await bench.agent(), await bench.controller()]
+    links = [await bench.quick_agent(), await bench.controller()]
     await bench.start(links[0], "say('ready'); sleep()")
     ready = await in_phase(links[0], Phase.READY)
     assert ready.pid is not None
@@ -56,7 +56,7 @@ async def test_the_signal_that_killed_a_rank_is_pushed_to_every_controller(bench
 
 
 async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "import not_there")
 
     report = await ended(link)
@@ -67,7 +67,7 @@ async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(ben
 
 
 async def test_a_program_that_cannot_be_started_is_an_exit_with_status_127(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await ask(link, StartRank(1, bench.spec(["/no/such/python", "-m", "runner"])))
 
     report = await ended(link)
@@ -78,7 +78,7 @@ async def test_a_program_that_cannot_be_started_is_an_exit_with_status_127(bench
 
 
 async def test_lines_that_are_no_progress_are_logged_and_change_nothing(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     body = """
 descriptor = int(os.environ["RECONCILER_PROGRESS_FD"])
 for line in (b"what", b"[1]", b'{"phase": 3}', b'{"phase": "exited"}', b"[" * 5000, b"x" * 200_000):
@@ -96,7 +96,7 @@ sleep()
 
 
 async def test_many_steps_are_told_as_few_changes(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     before = (
         await bench.start(link, "say('ready')\nfor n in range(200): say('ready', steps=n+1)\nsleep()")
     ).sequence
@@ -108,7 +108,7 @@ async def test_many_steps_are_told_as_few_changes(bench: Bench) -> None:
 
 
 async def test_a_rank_is_asked_to_end_and_may_end_in_order(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()")
     await in_phase(link, Phase.READY)
 
@@ -120,7 +120,7 @@ async def test_a_rank_is_asked_to_end_and_may_end_in_order(bench: Bench) -> None
 
 
 async def test_a_rank_that_ignores_the_request_is_killed_with_its_children(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     body = """
 signal.signal(15, signal.SIG_IGN)
 child = os.fork()
@@ -140,7 +140,7 @@ time.sleep(600)
 
 
 async def test_children_of_a_rank_do_not_outlive_it(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(
         link, "child = os.fork()\nif child: say('ready', detail=str(child)); sys.exit(3)\ntime.sleep(600)"
     )
@@ -151,7 +151,7 @@ async def test_children_of_a_rank_do_not_outlive_it(bench: Bench) -> None:
 
 
 async def test_asking_again_only_ever_brings_the_end_closer(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "signal.signal(15, signal.SIG_IGN); say('ready'); time.sleep(600)")
     await in_phase(link, Phase.READY)
 
@@ -164,7 +164,7 @@ async def test_asking_again_only_ever_brings_the_end_closer(bench: Bench) -> Non
 
 
 async def test_a_stopped_process_is_continued_so_that_it_can_end(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()")
     pid = (await in_phase(link, Phase.READY)).pid
     assert pid is not None
@@ -178,7 +178,7 @@ async def test_a_stopped_process_is_continued_so_that_it_can_end(bench: Bench) -
 
 
 async def test_a_rank_may_be_asked_to_end_in_the_breath_that_starts_it(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     spec = bench.spec(program("time.sleep(600)"))
 
     await asyncio.gather(ask(link, StartRank(1, spec)), ask(link, StopRank(1, RANK, grace_seconds=5)))
@@ -189,7 +189,7 @@ async def test_a_rank_may_be_asked_to_end_in_the_breath_that_starts_it(bench: Be
 
 
 async def test_starting_a_rank_twice_starts_one_process(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sleep()")
     first = await in_phase(link, Phase.READY)
 
@@ -200,7 +200,7 @@ async def test_starting_a_rank_twice_starts_one_process(bench: Bench) -> None:
 
 
 async def test_a_rank_that_has_exited_is_not_started_again(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "sys.exit(3)")
     first = await pushed(link, lambda report: report.gone == Gone.YES)
 
@@ -211,7 +211,7 @@ async def test_a_rank_that_has_exited_is_not_started_again(bench: Bench) -> None
 
 
 async def test_a_rank_finds_its_config_its_environment_and_its_directory(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     body = """
 config = json.load(open(os.environ["RECONCILER_RANK_CONFIG"]))
 names = sorted(name for name in os.environ if name != "LC_CTYPE")
@@ -229,7 +229,7 @@ print(json.dumps([config["secret"], names, os.environ["MLX_RANK"], os.getcwd(), 
 
 
 async def test_what_a_rank_prints_is_read_in_pieces_that_join(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "print('ä' * 1000); print('on stderr', file=sys.stderr)")
     await ended(link)
 
@@ -247,7 +247,7 @@ async def test_what_a_rank_prints_is_read_in_pieces_that_join(bench: Bench) -> N
 
 
 async def test_the_log_of_an_unknown_rank_is_refused(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
 
     with pytest.raises(Refused, match=r"no rank llama\.0\.1\.0") as refused:
         await ask(link, ReadLog(RANK, 100))
@@ -256,7 +256,7 @@ async def test_the_log_of_an_unknown_rank_is_refused(bench: Bench) -> None:
 
 
 async def test_only_a_rank_that_has_exited_can_be_forgotten(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sleep()")
     await in_phase(link, Phase.READY)
 
@@ -268,7 +268,7 @@ async def test_only_a_rank_that_has_exited_can_be_forgotten(bench: Bench) -> Non
 
 
 async def test_a_forgotten_rank_leaves_nothing_behind(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "open(json.load(open('config.json'))['socket'], 'w')")
     await ended(link)
 
@@ -300,7 +300,7 @@ async def test_nobody_else_can_read_what_is_kept_or_open_a_socket(bench: Bench) 
     "id", [RankId("../../etc", 0, 1, 0), RankId("", 0, 1, 0), RankId("a/b", 0, 1, 0), RankId("a", -1, 1, 0)]
 )
 async def test_an_id_that_would_leave_its_place_is_refused(bench: Bench, id: RankId) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
 
     with pytest.raises(Refused) as refused:
         await ask(link, StartRank(1, bench.spec(program("pass"), id)))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Refused
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import Phase
@@ -45,7 +45,7 @@ async def _used(pids: Sequence[int | None], seconds: float) -> float:
     return max(_cpu_seconds(pid) - used for pid, used in zip(pids, before, strict=True))
 
 
-async def _runtime(link: AgentLink) -> Mapping[str, str]:
+async def _runtime(link: AgentConnection) -> Mapping[str, str]:
     """The versions in the runtime: looked at first, and then after each push."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not (found := (await observe(link)).runtime):
@@ -57,7 +57,6 @@ async def test_an_idle_agent_and_an_idle_shim_use_no_cpu(bench: Bench) -> None:
     link = await bench.agent()
     await bench.start(link, "say('ready'); sleep()")
     shim = (await in_phase(link, Phase.READY)).shim_pid
-    await _runtime(link)
     pids = (bench.agent_pid(), shim)
     async with asyncio.timeout(WAIT_SECONDS):
         while await _used(pids, seconds=3) >= 0.05:
@@ -86,10 +85,11 @@ async def test_the_machine_is_described_alike_by_every_agent_on_it(bench: Bench)
     assert (first.system, first.release) == (os.uname().sysname, os.uname().release)
     assert first.memory_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert first.cpus == os.cpu_count()
-    assert (first.python, first.run_directory) == (sys.executable, str(bench.run_directory))
+    assert (first.python, first.run_directory) == (str(bench.runtime), str(bench.run_directory))
 
 
 async def test_the_versions_of_the_runtime_are_pushed_once_they_are_known(bench: Bench) -> None:
+    bench.runtime = Path(sys.executable)
     found = await _runtime(await bench.agent())
 
     assert {"mlx": version("mlx"), "mlx-lm": version("mlx-lm"), "engine": found["engine"]} == found

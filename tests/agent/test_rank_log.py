@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.agent.rank_log import RankLog, last_line, read_log, segments
+from reconciler.agent.ranks.log import RankLog, last_line, read_log, segments
 
 
 def test_only_the_newest_output_is_kept(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 
-from reconciler.agent import remains
+from reconciler.agent.ranks import leftovers
 from reconciler.wire.node import Gone, StartRank, StopRank
 from tests.agent.bench import RANK, Bench, ask, ended, in_phase, program, pushed, rank
 from tests.ports import free_port
@@ -33,7 +33,7 @@ def at_port(bench: Bench, body: str, port: int) -> StartRank:
 
 
 async def test_a_rank_that_ends_leaves_nothing(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sys.exit(0)")
     report = await pushed(link, lambda found: found.gone == Gone.YES)
     assert (report.kept, report.exit is not None) == ("", True)
@@ -60,7 +60,7 @@ async def test_a_process_that_left_the_ranks_session_and_its_port_are_found_and_
 
 
 async def test_a_stranger_on_its_port_is_not_the_ranks(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
@@ -71,7 +71,7 @@ async def test_a_stranger_on_its_port_is_not_the_ranks(bench: Bench) -> None:
 
 
 async def test_that_a_rank_had_to_be_killed_is_told_with_its_grace(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)")
     await in_phase(link, "ready")
     await ask(link, StopRank(1, RANK, 0.2))
@@ -81,7 +81,7 @@ async def test_that_a_rank_had_to_be_killed_is_told_with_its_grace(bench: Bench)
 
 
 async def test_a_rank_that_somebody_else_killed_was_given_no_grace(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await bench.start(link, "say('ready'); sleep()")
     os.kill((await in_phase(link, "ready")).pid or 0, signal.SIGKILL)
     killed = (await ended(link)).exit
@@ -95,7 +95,7 @@ def test_listeners_are_read_from_the_tables_of_both_systems() -> None:
         "   0: 0100007F:5208 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0\n"
         "   1: 0100007F:5209 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4\n"
     )
-    assert remains.listeners_in_proc(linux) == {21000}
+    assert leftovers.listeners_in_proc(linux) == {21000}
     macos = (
         "Active Internet connections (including servers)\n"
         "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
@@ -104,15 +104,15 @@ def test_listeners_are_read_from_the_tables_of_both_systems() -> None:
         "tcp6       0      0  ::1.21002              ::1.50112              ESTABLISHED\n"
         "tcp4       0      0  127.0.0.1.21003        127.0.0.1.50113        TIME_WAIT\n"
     )
-    assert remains.listeners(macos) == {21000, 8400}
+    assert leftovers.listeners(macos) == {21000, 8400}
 
 
 def test_members_of_a_group_are_those_that_live() -> None:
     table = "  501   500 S\n  502   500 Z+\n  503   499 R\n  500   500 U\n"
-    assert remains.members(table, 500) == [501, 500]
+    assert leftovers.members(table, 500) == [501, 500]
 
 
 def test_a_number_that_somebody_else_has_by_now_leaves_nobody() -> None:
-    ended = remains.Ended(os.getsid(0), True, "/nowhere/config.json", ())
-    assert remains.look(ended) == (Gone.YES, "")
-    assert remains.look(ended._replace(reused=False))[0] == Gone.NO
+    ended = leftovers.Ended(os.getsid(0), True, "/nowhere/config.json", ())
+    assert leftovers.find(ended) == (Gone.YES, "")
+    assert leftovers.find(ended._replace(reused=False))[0] == Gone.NO

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.agent.machine import boot_id
+from reconciler.agent.system.machine import boot_id
 from reconciler.errors import Refused
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.node import Done
 from reconciler.wire.repair import Change, ConfirmRepair, Repair, RepairReport, RepairState, permitted
 
@@ -50,19 +50,19 @@ def repair(*changes: Change, id: str = "r1", token: int = 1, seconds: float = 60
     return Repair(token, id, boot_id(), changes, seconds)
 
 
-async def report(link: AgentLink) -> RepairReport:
+async def report(link: AgentConnection) -> RepairReport:
     found = (await observe(link)).repair
     assert found is not None
     return found
 
 
-async def begin(link: AgentLink, request: Repair) -> None:
+async def begin(link: AgentConnection, request: Repair) -> None:
     """Have a repair made that nobody is going to confirm: on a busy machine it is undone before the answer comes."""
     with contextlib.suppress(Refused):
         await ask(link, request)
 
 
-async def over(link: AgentLink) -> RepairReport:
+async def over(link: AgentConnection) -> RepairReport:
     """The repair, once it is over."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:

@@ -11,12 +11,24 @@ import time
 
 import pytest
 
-from reconciler.agent.ranks import SPARE_SECONDS
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Done, ForgetRank, Shutdown, StartRank, StopRank
 
-from .bench import RANK, Bench, ask, ended, gone, in_phase, observe, program, ps, rank, until
+from .bench import (
+    QUICK_SPARE_SECONDS,
+    RANK,
+    Bench,
+    ask,
+    ended,
+    gone,
+    in_phase,
+    observe,
+    program,
+    ps,
+    rank,
+    until,
+)
 
 NEXT = RankId("llama", 0, 2, 0)
 WAITS = """
@@ -31,7 +43,7 @@ if config:
 
 
 async def start(
-    bench: Bench, link: AgentLink, id: RankId = RANK, body: str = WAITS, can: bool = True
+    bench: Bench, link: AgentConnection, id: RankId = RANK, body: str = WAITS, can: bool = True
 ) -> None:
     """A rank whose program ``can`` be a spare."""
     spec = dataclasses.replace(bench.spec(program(body), id), spare=can)
@@ -62,7 +74,7 @@ async def spare(bench: Bench) -> tuple[int, int]:
 
 
 async def test_the_process_that_waits_becomes_the_next_rank(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await start(bench, link)
     shim, waiting = await spare(bench)
     assert [report.id for report in (await observe(link)).ranks] == [RANK], "a spare is no rank"
@@ -82,7 +94,7 @@ async def test_the_process_that_waits_becomes_the_next_rank(bench: Bench) -> Non
 async def test_a_rank_of_another_program_is_started_as_ever_and_nothing_is_left_of_the_one_that_waited(
     bench: Bench,
 ) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await start(bench, link)
     _, waiting = await spare(bench)
     await start(bench, link, NEXT, "say('ready', detail='another'); sleep()", can=False)
@@ -93,7 +105,7 @@ async def test_a_rank_of_another_program_is_started_as_ever_and_nothing_is_left_
 
 
 async def test_only_a_program_that_can_wait_is_started_before_there_is_a_rank_for_it(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await start(bench, link, can=False)
     await start(bench, link, NEXT)
     shim, _ = await spare(bench)
@@ -126,7 +138,7 @@ async def test_a_spare_ends_with_its_agent_and_the_next_agent_has_one_of_its_own
 async def test_without_the_spare_that_was_there_the_next_rank_is_started_as_ever(
     bench: Bench, which: int
 ) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await start(bench, link)
     both = await spare(bench)
     os.kill(both[which], signal.SIGKILL)
@@ -137,7 +149,7 @@ async def test_without_the_spare_that_was_there_the_next_rank_is_started_as_ever
 
 
 async def test_a_node_whose_ranks_were_stopped_a_while_ago_keeps_no_spare(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await start(bench, link)
     both = await spare(bench)
     await ask(link, StopRank(1, RANK, 1.0))
@@ -145,11 +157,11 @@ async def test_a_node_whose_ranks_were_stopped_a_while_ago_keeps_no_spare(bench:
     for pid in both:
         await gone(pid)
     assert exited is not None
-    assert time.time() - exited.at > SPARE_SECONDS - 1, "the next rank may be about to come"
+    assert time.time() - exited.at > QUICK_SPARE_SECONDS - 0.01, "the next rank may be about to come"
 
 
 async def test_a_node_without_ranks_keeps_no_spare(bench: Bench) -> None:
-    link = await bench.agent()
+    link = await bench.quick_agent()
     await start(bench, link)
     both = await spare(bench)
     os.kill((await rank(link)).pid or 0, signal.SIGKILL)

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from reconciler.agent import tools
-from reconciler.agent.tools import Tools
+from reconciler.agent.system import tools
+from reconciler.agent.system.tools import Tools
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from tests.processes import gone
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.agent.weights import Weights
+from reconciler.agent.weights.files import Weights
 from tests.agent.bench import Bench, observe
 
 
@@ -173,7 +173,7 @@ def test_a_folder_that_may_not_be_read_is_a_problem(tmp_path: Path) -> None:
     closed.mkdir()
     (closed / "config.json").write_text("{}")
     question = (
-        "import os, sys; from pathlib import Path; from reconciler.agent.weights import Weights\n"
+        "import os, sys; from pathlib import Path; from reconciler.agent.weights.files import Weights\n"
         "os.getuid() or os.setuid(65534)\n"
         "os.chdir(sys.argv[1]); print(Weights(Path('.')).report('closed').problem)"
     )

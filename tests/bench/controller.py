@@ -16,22 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from reconciler.controller import Parts
-from reconciler.controller.courier import Courier
-from reconciler.controller.intent import Intent
-from reconciler.controller.lapses import Clocks, Lapses
-from reconciler.controller.publish import Publisher
+from reconciler.bootstrap.controller import compose
+from reconciler.controller.clock_gaps import Clocks
+from reconciler.controller.parts import Parts, Surroundings
 from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import Deposed
-from reconciler.execution import Executor, Tools
-from reconciler.inventory import Collector
-from reconciler.notify import Webhooks
-from reconciler.planning.group import fingerprint
-from reconciler.planning.needs import Wish, needs
+from reconciler.planning.context.memory_needs import ModelNeeds, needs
+from reconciler.planning.context.spec_hash import compute
 from reconciler.resources import Manifest
-from reconciler.source.documents import load
 from reconciler.source.sources import DirectorySource
+from reconciler.source.yaml.documents import load
 from reconciler.state import (
     Attempt,
     Cause,
@@ -40,13 +34,13 @@ from reconciler.state import (
     GroupRecord,
     NodeName,
     NodeObservation,
-    Outcome,
 )
 from reconciler.store import Store
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import NodeReport, RankReport
 from tests.gateway.rank_double import eventually
+from tests.machines import LocalMachines
 from tests.processes import resident_bytes
 from tests.worlds import World
 
@@ -75,9 +69,9 @@ def served(manifests: list[Manifest], size: int = 2) -> World:
             members=members,
             port=world.next_port,
             secret="s",
-            fingerprint=fingerprint(deployment, model),
+            fingerprint=compute(deployment, model),
             created_at=world.now,
-            rank_bytes=needs(Wish.of(deployment), weights, "tensor", size)[0],
+            rank_bytes=needs(ModelNeeds.of_deployment(deployment), weights, "tensor", size)[0],
             proven_at=world.now,
         )
         world.next_port += size + 1
@@ -126,48 +120,27 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     for name in nodes:
         store.keep_agent(name)
 
-    async def dial(name: NodeName) -> AgentLink:
+    async def dial(name: NodeName) -> AgentConnection:
         report = nodes[name].report
         assert report is not None
-        return cast(AgentLink, AgentDouble(report))
+        return cast(AgentConnection, AgentDouble(report))
 
-    async def start_agent(name: NodeName) -> None:
-        raise AssertionError(f"the agent of {name} runs already")
-
-    def finished(outcome: Outcome) -> None:
-        raise AssertionError(f"there is nothing to do, and {outcome} was done")
-
-    def deposed(error: Deposed) -> None:
-        raise AssertionError(f"nobody else is there, and {error}")
-
-    def token(name: NodeName) -> int:
-        return store.token if name in parts.greeted else 0
-
-    collector = Collector(dial, time.time, lambda: None, token=token)
-    tools = Tools(store, collector, start_agent, time.time)
-    source = DirectorySource(folder / "manifests")
-    publisher = Publisher(store, RoutesFile(folder / "routes.json"))
-    parts = Parts(
-        intent=Intent(source, store, time.time, lambda event: publisher.tell((event,))),
-        collector=collector,
-        executor=Executor(tools, finished, deposed),
-        tools=tools,
-        store=store,
-        publisher=publisher,
-        courier=Courier(store, Webhooks({}).post, time.time, lambda: None),
+    around = Surroundings(
+        source=DirectorySource(folder / "manifests"),
+        routes=RoutesFile(folder / "routes.json"),
+        machines=LocalMachines(dial=dial),
         gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
-        clock=time.time,
-        lapses=Lapses(Clocks(time.time, time.monotonic, time.monotonic)),
         entropy=lambda: "entropy",
+        clocks=Clocks(time.time, time.monotonic, time.monotonic),
     )
-    return parts
+    return compose(around, store)[1]
 
 
 async def passes(objects: int, times: int, folder: Path) -> dict[str, list[float]]:
     """Seconds, seconds of processor time, and MiB of memory after each pass that found nothing to do."""
     text = manifests(objects)
     parts = parts_of(served_text(text), folder, text)
-    await parts.intent.refresh(None)
+    await parts.desired_state.refresh(None)
     await eventually(lambda: reconcile(parts).settled)
     found: dict[str, list[float]] = {"seconds": [], "cpu": [], "mib": []}
     for _ in range(times):

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.bootstrap import Home
-from reconciler.cli.client import ask
+from reconciler.cli.core.client import ask
 from reconciler.errors import Unreachable
-from reconciler.planning.group import PORT_FIRST, fingerprint
-from reconciler.source.documents import load
+from reconciler.planning.context.ports import PORT_FIRST
+from reconciler.planning.context.spec_hash import compute
+from reconciler.source.yaml.documents import load
 from reconciler.state import (
     Attempt,
     Cause,
@@ -36,8 +37,8 @@ from reconciler.state import (
     ReplicaId,
 )
 from reconciler.store import Store
-from reconciler.transport.bundle import write_bundle
-from reconciler.transport.local import LocalNode
+from reconciler.transport.nodes.local import LocalNode
+from reconciler.transport.runtime.agent_file import write_bundle
 from reconciler.wire.admin import Get, Stop
 from reconciler.wire.launch import LaunchSpec, Phase, RankConfig
 from reconciler.wire.node import Done, StartRank
@@ -94,7 +95,7 @@ def _cluster(count: int) -> Iterator[tuple[Home, dict[str, int]]]:
 
 def _record(desired: Desired, name: str, number: int) -> GroupRecord:
     wanted = desired.deployments[DeploymentName(name)]
-    wish = fingerprint(wanted, desired.models[wanted.spec.model])
+    wish = compute(wanted, desired.models[wanted.spec.model])
     replica = ReplicaId(DeploymentName(name), 0)
     members = (NODES[number % len(NODES)],)
     return GroupRecord(

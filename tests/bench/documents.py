@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from reconciler.source.documents import load
+from reconciler.source.yaml.documents import load
 from tests.e2e.cluster import MODEL, deployment, node
 
 from .figures import Figure, interleaved, paired

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -90,13 +91,13 @@ async def _killed(side: Ours, rank: int) -> float:
 
 def _restarted() -> float:
     """Seconds from the end of all ranks to an answer of the next ones."""
-    with running(WEIGHTS, RANKS) as group:
+    with running(WEIGHTS, RANKS, python=sys.executable) as group:
         group.ready()
         asyncio.run(_answer(group.socket))
         started = time.monotonic()
         for rank in group.ranks:
             rank.end()
-        with running(WEIGHTS, RANKS) as again:
+        with running(WEIGHTS, RANKS, python=sys.executable) as again:
             asyncio.run(_answer(again.ready().socket))
             return time.monotonic() - started
 

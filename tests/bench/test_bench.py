@@ -10,6 +10,8 @@ from . import detection, documents, overhead, passes, planning, remote
 from .__main__ import NAMES, measure_of
 from .figures import WIDTH, Figure, alone, paired, table
 
+pytestmark = pytest.mark.second_tier
+
 
 @pytest.mark.parametrize("module", [detection, documents, overhead, passes, planning, remote])
 def test_a_benchmark_gives_figures(module: object) -> None:

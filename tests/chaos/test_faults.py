@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 
-from reconciler.sandbox.faults import COMMANDS
+from reconciler.sandbox.commands import COMMANDS
 from tests.e2e.cluster import ROOT
 
 from .faults import BY_NAME, CABLES, KINDS, OTHER_END, PER_MINUTE, TIMES_MIN, draw

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli.app import run
+from reconciler.cli.core.app import run
 from reconciler.errors import Refused
 from reconciler.transport.rpc import RpcServer
-from reconciler.wire.admin import CONTROLLER_HEARS_OF_CLI, Answer
+from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer
 
 from . import bodies
 
@@ -94,7 +94,7 @@ def controller(home: Path) -> Iterator[Controller]:
     home.mkdir()
     scripted = Controller(bodies.at_rest())
     loop = asyncio.new_event_loop()
-    server = RpcServer(home / "controller.sock", CONTROLLER_HEARS_OF_CLI, scripted.dispatch)
+    server = RpcServer(home / "controller.sock", CONTROLLER_RECEIVES_FROM_CLI, scripted.dispatch)
     loop.run_until_complete(server.start())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

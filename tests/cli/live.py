@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from reconciler.cli.client import ask
+from reconciler.cli.core.client import ask
 from reconciler.errors import Unreachable
 from reconciler.wire.admin import ShowStatus
 

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from reconciler.bootstrap import Home, swap
-from reconciler.source.git import ClusterRepo
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.store import Store
 

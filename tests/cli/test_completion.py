@@ -114,7 +114,7 @@ def test_a_completion_costs_less_than_a_typed_letter_is_felt(home: Path, control
 
 
 def test_a_completed_word_needs_no_pydantic() -> None:
-    code = "import sys, reconciler.cli.get, reconciler.cli.completing; print('pydantic' in sys.modules)"
+    code = "import sys, reconciler.cli.commands.read.get, reconciler.cli.core.complete; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli import client, habits
-from reconciler.cli.client import Client
+from reconciler.cli.core import client, hints
+from reconciler.cli.core.client import Client
 from reconciler.errors import Unreachable
 
 from .conftest import Cli, Controller
@@ -131,13 +131,13 @@ def test_what_other_tools_call_it_is_answered_with_what_it_is_called_here(
 
 
 def test_every_habit_names_commands_and_options_that_there_are(cli: Cli) -> None:
-    tables = (habits.COMMANDS, habits.KINDS, habits.OPTIONS, habits.ARGUMENTS)
+    tables = (hints.COMMANDS, hints.KINDS, hints.OPTIONS, hints.ARGUMENTS)
     for advice in {advice for table in tables for advice in table.values()}:
         for named in re.findall(r"reconciler ((?:rollout )?[a-z]+)", advice):
             assert cli(*named.split(), "--help").code == 0, advice
-    for words in habits.COMMANDS:
+    for words in hints.COMMANDS:
         assert "unknown command" in cli(*words.split()).err
-    for word in habits.KINDS:
+    for word in hints.KINDS:
         assert f'unknown kind "{word}"; ' in cli("get", word).err
 
 
@@ -261,9 +261,10 @@ def test_a_reader_that_goes_away_is_no_traceback(home: Path) -> None:
 
 def test_an_interrupt_within_a_destructor_ends_the_command_in_silence() -> None:
     """As Ctrl-C does that comes while pydantic-core builds a schema: its callbacks cannot raise."""
-    told = """
+    script = """
 import signal, sys, time
-from reconciler.cli import app, main
+from reconciler.cli import main
+from reconciler.cli.core import app
 
 class Fleeting:
     def __del__(self):
@@ -279,6 +280,6 @@ app.run = run
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", told], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stderr) == (130, "")

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from reconciler.cli.app import LISTED, reconciler
+from reconciler.cli.core.app import LISTED, reconciler
 
 from .live import API, ROOT, live
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from reconciler.cli.fields import Field, field_at
+from reconciler.cli.core.fields import Field, field_at
 from reconciler.resources import KIND_NAMES, KINDS, PLURALS, SHORT_NAMES
 
 from .conftest import Cli

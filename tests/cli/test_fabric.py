@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from reconciler.cli import cabling
-from reconciler.cli.tables import WIDTH
-from reconciler.source.documents import load
+from reconciler.cli.commands.read import fabric_drawing
+from reconciler.cli.output.tables import WIDTH
+from reconciler.source.yaml.documents import load
 
 from . import bodies
 from .conftest import Cli, Controller
@@ -84,7 +84,7 @@ def test_however_many_machines_there_are_no_line_is_too_long(count: int, name: s
     rows = [row(f"{one}/1", f"{other}/12") for one, other in itertools.pairwise(nodes)]
     rows.append(row(f"{nodes[0]}/3", f"{nodes[-1]}/4", "Swapped", None, text="t " * 90, person="p " * 90))
     for wide in (False, True):
-        drawn = [text for text, _ in cabling.drawing(fabric(*rows), wide, WIDTH)]
+        drawn = [text for text, _ in fabric_drawing.drawing(fabric(*rows), wide, WIDTH)]
         assert max(map(len, drawn)) <= WIDTH
         for node in nodes:
             assert any(node in text for text in drawn)
@@ -93,14 +93,14 @@ def test_however_many_machines_there_are_no_line_is_too_long(count: int, name: s
 def test_a_fabric_that_was_not_compared_yet_is_drawn_as_not_known() -> None:
     item = fabric(*TRIANGLE)
     del item["status"]["links"]
-    drawn = [text for text, _ in cabling.drawing(item, False, WIDTH)]
+    drawn = [text for text, _ in fabric_drawing.drawing(item, False, WIDTH)]
     assert sum(text.endswith("Unknown") for text in drawn) == 3
 
 
 def test_colours_are_for_terminals_alone(cli: Cli, controller: Controller) -> None:
     answer(controller, fabric(*TRIANGLE))
     assert "\x1b" not in cli("get", "fabric", "studios").out
-    states = dict(cabling.drawing(fabric(*TRIANGLE), False, WIDTH))
+    states = dict(fabric_drawing.drawing(fabric(*TRIANGLE), False, WIDTH))
     assert states["  3──────────3          │          80 Gb/s   Connected"] == "Connected"
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.incidents import identified
-from reconciler.cli.tables import lasting
+from reconciler.cli.commands.read.incidents import identified
+from reconciler.cli.output.tables import duration
 from reconciler.wire.admin import ListIncidents
 
 from . import bodies
@@ -98,7 +98,7 @@ def troubled(controller: Controller) -> Controller:
 
 
 def test_the_table_says_what_happened_and_fits(cli: Cli, troubled: Controller, monkeypatch: Any) -> None:
-    monkeypatch.setattr("reconciler.cli.tables.terminal_width", lambda: 100)
+    monkeypatch.setattr("reconciler.cli.output.tables.terminal_width", lambda: 100)
     for arguments in (("incidents",), ("incidents", "-o", "wide")):
         lines = cli(*arguments).out.splitlines()
         assert max(map(len, lines)) <= 100
@@ -198,7 +198,7 @@ def test_an_incident_is_named_by_its_number(words: tuple[str, ...], number: int 
      (3600, "1h0m"), (86_399, "23h59m"), (90_000, "1d1h")],
 )  # fmt: skip
 def test_how_long_it_took_is_short_to_read(seconds: float, text: str) -> None:
-    assert lasting(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_numbers_and_objects_are_completed(home: Path, troubled: Controller) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cli.jsonpath import BadTemplate, find, render
-from reconciler.cli.jsonpath_parser import parse_path, parse_template
+from reconciler.cli.output.jsonpath import BadTemplate, find, render
+from reconciler.cli.output.jsonpath_parser import parse_path, parse_template
 from reconciler.errors import Invalid
 
 CLUSTER: dict[str, Any] = {

@@ -111,9 +111,9 @@ def test_the_repository_is_not_for_a_controller_that_watches_a_folder(
 
 
 def test_two_applies_at_once_both_land(home: Path, cli: Cli, tmp_path: Path) -> None:
-    from reconciler.cli.app import Settings
-    from reconciler.cli.changing import prepare
-    from reconciler.cli.write import commit_paths
+    from reconciler.cli.commands.write.manifests import commit_paths
+    from reconciler.cli.core.app import Settings
+    from reconciler.cli.core.commits import prepare
 
     repo = prepare(Settings(home))
     files = []

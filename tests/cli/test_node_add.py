@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.source.documents import load
+from reconciler.source.yaml.documents import load
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli.question import ask_endpoint
+from reconciler.cli.commands.cluster.question import ask_endpoint
 from reconciler.errors import Invalid
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.columns import ROWS
+from reconciler.cli.output.columns import COLUMNS
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ListEvents, ReadRankLog
 from reconciler.wire.launch import RankId
@@ -313,7 +313,7 @@ def test_a_rank_that_stands_still_shows_in_its_phase(report: dict[str, Any], sho
         "metadata": {"name": "tiny-0-1"}, "phase": "ready", "node": "node-b", "pid": 1, "epoch": 1,
         "startedAt": None, "detail": "", **report,
     }  # fmt: skip
-    assert ROWS["Rank"](rank, False)[1] == shown
+    assert COLUMNS["Rank"].row(rank, False)[1] == shown
 
 
 def test_top_shows_what_was_named_or_says_of_what_nothing_is_measured(

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from reconciler.cli import reference
-from reconciler.cli.app import LISTED, reconciler
+from reconciler.cli.core.app import LISTED, reconciler
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 

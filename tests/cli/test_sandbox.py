@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from reconciler.resources import ModelDeployment
 from reconciler.sandbox import processes
-from reconciler.source.documents import load
+from reconciler.source.yaml.documents import load
 
 from .conftest import called
 from .test_examples import EXAMPLES
@@ -138,7 +139,7 @@ def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> Non
     assert [each.kind for each in manifests] == ["Node"] * 4 + [
         "Model", "ModelDeployment", "Gateway", "Fabric",
     ]  # fmt: skip
-    (deployment,) = (each for each in manifests if each.kind == "ModelDeployment")
+    (deployment,) = (each for each in manifests if isinstance(each, ModelDeployment))
     selector = deployment.spec.placement.node_selector
     for node in manifests[:4]:
         assert selector.items() <= (node.metadata.labels or {}).items(), "it can be placed on each"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.cli.selectors import parse_selector
+from reconciler.cli.core.selectors import parse_selector
 
 LABELS = {"pool": "studios", "zone": "a", "team.example/owner": "x", "empty": ""}
 

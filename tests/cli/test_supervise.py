@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.bootstrap import parent
-from reconciler.cli import supervise
-from reconciler.cli.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
-from reconciler.cli.supervise import Child, Supervisor
+from reconciler.cli.commands.cluster import supervise
+from reconciler.cli.commands.cluster.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
+from reconciler.cli.commands.cluster.supervise import Child, Supervisor
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
@@ -81,7 +81,7 @@ def test_a_killed_child_is_started_again_and_that_is_said(start: Start) -> None:
     os.kill(first, signal.SIGKILL)
 
     def back() -> bool:
-        supervisor.tend()
+        supervisor.restart_dead()
         return child.alive and pid_of(child) != first
 
     wait(back)
@@ -98,12 +98,12 @@ def test_the_back_off_doubles_up_to_five_seconds_and_is_forgotten_after_a_health
         assert process is not None
         process.kill()
         process.wait(WAIT_SECONDS)
-        supervisor.tend()
+        supervisor.restart_dead()
         delays.append(round(child.restart_at - clock.now, 1))
-        supervisor.tend()
+        supervisor.restart_dead()
         assert child.process is None, "not before its time"
         clock.now = child.restart_at
-        supervisor.tend()
+        supervisor.restart_dead()
         assert child.alive
     assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.2]
 
@@ -114,9 +114,9 @@ def test_a_child_that_fails_the_same_way_again_and_again_is_told_of_once(start: 
     for _ in range(4):
         assert child.process is not None
         child.process.wait(WAIT_SECONDS)
-        supervisor.tend()
+        supervisor.restart_dead()
         clock.now = child.restart_at
-        supervisor.tend()
+        supervisor.restart_dead()
     (text,) = said
     assert text.startswith("the worker exited with 1 and is started again: cannot listen: the port is taken")
 
@@ -134,7 +134,7 @@ def test_the_end_is_asked_for_first_and_forced_after_its_time(start: Start) -> N
     assert (process.returncode, said) == (-signal.SIGTERM, [])
 
     supervisor, child, said = start(STUBBORN)
-    wait(lambda: child.last_words() == "deaf")
+    wait(lambda: child.last_lines() == "deaf")
     process = child.process
     assert process is not None
     supervisor.end(seconds=0.2)
@@ -145,7 +145,7 @@ def test_the_end_is_asked_for_first_and_forced_after_its_time(start: Start) -> N
 def test_an_ended_child_is_not_started_again(start: Start) -> None:
     supervisor, child, _ = start(SLEEPS)
     supervisor.end()
-    supervisor.tend()
+    supervisor.restart_dead()
     assert not child.alive
 
 
@@ -153,7 +153,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = textwrap.dedent(f"""
         import sys, time
         from pathlib import Path
-        from reconciler.cli.supervise import Child, Supervisor
+        from reconciler.cli.commands.cluster.supervise import Child, Supervisor
         worker = "import time; from reconciler.bootstrap import parent; parent.end_with_parent(); time.sleep(600)"
         child = Child("worker", (sys.executable, "-c", worker), Path({str(tmp_path / "log")!r}))
         Supervisor([child], print, Path({str(ROOT)!r})).start()
@@ -189,7 +189,7 @@ def test_a_log_that_has_grown_is_put_aside_at_the_next_start(
     monkeypatch.setattr(supervise, "LOG_BYTES_MAX", 10)
     (tmp_path / "worker.log").write_text("more than ten bytes\n")
     _, child, _ = start("print('new')")
-    wait(lambda: child.last_words() == "new")
+    wait(lambda: child.last_lines() == "new")
     assert (tmp_path / "worker.log.1").read_text() == "more than ten bytes\n"
 
 
@@ -212,8 +212,8 @@ def test_the_log_of_a_process_that_runs_on_is_put_aside_as_well(
     def tended() -> bool:
         """It is short again also when it has told much."""
         nonlocal most
-        most = max(most, int(child.last_words() or 0))
-        supervisor.tend()
+        most = max(most, int(child.last_lines() or 0))
+        supervisor.restart_dead()
         return aside.exists() and most > 1000 and log.stat().st_size < 1000
 
     wait(tended)
@@ -228,7 +228,7 @@ def test_a_folder_of_logs_that_was_deleted_is_made_again(start: Start, tmp_path:
     os.kill(pid_of(child), signal.SIGKILL)
 
     def back() -> bool:
-        supervisor.tend()
+        supervisor.restart_dead()
         return len(said) == 1 and child.alive
 
     wait(back)
@@ -238,8 +238,8 @@ def test_a_folder_of_logs_that_was_deleted_is_made_again(start: Start, tmp_path:
 def test_last_words_are_those_of_the_newest_process_alone(start: Start, tmp_path: Path) -> None:
     (tmp_path / "worker.log").write_text("an old story\n")
     _, child, _ = start("print('one'); print('two')")
-    wait(lambda: child.last_words(5) == "one\ntwo")
-    assert child.last_words() == "two"
+    wait(lambda: child.last_lines(5) == "one\ntwo")
+    assert child.last_lines() == "two"
 
 
 def test_a_controller_that_was_started_again_has_the_time_of_a_new_one_to_hear_that_it_is_to_stop_everything(

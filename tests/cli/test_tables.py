@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cli.columns import HEADERS, headers, row
-from reconciler.cli.events import event_table
-from reconciler.cli.tables import fold, plain, table
+from reconciler.cli.commands.read.events import event_table
+from reconciler.cli.output.columns import COLUMNS, headers, row
+from reconciler.cli.output.tables import fold, plain, table
 
 from . import bodies
 
@@ -30,7 +30,7 @@ def conditions(draw: st.DrawFn) -> list[dict[str, Any]]:
 def objects(draw: st.DrawFn) -> dict[str, Any]:
     """An object of any kind with names and texts of any length."""
     name, other, third = draw(names), draw(names), draw(names)
-    kind = draw(st.sampled_from(sorted(HEADERS)))
+    kind = draw(st.sampled_from(sorted(COLUMNS)))
     if kind == "Rank":
         item = bodies.rank(0) | {"node": other, "detail": draw(texts)}
     elif kind == "Node":

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.app import Settings
-from reconciler.cli.changing import prepare
-from reconciler.cli.write import commit_paths
+from reconciler.cli.commands.write.manifests import commit_paths
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import prepare
 from reconciler.errors import Refused
 from reconciler.resources import ModelDeployment
 from reconciler.wire.admin import Accept, Get
@@ -55,7 +55,7 @@ def tried(controller: Controller) -> Controller:
 
 
 def test_it_reads_as_a_list_and_ends_with_a_verdict(cli: Cli, tried: Controller, monkeypatch: Any) -> None:
-    monkeypatch.setattr("reconciler.cli.verify.terminal_width", lambda: 100)
+    monkeypatch.setattr("reconciler.cli.commands.machines.verify.terminal_width", lambda: 100)
     done = cli("verify", "deployment/tiny", "--under-load")
     assert done.code == 1
     assert done.out == (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.cli.wait import Goal
+from reconciler.cli.commands.read.wait import Goal
 from reconciler.errors import Refused
 
 from . import bodies

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.cli.client import Client
+from reconciler.cli.core.client import Client
 from reconciler.wire.admin import Get
 
 from .live import MANIFESTS, Live, live, manifest, running, wait_for

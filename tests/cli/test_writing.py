@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.app import Settings
-from reconciler.cli.changing import prepare
-from reconciler.cli.write import commit_paths
+from reconciler.cli.commands.write.manifests import commit_paths
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import prepare
 from reconciler.errors import Refused
 
 from . import bodies

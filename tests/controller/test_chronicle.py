@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.controller.chronicle import Chronicle
+from reconciler.controller.incident_log import IncidentLog
 from reconciler.state import FaultClass, Outcome, Plan, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
@@ -30,7 +30,7 @@ class Controllers:
 
     def _begin(self) -> None:
         self.store = Store(self.path)
-        self.chronicle = Chronicle(self.store, self._wake)
+        self.chronicle = IncidentLog(self.store, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1

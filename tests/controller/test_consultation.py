@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.controller import consultation
-from reconciler.controller.consultation import Consultations
+from reconciler.controller.answers import doctor_session
+from reconciler.controller.answers.doctor_session import DoctorSessions
 from reconciler.errors import Refused
 from reconciler.state import NodeName
 from reconciler.status import Snapshots
@@ -61,13 +61,13 @@ def snapshots(world: World) -> Snapshots:
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     world = two_macs()
     made = Parts(world, Machines(world), Store(tmp_path / "store.db"), snapshots(world))
-    monkeypatch.setattr(consultation, "decide", lambda parts: snapshots(parts.world))
+    monkeypatch.setattr(doctor_session, "decide", lambda parts: snapshots(parts.world))
     yield made
     made.store.close()
 
 
 async def test_machines_are_asked_before_they_are_judged(parts: Any) -> None:
-    doctor = Consultations(parts)
+    doctor = DoctorSessions(parts)
     begun = await doctor.answer(Doctor())
     assert begun["asking"] == [A, B]
     assert await doctor.answer(Doctor(run=begun["run"], wait_seconds=0.01)) == begun
@@ -82,7 +82,7 @@ async def test_machines_are_asked_before_they_are_judged(parts: Any) -> None:
 
 
 async def test_one_machine_is_judged_alone_and_one_that_there_is_not_is_refused(parts: Any) -> None:
-    doctor = Consultations(parts)
+    doctor = DoctorSessions(parts)
     parts.collector.told.set()
     learn(parts.world, A, sleeps=True)
     begun = await doctor.answer(Doctor((B,)))
@@ -95,7 +95,7 @@ async def test_one_machine_is_judged_alone_and_one_that_there_is_not_is_refused(
 async def test_what_did_not_come_back_in_time_is_not_known_and_of_a_lost_machine_that_is_told_once(
     parts: Any,
 ) -> None:
-    doctor = Consultations(parts)
+    doctor = DoctorSessions(parts)
     parts.collector.answer = False
     parts.collector.told.set()
     begun = await doctor.answer(Doctor())
@@ -108,9 +108,9 @@ async def test_what_did_not_come_back_in_time_is_not_known_and_of_a_lost_machine
 
 
 async def test_who_never_comes_back_for_the_answer_is_forgotten(parts: Any) -> None:
-    doctor = Consultations(parts)
+    doctor = DoctorSessions(parts)
     first = await doctor.answer(Doctor())
-    for _ in range(consultation.RUNS_MAX):
+    for _ in range(doctor_session.RUNS_MAX):
         await doctor.answer(Doctor())
     with pytest.raises(Refused, match="ask again"):
         await doctor.answer(Doctor(run=first["run"]))

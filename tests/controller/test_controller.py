@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 
 from reconciler.bootstrap.controller import EXIT_DEPOSED
-from reconciler.cli.client import ask
+from reconciler.cli.core.client import ask
 from reconciler.errors import Refused, Unreachable
 from reconciler.store import EventFilter, Store
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlaces, ShowPlan, ShowStatus, Stop
 from reconciler.wire.node import Observe
 from reconciler.wire.paths import agent_socket
+from tests import fork_server
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
@@ -38,14 +39,13 @@ class Controller:
         self.home = folder / "home"
         self.manifests = folder / "manifests"
         self.log = folder / "controller.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: fork_server.Process | None = None
         shutil.copytree(ROOT / "manifests", self.manifests)
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "reconciler", "--home", str(self.home), "controller"]
-        command += ["--watch", str(self.manifests)]
+        arguments = ["--home", str(self.home), "controller", "--watch", str(self.manifests)]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, cwd=ROOT)
+            self.process = fork_server.start(fork_server.CONTROLLERS, "reconciler", log, arguments=arguments)
         self.wait(lambda: self.ask(ShowStatus()))
 
     def ask(self, message: Any) -> Any:
@@ -206,7 +206,7 @@ def test_a_controller_that_finds_its_nodes_obeying_another_ends(controller: Cont
 async def look(run_directory: Path, name: str, token: int) -> None:
     """As another controller would."""
     reader, writer = await asyncio.open_unix_connection(agent_socket(str(run_directory), name))
-    link = await AgentLink(reader, writer).open("controller")
+    link = await AgentConnection(reader, writer).open("controller")
     await link.request(Observe((), token), timeout=WAIT_SECONDS)
     await link.close()
 

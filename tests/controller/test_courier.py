@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from reconciler import status
-from reconciler.controller.chronicle import Chronicle
-from reconciler.controller.courier import ATTEMPTS_MAX, UNUSABLE_SECONDS, Courier
+from reconciler.controller.incident_log import IncidentLog
+from reconciler.controller.notifications import ATTEMPTS_MAX, UNUSABLE_SECONDS, Notifications
 from reconciler.notify import Webhooks
 from reconciler.state import Desired, FaultClass, Memory, Observed, Plan, Trouble
 from reconciler.state.identity import ObjectKey
-from reconciler.state.notice import Delivery, Notice
+from reconciler.state.reports.notice import Delivery, Notice
 from reconciler.status import Snapshots
 from reconciler.store import Store, carry_over
-from reconciler.store.notices import ENDED_KEPT, WAITING_MAX
+from reconciler.store.tables.notices import ENDED_KEPT, WAITING_MAX
 from tests.notify.receiver import Receiver, receiver
 from tests.worlds import node, notifier
 
@@ -46,9 +46,9 @@ class Office:
 
     def begin(self) -> None:
         self.store = Store(self.path)
-        self.chronicle = Chronicle(self.store, lambda: None)
+        self.chronicle = IncidentLog(self.store, lambda: None)
         self.ended = asyncio.Event()
-        self.courier = Courier(
+        self.courier = Notifications(
             self.store, Webhooks(self.environment).post, lambda: self.now, lambda: self.ended.set()
         )
 
@@ -60,9 +60,9 @@ class Office:
     def look(self, *troubles: Trouble, after: float = 1.0) -> None:
         """A pass, without waiting for anything."""
         self.now += after
-        observed, memory = Observed(), Memory(0, 0)
+        observed, memory = Observed(), Memory(token=0, next_port=0)
         self.chronicle.follow(Snapshots(self.desired, observed, memory, Plan(troubles=troubles), self.now))
-        self.courier.tend(self.desired)
+        self.courier.send_due(self.desired)
 
     async def deliver(self, after: float = 1.0) -> None:
         """Passes until nothing is being sent any more."""
@@ -70,7 +70,7 @@ class Office:
         async with asyncio.timeout(SECONDS_MAX):
             while True:
                 self.ended.clear()
-                self.courier.tend(self.desired)
+                self.courier.send_due(self.desired)
                 if not self.courier.busy:
                     return
                 await self.ended.wait()
@@ -134,7 +134,7 @@ async def test_one_that_was_not_marked_when_the_controller_was_killed_is_sent_on
 ) -> None:
     hook.speaks.clear()
     office.put(notice())
-    office.courier.tend(office.desired)
+    office.courier.send_due(office.desired)
     assert await asyncio.to_thread(hook.asked.wait, SECONDS_MAX)
     await office.crash()
     hook.speaks.set()
@@ -178,7 +178,7 @@ async def test_what_is_wrong_with_a_notifier_is_its_condition_and_holds_no_secre
     office: Office, hook: Receiver
 ) -> None:
     def ready() -> tuple[bool, str, str]:
-        memory = Memory(0, 0, deliveries=office.store.notices.deliveries())
+        memory = Memory(token=0, next_port=0, deliveries=office.store.notices.deliveries())
         found = status.statuses(Snapshots(office.desired, Observed(), memory, Plan(), office.now), {})
         condition = found[ObjectKey("Notifier", "on-call")].condition("Ready")
         assert condition is not None
@@ -251,7 +251,7 @@ def test_the_queue_and_what_is_remembered_are_bounded(office: Office) -> None:
 
 async def test_with_a_notifier_go_its_messages(office: Office, hook: Receiver) -> None:
     office.put(notice(), replace(notice(2), notifier="gone"))
-    office.courier.tend(replace(office.desired, revision=""))
+    office.courier.send_due(replace(office.desired, revision=""))
     assert set(office.store.notices.deliveries()) == {"on-call", "gone"}, "the manifests were not read yet"
     await office.deliver()
     assert set(office.store.notices.deliveries()) == {"on-call"}
@@ -272,7 +272,7 @@ async def test_a_restored_store_sends_nothing_of_its_time(
 
 async def test_what_the_disk_does_not_take_is_not_sent_twice(office: Office, hook: Receiver) -> None:
     office.put(notice())
-    office.courier.tend(office.desired)
+    office.courier.send_due(office.desired)
     office.store._db.execute("PRAGMA query_only = ON")
     for _ in range(5):
         await office.deliver()
@@ -287,13 +287,13 @@ async def test_webhooks_of_several_notifiers_do_not_wait_for_each_other(tmp_path
         slow.speaks.clear()
         store = Store(tmp_path / "two.db")
         ended = asyncio.Event()
-        courier = Courier(store, Webhooks({}).post, lambda: 5.0, ended.set)
+        courier = Notifications(store, Webhooks({}).post, lambda: 5.0, ended.set)
         both = [
             notifier("a", webhook={"url": slow.url}),
             notifier("b", webhook={"url": quick.url}),
         ]
         store.put_incidents((), (), [replace(notice(), notifier=name) for name in ("a", "b")], 5.0)
-        courier.tend(Desired.of("r1", both))
+        courier.send_due(Desired.of("r1", both))
         async with asyncio.timeout(SECONDS_MAX):
             await ended.wait()
         assert (quick.texts, slow.texts) == (["text 1"], [])
@@ -306,7 +306,7 @@ async def test_what_crashes_while_it_is_sent_is_counted_as_an_attempt(office: Of
     office.put(notice())
     for attempts in (1, 2):
         office.now += 1.0
-        office.courier.tend(office.desired)
+        office.courier.send_due(office.desired)
         assert office.courier.busy
         await office.crash()
         (waiting,) = [office.store.notices.next("on-call")]

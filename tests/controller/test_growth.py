@@ -45,7 +45,7 @@ async def passed(objects: int, folder: Path) -> int:
     text = manifests(objects)
     folder.mkdir()
     parts = parts_of(served_text(text), folder, text)
-    await parts.intent.refresh(None)
+    await parts.desired_state.refresh(None)
     await eventually(lambda: reconcile(parts).settled)
     found = calls(lambda: reconcile(parts))
     await parts.collector.close()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.controller.intent import PROBLEMS_SHOWN_MAX, Intent
+from reconciler.controller.desired_state import PROBLEMS_SHOWN_MAX, DesiredState
 from reconciler.errors import Refused
-from reconciler.source import hooks
-from reconciler.source.git import ClusterRepo, run_git
+from reconciler.source.git import hooks
+from reconciler.source.git.repository import ClusterRepo, run_git
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import Desired
-from reconciler.state.report import Event
+from reconciler.state.reports.status import Event
 from reconciler.store import Store
 from tests.source.conftest import AUTHOR, NODE, Person, clone
 
@@ -39,7 +39,7 @@ class Controller:
 
     def __post_init__(self) -> None:
         self.store = Store(self.path)
-        self.intent = Intent(self.source, self.store, lambda: self.now, self._tell)
+        self.intent = DesiredState(self.source, self.store, lambda: self.now, self._tell)
 
     def _tell(self, event: Event) -> None:
         self.events.append(event)
@@ -47,7 +47,7 @@ class Controller:
 
     async def look(self) -> Desired:
         await self.intent.refresh(None)
-        await self.intent.keep()
+        await self.intent.record_in_force()
         return self.intent.desired
 
     async def restart(self, source: Source | None = None) -> Desired:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.controller import Parts
-from reconciler.controller.lapses import HELD_SECONDS, LAPSE_SECONDS, Clocks, Lapse, Lapses
+from reconciler.controller.clock_gaps import GAP_SECONDS, HELD_SECONDS, ClockGap, ClockGaps, Clocks
 from reconciler.controller.reconcile import reconcile
 from reconciler.errors import Deposed
-from reconciler.state import NodeName, StepFailure, StopAsked
+from reconciler.state import NodeName, RequestedStop, StepFailure, Volatile
 from reconciler.store import EventFilter, Store
 from reconciler.wire.launch import RankId
 from tests.bench.controller import parts_of, served_text
@@ -37,8 +37,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.wall, self.awake, self.elapsed = 1_000_000_000.0, 50.0, 90.0
-        self.lapses = Lapses(Clocks(lambda: self.wall, lambda: self.awake, lambda: self.elapsed))
-        self.lapses.look()
+        self.lapses = ClockGaps(Clocks(lambda: self.wall, lambda: self.awake, lambda: self.elapsed))
+        self.lapses.check()
 
     def run(self, seconds: float) -> None:
         self.awake += seconds
@@ -52,33 +52,33 @@ class Machine:
 def test_sleep_a_clock_that_was_set_and_a_held_process_are_told_apart() -> None:
     machine = Machine()
     machine.sleep(HOUR)
-    assert machine.lapses.take() == Lapse(slept=HOUR, held=0.0, set=0.0)
+    assert machine.lapses.take_gap() == ClockGap(slept=HOUR, held=0.0, set=0.0)
     machine.wall -= YEAR
-    found = machine.lapses.take()
-    assert found == Lapse(slept=0.0, held=0.0, set=-YEAR)
+    found = machine.lapses.take_gap()
+    assert found == ClockGap(slept=0.0, held=0.0, set=-YEAR)
     assert str(found).startswith("the clock was put back by 31536000 s: every node")
     machine.run(60.0)
-    found = machine.lapses.take()
-    assert found == Lapse(slept=0.0, held=60.0, set=0.0)
+    found = machine.lapses.take_gap()
+    assert found == ClockGap(slept=0.0, held=60.0, set=0.0)
     assert (found.reason, found.seconds) == ("WokeUp", 60.0)
-    assert machine.lapses.take() is None
+    assert machine.lapses.take_gap() is None
 
 
 def test_what_happens_between_two_passes_is_one_lapse() -> None:
     machine = Machine()
     machine.sleep(HOUR)
-    assert machine.lapses.look()
+    assert machine.lapses.check()
     machine.wall += 2 * HOUR
     machine.run(0.5)
-    found = machine.lapses.take()
+    found = machine.lapses.take_gap()
     assert found is not None
     assert (found.slept, found.set, found.reason) == (HOUR, 2 * HOUR, "ClockJumped")
-    assert not machine.lapses.look()
+    assert not machine.lapses.check()
 
 
 @given(
     st.lists(
-        st.tuples(st.floats(0, HELD_SECONDS - 0.1), st.floats(-LAPSE_SECONDS + 0.1, LAPSE_SECONDS - 0.1)),
+        st.tuples(st.floats(0, HELD_SECONDS - 0.1), st.floats(-GAP_SECONDS + 0.1, GAP_SECONDS - 0.1)),
         max_size=30,
     )
 )
@@ -87,7 +87,7 @@ def test_a_busy_machine_whose_clock_is_corrected_has_no_lapse(story: list[tuple[
     for seconds, corrected in story:
         machine.run(seconds)
         machine.wall += corrected
-        assert not machine.lapses.look()
+        assert not machine.lapses.check()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     """A controller's loop over a small cluster in which everything runs, and that has looked at all of it."""
     text = manifests(10) + GATEWAY
     made = parts_of(served_text(text), tmp_path, text)
-    await made.intent.refresh(None)
+    await made.desired_state.refresh(None)
     await eventually(lambda: reconcile(made).settled)
     yield made
     await made.executor.close()
@@ -107,24 +107,27 @@ def lapse(parts: Parts, seconds: float) -> None:
     """Between the last look at the clocks and now the wall clock has gone on by so much more."""
     machine = Machine()
     machine.wall += seconds
-    parts.lapses = machine.lapses
+    parts.clock_gaps = machine.lapses
 
 
 async def test_after_a_lapse_nothing_is_decided_before_every_node_was_looked_at_again(parts: Parts) -> None:
     rank = parts.last.observed.ranks()[0].report.id if parts.last.observed.ranks() else RankId("x", 0, 1, 0)
     now, token = time.time(), parts.store.token
-    parts.tools.stops[rank] = StopAsked(now + 1, now + 11)
-    parts.tools.continued[rank] = (now - 5,)
-    parts.executor.failures["step"] = StepFailure(1, now + 2, "broken")
+    parts.executor.tools.volatile = Volatile(
+        stops={rank: RequestedStop(now + 1, now + 11)},
+        continued={rank: (now - 5,)},
+        failures={"step": StepFailure(1, now + 2, "broken")},
+    )
     lapse(parts, HOUR)
     reconcile(parts)
     assert parts.store.token == token + 1
     reports = [node.report for node in parts.collector.nodes().values()]
     assert {report.asked_with for report in reports if report} == {token}
     assert parts.last.memory.token == token + 1
-    assert parts.tools.stops[rank] == StopAsked(now + 1 + HOUR, now + 11 + HOUR)
-    assert parts.tools.continued[rank] == (now - 5 + HOUR,)
-    assert parts.executor.failures["step"].retry_at == now + 2 + HOUR
+    volatile = parts.executor.volatile
+    assert volatile.stops[rank] == RequestedStop(now + 1 + HOUR, now + 11 + HOUR)
+    assert volatile.continued[rank] == (now - 5 + HOUR,)
+    assert volatile.failures["step"].retry_at == now + 2 + HOUR
     reasons = [event.reason for _, event in parts.store.events(EventFilter(kind="Cluster"))]
     assert reasons.count("ClockJumped") == 1
 

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap.controller import Surroundings, compose
+from reconciler.bootstrap.controller import compose
+from reconciler.controller.clock_gaps import Clocks, loop_time
+from reconciler.controller.parts import Surroundings
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Unreachable
 from reconciler.source.sources import DirectorySource
-from reconciler.state import MachineFacts, NodeName
+from reconciler.state import NodeName
 from reconciler.store import Store
-from reconciler.transport.link import AgentLink
-from reconciler.wire.footing import Footing
-from reconciler.wire.node import NodeReport
+from reconciler.transport.connection import AgentConnection
+from reconciler.wire.file_identity import FileIdentity
+from tests.machines import LocalMachines
 
 NODE = """
 apiVersion: reconciler/v1alpha1
@@ -40,13 +42,10 @@ class Controlled:
             Surroundings(
                 source=DirectorySource(folder / "cluster"),
                 routes=RoutesFile(folder / "routes.json"),
-                dial=self._dial,
-                probe=self._probe,
-                start_agent=self._start_agent,
-                ask=self._ask,
+                machines=LocalMachines(dial=self._dial, start_agent=self._start_agent),
                 gateway=lambda: None,
-                clock=time.time,
                 entropy=lambda: "entropy",
+                clocks=Clocks(time.time, loop_time, loop_time),
             ),
             self.store,
         )
@@ -57,18 +56,12 @@ class Controlled:
         await self.parts.collector.close()
         self.store.close()
 
-    async def _dial(self, name: NodeName) -> AgentLink:
+    async def _dial(self, name: NodeName) -> AgentConnection:
         raise Unreachable("nobody there")
 
     async def _start_agent(self, name: NodeName, token: int) -> None:
         self.attempts.put_nowait(name)
         raise Unreachable("it cannot be started")
-
-    async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
-        return MachineFacts()
-
-    async def _ask(self, name: NodeName, socket: str) -> float:
-        raise Unreachable("nobody there")
 
 
 @pytest.fixture
@@ -93,7 +86,7 @@ async def test_a_controller_whose_lock_was_taken_away_begins_no_other_pass(
 ) -> None:
     lock = tmp_path / "controller.lock"
     lock.touch()
-    controlled.parts.footing = (Footing.at(str(lock)),)
+    controlled.parts.lease.identity = (FileIdentity.at(str(lock)),)
     lock.unlink()
     with pytest.raises(Deposed, match=r"controller\.lock was taken away"):
         async with asyncio.timeout(WAIT_SECONDS):

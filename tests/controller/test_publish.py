@@ -10,7 +10,7 @@ from reconciler.controller.publish import Publisher
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
 from reconciler.state import ObjectKey, Plan
-from reconciler.state.report import Event
+from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots
 from reconciler.store import EventFilter, Store
 from tests.store.test_full_disk import files_no_longer_than
@@ -52,7 +52,7 @@ async def test_what_the_disk_did_not_take_is_not_written_of_an_object_that_was_r
     assert key in publisher.statuses
     store.recover()
     store.remove_object(key)
-    publisher.tell((Event(world.now, key, False, "Removed", "it has left"),))
+    publisher.publish_events((Event(world.now, key, False, "Removed", "it has left"),))
     world.manifests = [each for each in world.manifests if each.metadata.name != key.name]
     publisher.publish(snapshots(world))
     assert key not in store.statuses()
@@ -68,7 +68,7 @@ async def test_a_change_is_told_with_what_has_changed_or_not_at_all(tmp_path: Pa
     with files_no_longer_than((tmp_path / "store.db-wal").stat().st_size):
         publisher.publish(snapshots(world))
     store.recover()
-    publisher.tell(())
+    publisher.publish_events(())
     assert (store.statuses(), store.events(EventFilter())) == ({}, [])
     publisher.publish(snapshots(world))
     told = [event.object for _, event in store.events(EventFilter())]

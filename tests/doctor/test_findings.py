@@ -20,10 +20,10 @@ from reconciler import incidents
 from reconciler.doctor import Examination, examine
 from reconciler.doctor.checks import CHECKS
 from reconciler.doctor.finding import MEANS
-from reconciler.resources import SshAccess
+from reconciler.resources import Node, SshAccess
 from reconciler.resources.node import Repair
 from reconciler.state import AllocateEpoch, FaultClass, NodeName, Observed, PortFacts, StartRank
-from reconciler.state.incident import Incident
+from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
 from tests.planning.healing_cases import HAPPENINGS
@@ -83,7 +83,7 @@ def _manifest(**spec: Any) -> Callable[[World], None]:
     def happen(world: World) -> None:
         changed = [
             each.model_copy(update={"spec": each.spec.model_copy(update=spec)})
-            if each.kind == "Node" and each.metadata.name == B
+            if isinstance(each, Node) and each.metadata.name == B
             else each
             for each in world.manifests
         ]

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.doctor import Examination
-from reconciler.doctor.silence import QUESTIONS
+from reconciler.doctor.unknowns import QUESTIONS
 from reconciler.state import Contact, MachineFacts, NodeName, PortFacts
+from tests.examples import examples
 from tests.planning.macs import A, B, mac, port, two_macs
 from tests.worlds import World
 
@@ -86,7 +87,7 @@ def test_of_a_machine_that_told_everything_nothing_is_left_to_tell() -> None:
     assert untold(look(world)) == {"its clock and the memory in use"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(FACTS, FACTS)
 def test_no_facts_are_too_much_for_it_and_what_is_not_known_is_told(
     one: MachineFacts, two: MachineFacts
@@ -103,7 +104,7 @@ def test_no_facts_are_too_much_for_it_and_what_is_not_known_is_told(
     assert all(each.seen and each.steps and each.means for each in found.findings)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sets(st.sampled_from([each.name for each in fields(MachineFacts)])))
 def test_forgetting_a_fact_never_makes_a_finding_and_never_makes_a_machine_well(forgotten: set[str]) -> None:
     world, empty = macs(), MachineFacts()

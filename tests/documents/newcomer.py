@@ -44,6 +44,11 @@ NOT_HERE = {
 }
 """Commands of the documents that are not run again here, and why."""
 
+TESTS = re.compile(
+    r"^(\.venv/bin/python -m pytest\b|(\.venv/bin/python -m tests\.mutants|make mutants)\b(?!.* --show))"
+)
+"""Nor are the tests themselves, and bugs are planted for minutes or hours, by ``make nightly``; one is shown."""
+
 _FOREGROUND = re.compile(r"^(make quickstart|reconciler up\b(?!.*--once).*)$")
 _FOLLOWS = re.compile(r"^reconciler (logs .*-f\b|(get|events) .*(-w|--watch(-only)?)\b)")
 
@@ -140,7 +145,7 @@ class Newcomer:
         script = []
         for line in block.lines:
             command = without_comment(line)
-            if command in NOT_HERE:
+            if command in NOT_HERE or TESTS.match(command):
                 continue
             if _FOREGROUND.match(command):
                 self._start(command)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from reconciler.planning.replica.ladder import LADDER
+
 from .newcomer import ROOT
 
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
@@ -22,3 +24,9 @@ def test_every_file_that_is_named_exists() -> None:
         assert (ROOT / "reconciler" / name).exists() or (ROOT / name).exists(), name
     for name in re.findall(r"\]\(([^)#]+)\)", TEXT):
         assert (ROOT / "docs" / name).exists(), name
+
+
+def test_the_rules_of_the_ladder_are_those_of_the_code() -> None:
+    section = TEXT.split("`LADDER`")[1].split("An **epoch**")[0]
+    items = re.findall(r"^\d+\. (.*?)[;.]$(?=\n\d+\. |\n\n)", section, re.MULTILINE | re.DOTALL)
+    assert [" ".join(item.split()) for item in items] == [rule.reason for rule in LADDER]

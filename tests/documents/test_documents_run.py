@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .newcomer import NOT_HERE, ROOT, Block, Newcomer, blocks, newcomer, without_comment
+from .newcomer import NOT_HERE, ROOT, TESTS, Block, Newcomer, blocks, newcomer, without_comment
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.second_tier]
 
 README = ROOT / "README.md"
 SECOND_TERMINAL = Block(
@@ -53,6 +54,16 @@ def test_what_is_left_out_is_there() -> None:
             assert command in reference, command
 
 
+def test_tests_and_bugs_that_are_named_exist() -> None:
+    """They are not run from the documents."""
+    lines = [without_comment(line) for d in DOCUMENTS for block in blocks(d) for line in block.lines]
+    named = [line for line in lines if TESTS.match(line)]
+    assert named
+    for line in named:
+        for path in re.findall(r"\btests/\S+", line):
+            assert (ROOT / path).exists(), line
+
+
 def test_commands_of_the_documents_stand_in_blocks_that_are_run() -> None:
     """A block without a language, or with another name for a shell, would escape this test."""
     for document in DOCUMENTS:
@@ -60,5 +71,5 @@ def test_commands_of_the_documents_stand_in_blocks_that_are_run() -> None:
             line.strip() for line in document.read_text().splitlines() if line.strip().startswith("```")
         ]
         opening = fences[::2]
-        assert set(opening) <= {"```sh", "```yaml", "```json", "```text", "```"}, document
+        assert set(opening) <= {"```sh", "```yaml", "```json", "```python", "```text", "```"}, document
         assert without_comment("x  # y") == "x"

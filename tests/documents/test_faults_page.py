@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reconciler.planning.healing.table import TABLE, Row
+from reconciler.planning.diagnosis.rules import TABLE, Row
 
 PAGE = (Path(__file__).parents[2] / "docs" / "faults.md").read_text()
 

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler import status
 from reconciler.resources import KINDS
-from reconciler.source.documents import load
+from reconciler.source.yaml.documents import load
 from reconciler.state import GatewayObservation
 from reconciler.status import Snapshots
 from tests.worlds import World, deployment, fabric, gateway, model, node, notifier

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from reconciler.agent.entry import LOG_BYTES_MAX as AGENT_LOG_BYTES_MAX
-from reconciler.agent.rank_log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT
-from reconciler.agent.shim import TEMPORARY_BYTES_MAX
-from reconciler.cli.supervise import LOG_BYTES_MAX
+from reconciler.agent.ranks.log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT
+from reconciler.agent.ranks.shim import TEMPORARY_BYTES_MAX
+from reconciler.cli.commands.cluster.supervise import LOG_BYTES_MAX
 from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHARACTERS_MAX
-from reconciler.planning.nodes import EPOCHS_KEPT
-from reconciler.store.incidents import INCIDENTS_KEPT, KEPT_SECONDS
-from reconciler.store.notices import ENDED_KEPT, WAITING_MAX
-from reconciler.store.objects import APPROVALS_KEPT
+from reconciler.planning.nodes.agents import EPOCHS_KEPT
 from reconciler.store.sqlite import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
+from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS
+from reconciler.store.tables.notices import ENDED_KEPT, WAITING_MAX
+from reconciler.store.tables.objects import APPROVALS_KEPT
 
 from .newcomer import ROOT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from reconciler import errors
+from reconciler.agent import server
+from reconciler.gateway.errors import ApiError, invalid
 from reconciler.state import Cause
 from reconciler.state.faults import FaultClass
 from reconciler.state.plan import RefusedBecause, WaitingFor
+from reconciler.status.snapshots import Readiness
 from reconciler.status.weights import WORST
+from reconciler.wire.codec import Refused
 from reconciler.wire.launch import Exit, ExitCode, exit_reason
 
 ROOT = Path(__file__).parents[2]
@@ -22,38 +27,39 @@ ENTRIES = re.findall(r"^### (.*?)\n\n(.*?)(?=\n##|\Z)", PAGE, re.MULTILINE | re.
 NAMES = {name for title, _ in ENTRIES for name in re.findall("`([^`]+)`", title)}
 
 
-def words(module: str, function: str | None = None) -> Iterator[ast.AST]:
-    """Every node of a module's syntax, or of one of its functions."""
-    tree = ast.parse((ROOT / "reconciler" / module).read_text())
-    for node in ast.walk(tree):
-        if function is None or (isinstance(node, ast.FunctionDef) and node.name == function):
-            yield from ast.walk(node)
+def syntax(room: str) -> Iterator[ast.AST]:
+    """Every node of the syntax of all modules of a room, those of its rooms too."""
+    modules = sorted((ROOT / "reconciler" / room).rglob("*.py"))
+    assert modules, room
+    for path in modules:
+        yield from ast.walk(ast.parse(path.read_text()))
 
 
 def readiness() -> set[str]:
-    """Second values of what tells the readiness of each kind."""
+    """Second arguments of ``Readiness``, wherever it is built with a word."""
     found = set()
-    told = {"__init__.py": ("_node", "_deployment", "_gateway", "_notifier"), "weights.py": ("of_path",)}
-    for module, functions in told.items():
-        for function in functions:
-            for node in words(f"status/{module}", function):
-                if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
-                    reason = node.value.elts[1]
-                    assert isinstance(reason, ast.Constant), ast.dump(reason)
-                    found.add(str(reason.value))
+    for node in syntax("status"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == Readiness.__name__
+        ):
+            reason = node.args[1]
+            if isinstance(reason, ast.Constant):
+                found.add(str(reason.value))
     return found | set(WORST)
 
 
 def gateway_codes() -> set[str]:
-    """Third arguments of ``Fault`` and of ``invalid``, wherever they are called."""
+    """Third arguments of ``ApiError`` and of ``invalid``, wherever they are called."""
     found = set()
-    for path in (ROOT / "reconciler" / "gateway").glob("*.py"):
-        for node in words(f"gateway/{path.name}"):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                position = {"Fault": 2, "invalid": 2}.get(node.func.id)
-                arguments = [*node.args[position:][:1]] if position is not None else []
-                arguments += [k.value for k in node.keywords if k.arg == "code"]
-                found |= {str(a.value) for a in arguments if isinstance(a, ast.Constant)}
+    positions = {ApiError.__name__: 2, invalid.__name__: 2}
+    for node in syntax("gateway"):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            position = positions.get(node.func.id)
+            arguments = [*node.args[position:][:1]] if position is not None else []
+            arguments += [k.value for k in node.keywords if k.arg == "code"]
+            found |= {str(a.value) for a in arguments if isinstance(a, ast.Constant)}
     return found
 
 
@@ -74,10 +80,10 @@ def error_classes() -> set[str]:
 def agent_refusals() -> set[str]:
     return {
         str(node.args[0].value)
-        for node in words("agent/server.py")
+        for node in ast.walk(ast.parse(inspect.getsource(server)))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id == "Refused"
+        and node.func.id == Refused.__name__
         and isinstance(node.args[0], ast.Constant)
     }
 

@@ -24,8 +24,8 @@ from typing import Any
 
 import click
 
-from reconciler.cli.app import reconciler
-from reconciler.cli.client import ask
+from reconciler.cli.core.app import reconciler
+from reconciler.cli.core.client import ask
 from reconciler.errors import ReconcilerError
 from reconciler.wire.admin import ShowStatus
 from tests.processes import parent_of

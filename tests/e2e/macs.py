@@ -8,9 +8,11 @@ import re
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tests.hosts.network import INTERFACE, NETWORKS
 from tests.ports import free_port
 
 from .cluster import ROOT, Cluster, cluster
@@ -40,13 +42,25 @@ def manifests(example: str, folder: Path, change: Change) -> Path:
 
 
 def around() -> dict[str, object]:
-    """What of this machine nobody may change: its network interfaces, and who is known by SSH."""
+    """What of this machine nobody may change: its network interfaces, and who is known by SSH.
+
+    Networks of tests/hosts come and go meanwhile, and do not count.
+    """
     known = Path.home() / ".ssh" / "known_hosts"
+    interfaces = [path.name for path in Path("/sys/class/net").iterdir()]
+    routes = Path("/proc/net/route").read_text().splitlines()
     return {
-        "interfaces": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "addresses": Path("/proc/net/fib_trie").read_text(),
+        "interfaces": sorted(name for name in interfaces if not name.startswith(INTERFACE)),
+        "addresses": sorted(each for each in _addresses() if not each.startswith(NETWORKS)),
+        "routes": [line for line in routes if not line.startswith(INTERFACE)],
         "known hosts": known.read_bytes() if known.exists() else None,
     }
+
+
+def _addresses() -> set[str]:
+    """Of this machine, by the kernel's table of routes: each stands in the line before the one that says so."""
+    lines = Path("/proc/net/fib_trie").read_text().splitlines()
+    return {before.split()[-1] for before, line in pairwise(lines) if "host LOCAL" in line}
 
 
 @contextmanager

@@ -86,6 +86,7 @@ def told(cluster: Cluster, after: int, reason: str) -> list[str]:
     return [e["message"] for e in cluster.events() if e["id"] > after and e["reason"] == reason]
 
 
+@pytest.mark.first_tier
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(tiny: Cluster, rank: int) -> None:
     before, event, pid = rank_pids(tiny), tiny.last_event(), victim(tiny, rank)
@@ -154,6 +155,7 @@ def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(han
     assert min(rank_pids(hangs)) > max(before)
 
 
+@pytest.mark.first_tier
 def test_a_rank_that_hangs_while_its_process_runs_is_killed_and_costs_no_answer(hangs: Cluster) -> None:
     event, pid = hangs.last_event(), victim(hangs, 1)
 

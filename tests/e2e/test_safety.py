@@ -14,8 +14,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from reconciler.cli.client import ask
-from reconciler.source.git import run_git
+from reconciler.cli.core.client import ask
+from reconciler.source.git.repository import run_git
 from reconciler.wire.admin import Look, ShowStatus
 from tests.source.broken import BROKEN
 

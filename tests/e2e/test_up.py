@@ -15,6 +15,7 @@ from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.first_tier
 def test_once_answers_a_question_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with cluster() as made:
         elsewhere = {name: str(tmp_path / name.lower()) for name in ("HOME", "TMPDIR")}

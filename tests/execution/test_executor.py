@@ -36,9 +36,9 @@ from reconciler.state import (
     StopRank,
 )
 from reconciler.store import Store
-from reconciler.transport.link import AgentLink
 from reconciler.wire.node import NodeReport, Observe, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench, program
+from tests.machines import LocalMachines
 from tests.processes import standing_still
 
 NODE = NodeName("bench")
@@ -54,16 +54,11 @@ class Bed:
         self.store = Store(folder / "store.db")
         self.outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
         self.deposed: asyncio.Queue[Deposed] = asyncio.Queue()
-        self.collector = Collector(self._dial, time.time, lambda: None, token=lambda name: self.store.token)
+        self.machines = LocalMachines(lambda name: self.bench.node())
+        self.collector = Collector(self.machines, time.time, lambda: None, lambda name: self.store.token)
         self.collector.watch(frozenset({NODE}), ())
-        self.tools = Tools(self.store, self.collector, self._start_agent, time.time)
+        self.tools = Tools(self.store, self.collector, self.machines, time.time)
         self.executor = Executor(self.tools, self.outcomes.put_nowait, self.deposed.put_nowait)
-
-    async def _dial(self, name: NodeName) -> AgentLink:
-        return await self.bench.node().dial()
-
-    async def _start_agent(self, name: NodeName) -> None:
-        await self.bench.node().start_agent()
 
     async def do(self, *steps: Step) -> list[Outcome]:
         self.executor.launch(steps)
@@ -117,21 +112,21 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     (outcome,) = await bed.do(steps[2])
     assert outcome.problem == ""
     assert bed.store.groups() == {REPLICA: GROUP}
-    write = bed.tools.writes[NODE]
+    write = bed.tools.volatile.writes[NODE]
     assert write.link == 1
     shown = await bed.collected(lambda report: report.ranks)
     assert shown.sequence >= write.sequence > unchanged.sequence
     (again,) = await bed.do(steps[2])  # as after a crash right behind the step
     assert again.done
-    assert bed.tools.writes[NODE].sequence >= write.sequence
+    assert bed.tools.volatile.writes[NODE].sequence >= write.sequence
 
     (stopped,) = await bed.do(StopRank(REPLICA, NODE, RANK, 1.0, "test"))
     assert stopped.done
-    assert bed.tools.stops[RANK].gone_by > time.time()
+    assert bed.tools.volatile.stops[RANK].gone_by > time.time()
     await bed.rank(lambda rank: rank.exit is not None)
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done
-    assert RANK not in bed.tools.stops
+    assert RANK not in bed.tools.volatile.stops
     assert bed.store.agents.all() == {NODE: LOCAL}
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
     assert bed.collector.nodes()[NODE].contact is Contact.AGENT_DOWN
@@ -153,13 +148,13 @@ async def test_a_step_that_fails_says_why_and_may_be_tried_again_later(bed: Bed)
     for attempt in (1, 2):
         (outcome,) = await bed.do(step)
         assert outcome.problem == "no connection to the agent of bench"
-        failure = bed.executor.failures[step.key]
+        failure = bed.executor.volatile.failures[step.key]
         assert failure.attempts == attempt
         assert failure.retry_at > time.time()
     await bed.do(StartAgent(NODE))
     (outcome,) = await bed.do(step)
     assert outcome.done
-    assert step.key not in bed.executor.failures
+    assert step.key not in bed.executor.volatile.failures
 
 
 async def test_a_controller_that_a_node_refuses_is_told_that_it_is_deposed(bed: Bed) -> None:
@@ -188,10 +183,10 @@ async def test_a_controller_whose_store_was_taken_over_begins_nothing(bed: Bed, 
 async def test_an_agent_is_replaced_when_its_successor_is_there_and_ranks_go_on(bed: Bed) -> None:
     staged = []
 
-    async def stage(name: NodeName) -> None:
+    async def stage(name: NodeName, token: int) -> None:
         staged.append(bed.bench.agent_pid())
 
-    bed.tools.stage = stage
+    bed.machines.put(stage=stage)
     await bed.do(StartAgent(NODE))
     await bed.do(bed.start_rank("sleep()"))
     pid, rank = bed.bench.agent_pid(), await bed.rank(lambda rank: rank.pid is not None)
@@ -203,10 +198,10 @@ async def test_an_agent_is_replaced_when_its_successor_is_there_and_ranks_go_on(
 
 
 async def test_an_agent_whose_successor_cannot_be_put_there_goes_on(bed: Bed) -> None:
-    async def stage(name: NodeName) -> None:
+    async def stage(name: NodeName, token: int) -> None:
         raise Unreachable("no space left on device")
 
-    bed.tools.stage = stage
+    bed.machines.put(stage=stage)
     await bed.do(StartAgent(NODE))
     pid = bed.bench.agent_pid()
     (outcome,) = await bed.do(StartAgent(NODE, replaces="an older one"))
@@ -253,7 +248,7 @@ async def test_an_epoch_that_is_not_new_is_not_allocated(bed: Bed) -> None:
 async def test_a_group_that_does_not_answer_is_not_proven(bed: Bed) -> None:
     await bed.do(AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"))
     (outcome,) = await bed.do(ProveGroup(REPLICA, 1, NODE, str(bed.bench.home / "nobody.sock")))
-    assert "rank 0 broke off" in outcome.problem
+    assert "nobody answers at" in outcome.problem
     assert bed.store.groups()[REPLICA].proven_at is None
 
 
@@ -277,7 +272,7 @@ async def test_an_agent_is_not_ended_before_the_gateway_s_key_is_taken_back(bed:
             raise Unreachable(refusals.pop())
 
     await bed.do(StartAgent(NODE))
-    bed.tools.withdraw = withdraw
+    bed.machines.put(withdraw=withdraw)
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == ["no room"]
     assert bed.collector.link(NODE)
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
@@ -289,7 +284,7 @@ async def test_an_agent_that_is_gone_is_forgotten_whether_the_key_can_be_taken_b
     async def withdraw(name: NodeName) -> None:
         raise Silent("no answer")
 
-    bed.tools.withdraw = withdraw
+    bed.machines.put(withdraw=withdraw)
     assert [outcome.problem for outcome in await bed.do(ForgetAgent(NODE))] == [""]
 
 
@@ -305,12 +300,12 @@ async def test_what_could_only_not_be_written_down_says_nothing_against_what_it_
         full.setattr(bed.store, "allocate", allocate)
         await bed.do(step)
         await bed.do(step)
-    failure = bed.executor.failures[step.key]
-    assert (failure.attempts, failure.telling) == (2, 0)
+    failure = bed.executor.volatile.failures[step.key]
+    assert (failure.attempts, failure.counted) == (2, 0)
     await bed.do(step)
     await bed.do(step)  # once more the same epoch
-    failure = bed.executor.failures[step.key]
-    assert (failure.attempts, failure.telling) == (1, 1)
+    failure = bed.executor.volatile.failures[step.key]
+    assert (failure.attempts, failure.counted) == (1, 1)
 
 
 def restart_of(name: NodeName) -> RebootNode:
@@ -332,7 +327,7 @@ async def test_a_restart_is_noted_before_it_is_done_whatever_becomes_of_it(bed: 
         noted.append(bed.store.reboots.all())
         raise Unreachable("the connection was cut")
 
-    bed.tools.reboot = reboot
+    bed.machines.put(reboot=reboot)
     step = restart_of(NODE)
     (outcome,) = await bed.do(step)
     assert noted == [{NODE: step.reboot}]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from reconciler.errors import Deposed, Refused, Unreachable
-from reconciler.execution import Tools, handlers
-from reconciler.execution.handlers import carry_out
+from reconciler.execution import Tools
+from reconciler.execution.handlers import carry_out, requests
 from reconciler.resources import LOCAL
 from reconciler.state import ContinueRank, DeploymentName, NodeName, ReplicaId, StartAgent, StopRank, Write
 from reconciler.store import Store
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from tests.agent.bench import RANK
+from tests.machines import LocalMachines
 
 NODE = NodeName("bench")
 REPLICA = ReplicaId(DeploymentName("llama"), 0)
@@ -28,7 +29,7 @@ LINK = 3
 class MuteAgent:
     """An agent that greets, hears every request and answers none; and the one connection to it."""
 
-    def __init__(self, server: asyncio.Server, connection: AgentLink) -> None:
+    def __init__(self, server: asyncio.Server, connection: AgentConnection) -> None:
         self.server = server
         self.connection = connection
 
@@ -42,9 +43,9 @@ class MuteAgent:
 
         server = await asyncio.start_unix_server(greet, socket)
         reader, writer = await asyncio.open_unix_connection(socket)
-        return cls(server, await AgentLink(reader, writer).open("controller"))
+        return cls(server, await AgentConnection(reader, writer).open("controller"))
 
-    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+    def link(self, name: NodeName) -> tuple[AgentConnection, int]:
         return self.connection, LINK
 
     def look(self, name: NodeName) -> None:
@@ -53,8 +54,11 @@ class MuteAgent:
     async def reach(self, name: NodeName) -> None:
         raise Unreachable(f"the agent of {name} was started and does not answer")
 
-    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
+    async def renew(self, name: NodeName) -> None:
         raise AssertionError("nothing is repaired")
+
+    def token(self, name: NodeName) -> int:
+        return 0
 
     async def lose(self, name: NodeName) -> None:
         raise Unreachable(f"the agent of {name} was told to end and goes on")
@@ -74,31 +78,31 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 async def tools(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tools]:
-    monkeypatch.setattr(handlers, "REQUEST_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(requests, "REQUEST_SECONDS_MAX", 0.05)
     agent = await MuteAgent.make(tmp_path / "agent.sock")
 
-    async def start_agent(name: NodeName) -> None:
+    async def start_agent(name: NodeName, token: int) -> None:
         raise Unreachable(f"{name} went away while its agent was being started")
 
-    yield Tools(store, agent, start_agent, time.time)
+    yield Tools(store, agent, LocalMachines(start_agent=start_agent), time.time)
     await agent.close()
 
 
 async def test_after_a_lost_answer_only_a_later_connection_tells_what_became_of_it(tools: Tools) -> None:
     with pytest.raises(Unreachable, match="no answer to stop_rank"):
         await carry_out(StopRank(REPLICA, NODE, RANK, 1.0, "test"), tools)
-    assert tools.writes[NODE] == Write(LINK + 1, 0)
+    assert tools.volatile.writes[NODE] == Write(LINK + 1, 0)
     assert tools.token == 2, "and only that of an agent that refuses the request from there on"
     link, _ = tools.links.link(NODE)
     assert link.closed.is_set()
-    assert tools.stops == {}
+    assert tools.volatile.stops == {}
 
 
 async def test_a_rank_counts_as_continued_also_when_nobody_confirms_it(tools: Tools) -> None:
     for _ in range(2):
         with pytest.raises(Unreachable):
             await carry_out(ContinueRank(REPLICA, NODE, RANK), tools)
-    assert len(tools.continued[RANK]) == 2
+    assert len(tools.volatile.continued[RANK]) == 2
 
 
 async def test_an_agent_that_may_have_been_started_is_somebody_s_to_end(tools: Tools, store: Store) -> None:
@@ -108,9 +112,9 @@ async def test_an_agent_that_may_have_been_started_is_somebody_s_to_end(tools: T
 
 
 async def test_who_may_start_no_agent_any_more_is_deposed(tools: Tools) -> None:
-    async def refuse(name: NodeName) -> None:
+    async def refuse(name: NodeName, token: int) -> None:
         raise Refused("Fenced", "token 6 is older than 7")
 
-    tools.start_agent = refuse
+    tools.machines = LocalMachines(start_agent=refuse)
     with pytest.raises(Deposed, match="a node obeys another controller: token 6 is older than 7"):
         await carry_out(StartAgent(NODE), tools)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.execution.proof import ask_here
 from reconciler.state import NodeName
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, decode, to_wire
-from reconciler.wire.generation import RANK_HEARS, Accepted, Delta, Failed, Finished, Generate
+from reconciler.wire.generation import RANK_RECEIVES, Accepted, Delta, Failed, Finished, Generate
+from tests.machines import LocalMachines
 
 NODE = NodeName("node-a")
 ACCEPTED, TOKENS = Accepted("proof", (1, 2)), Delta("proof", (3,), "Hi")
@@ -31,7 +31,7 @@ async def rank_that_says(socket: Path, *events: Any) -> AsyncIterator[list[Any]]
         for _ in range(2):
             frame = await frames.read(reader)
             assert frame is not None
-            asked.append(decode(frame, RANK_HEARS))
+            asked.append(decode(frame, RANK_RECEIVES))
         for event in events:
             writer.write(frames.encode(to_wire(event)))
         await writer.drain()
@@ -46,18 +46,18 @@ async def rank_that_says(socket: Path, *events: Any) -> AsyncIterator[list[Any]]
 async def test_a_whole_answer_is_a_proof(tmp_path: Path) -> None:
     socket = tmp_path / "rank.sock"
     async with rank_that_says(socket, ACCEPTED, TOKENS, Finished("proof", "length", 2, 4)) as asked:
-        assert await ask_here(NODE, str(socket)) >= 0
+        assert await LocalMachines().request_completion(NODE, str(socket)) >= 0
     assert [type(message) for message in asked] == [Hello, Generate]
 
 
 async def test_an_answer_that_breaks_off_is_none(tmp_path: Path) -> None:
     async with rank_that_says(tmp_path / "rank.sock", ACCEPTED, TOKENS):
         with pytest.raises(Unreachable, match="before its answer was complete"):
-            await ask_here(NODE, str(tmp_path / "rank.sock"))
+            await LocalMachines().request_completion(NODE, str(tmp_path / "rank.sock"))
 
 
 async def test_a_rank_that_cannot_answer_is_quoted(tmp_path: Path) -> None:
     failed = Failed("proof", "internal", "the weights are not what they seem")
     async with rank_that_says(tmp_path / "rank.sock", ACCEPTED, failed):
         with pytest.raises(Refused, match="internal: the weights are not what they seem"):
-            await ask_here(NODE, str(tmp_path / "rank.sock"))
+            await LocalMachines().request_completion(NODE, str(tmp_path / "rank.sock"))

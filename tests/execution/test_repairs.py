@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.agent.machine import boot_id
+from reconciler.agent.system.machine import boot_id
 from reconciler.errors import Refused, Unreachable
 from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out
 from reconciler.state import ConfirmRepair, NodeName, RepairNode, Write
 from reconciler.store import Store
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.repair import Change, RepairState
 from tests.agent.bench import Bench, observe
 from tests.agent.settable import FORBIDDEN, Place
+from tests.machines import LocalMachines
 
 NODE = NodeName("bench")
 OUT = Change(("ifconfig", "bridge0", "deletem", "en3"), ("ifconfig", "bridge0", "addm", "en3"))
@@ -29,15 +30,17 @@ class Links:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+    def link(self, name: NodeName) -> tuple[AgentConnection, int]:
         return self._bench.links[-1], len(self._bench.links)
 
     def look(self, name: NodeName) -> None:
         """The tests look."""
 
-    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
-        await let_go()
+    async def renew(self, name: NodeName) -> None:
         await self._bench.links[-1].close()
+
+    def token(self, name: NodeName) -> int:
+        raise Unreachable(name)
 
     async def reach(self, name: NodeName) -> None:
         if self._bench.links[-1].closed.is_set():
@@ -57,11 +60,7 @@ async def bench() -> AsyncIterator[Bench]:
 @pytest.fixture
 async def tools(bench: Bench, tmp_path: Path) -> AsyncIterator[Tools]:
     store = Store(tmp_path / "store.db")
-
-    async def start_agent(name: NodeName) -> None:
-        raise Unreachable(name)
-
-    yield Tools(store, Links(bench), start_agent, time.time)
+    yield Tools(store, Links(bench), LocalMachines(), time.time)
     store.close()
 
 
@@ -74,17 +73,10 @@ async def test_after_it_only_what_is_seen_over_a_new_connection_is_believed(
 ) -> None:
     place = Place(bench)
     first = await place.agent()
-    let_go: list[NodeName] = []
-
-    async def note(name: NodeName) -> None:
-        let_go.append(name)
-
-    tools.let_go = note
     await carry_out(step(), tools)
     assert place.settings == ([], {})
-    assert tools.writes[NODE] == Write(2, 0)
+    assert tools.volatile.writes[NODE] == Write(2, 0)
     assert first.closed.is_set()
-    assert let_go == [NODE]
 
     link, number = tools.links.link(NODE)
     assert number == 2
@@ -92,7 +84,7 @@ async def test_after_it_only_what_is_seen_over_a_new_connection_is_believed(
     report = (await observe(link)).repair
     assert report is not None
     assert report.state == RepairState.CONFIRMED
-    assert NODE in tools.repaired
+    assert NODE in tools.volatile.repaired
 
 
 async def test_what_is_asked_over_a_connection_from_before_it_has_another_made(

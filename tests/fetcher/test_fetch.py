@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.agent.weights import Weights
+from reconciler.agent.weights.files import Weights
 from reconciler.fetcher import fetch as fetching
 from reconciler.fetcher import folder
 from reconciler.fetcher.problems import Unfetched
-from reconciler.fetcher.telling import Telling
+from reconciler.fetcher.telling import ProgressReport
 from reconciler.wire.codec import from_wire
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import (
@@ -49,7 +49,7 @@ def fetch(
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         source = FetchSource(REPO, COMMIT, hub.endpoint, code)
-        return fetching.fetch(FetchJob(str(place), source, thorough, only=only), Telling(nowhere))
+        return fetching.fetch(FetchJob(str(place), source, thorough, only=only), ProgressReport(nowhere))
     finally:
         os.close(nowhere)
 
@@ -246,7 +246,7 @@ def test_a_folder_that_nobody_has_verified_is_none(tmp_path: Path) -> None:
 def test_progress_counts_bytes_and_a_slow_hub_shows_in_the_rate(hub: Hub, place: Path) -> None:
     hub.faults[FIRST] = Fault(bytes_per_second=400_000)
     out, told = os.pipe()
-    fetching.fetch(FetchJob(str(place), FetchSource(REPO, COMMIT, hub.endpoint)), Telling(told))
+    fetching.fetch(FetchJob(str(place), FetchSource(REPO, COMMIT, hub.endpoint)), ProgressReport(told))
     os.close(told)
     with os.fdopen(out) as lines:
         heard = [from_wire(Progress, json.loads(line)) for line in lines]

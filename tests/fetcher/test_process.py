@@ -10,28 +10,29 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.agent.fetches import Fetches
 from reconciler.agent.local_host import Settings
+from reconciler.agent.weights.fetches import Fetches
 from reconciler.errors import Unreachable
 from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out
 from reconciler.fetcher.folder import is_right
 from reconciler.fetcher.peer import Peer, serve
 from reconciler.state import NodeName
-from reconciler.state.weights import FetchWeights
+from reconciler.state.machine.weights import FetchWeights
 from reconciler.store import Store
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.node import FetchWeights as Request
 from reconciler.wire.node import ModelReport, NodeReport, Observe
 from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource, hub_path, partial_folder
 from tests.agent.bench import Bench, until
+from tests.machines import LocalMachines
 
 from .conftest import SHARDS, repository
 from .hub import COMMIT, REPO, Fault, Hub
@@ -198,7 +199,7 @@ class Late(subprocess.Popen[bytes]):
 async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(
     process: type[subprocess.Popen[bytes]], hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reconciler.agent.fetches.subprocess.Popen", process)
+    monkeypatch.setattr("reconciler.agent.weights.fetches.subprocess.Popen", process)
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'No module named reconciler' >&2; exit 1\n")
     python.chmod(0o755)
@@ -227,7 +228,7 @@ class Links:
     def __init__(self, benches: dict[NodeName, Bench]) -> None:
         self.benches = benches
 
-    def link(self, name: NodeName) -> tuple[AgentLink, int]:
+    def link(self, name: NodeName) -> tuple[AgentConnection, int]:
         return self.benches[name].links[-1], 1
 
     def look(self, name: NodeName) -> None:
@@ -239,19 +240,11 @@ class Links:
     async def lose(self, name: NodeName) -> None:
         raise Unreachable(name)
 
-    async def renew(self, name: NodeName, let_go: Callable[[], Awaitable[None]]) -> None:
+    async def renew(self, name: NodeName) -> None:
         raise Unreachable(name)
 
-
-async def _opened(name: NodeName, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    try:
-        return await asyncio.open_unix_connection(path)
-    except OSError as error:
-        raise Unreachable(f"{name}: {error}") from error
-
-
-async def _start_agent(name: NodeName) -> None:
-    raise Unreachable(name)
+    def token(self, name: NodeName) -> int:
+        raise Unreachable(name)
 
 
 @pytest.fixture
@@ -269,7 +262,9 @@ async def copy(bench: Bench, other: Bench, place: Path, only: tuple[str, ...] | 
     store = Store(place / "store.db")
     giving, taking = NodeName("giving"), NodeName("taking")
     try:
-        tools = Tools(store, Links({giving: bench, taking: other}), _start_agent, time.time, stream=_opened)
+        benches = {giving: bench, taking: other}
+        machines = LocalMachines(lambda name: benches[name].node())
+        tools = Tools(store, Links(benches), machines, time.time)
         sockets = (
             giving_socket(str(bench.run_directory), "bench", PATH),
             taking_socket(str(other.run_directory), "bench", PATH),
@@ -348,7 +343,7 @@ async def test_a_damaged_copy_is_no_weights(node: Node, bench: Bench, tmp_path: 
         thread = threading.Thread(target=serve, args=(bench.models / PATH, giving), daemon=True)
         thread.start()
         wanted = next(file for file in peer.files() if file.name == FIRST)
-        peer.get(wanted, tmp_path / "part", lambda size: None)
+        peer.download(wanted, tmp_path / "part", lambda size: None)
         peer.close()
         thread.join(WAIT_SECONDS)
     assert not is_right(tmp_path / "part", wanted, lambda size: None)

@@ -19,11 +19,11 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
-from reconciler.gateway.exchange import Sources
+from reconciler.gateway.http.exchange import Sources
+from reconciler.gateway.routing.timing import Timing
 from reconciler.gateway.server import serve
-from reconciler.gateway.timing import Timing
-from reconciler.transport.bundle import write_bundle
 from reconciler.transport.gateway_key import ensure_line, public_key, relay_line
+from reconciler.transport.runtime.agent_file import write_bundle
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Backend, Machine, Route, Routes
 from tests.ports import free_port

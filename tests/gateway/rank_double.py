@@ -10,7 +10,7 @@ from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, decode, to_wire
 from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import (
-    RANK_HEARS,
+    RANK_RECEIVES,
     Accepted,
     Cancel,
     Delta,
@@ -174,7 +174,7 @@ class RankDouble:
         writer.write(encode(to_wire(Hello("rank", SPOKEN))))
         try:
             while (frame := await read(reader)) is not None:
-                message = decode(frame, RANK_HEARS)
+                message = decode(frame, RANK_RECEIVES)
                 if isinstance(message, Generate):
                     cancelled = cancellations[message.request] = asyncio.Event()
                     self.asked.append(message)

@@ -14,10 +14,10 @@ import pytest
 from starlette.types import Message
 
 from reconciler.gateway.app import build_app
-from reconciler.gateway.pool import Pool
-from reconciler.gateway.routes import RoutesFile
-from reconciler.gateway.timing import Timing
-from reconciler.gateway.ways import Ways
+from reconciler.gateway.routing.pool import Pool
+from reconciler.gateway.routing.reach import Reach
+from reconciler.gateway.routing.routes import RoutesFile
+from reconciler.gateway.routing.timing import Timing
 
 from .conftest import HELLO, SOURCES, Start
 from .rank_double import PROMPT, Turn, story, told
@@ -223,7 +223,7 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
         sent.append(message)
 
     sent: list[Message] = []
-    pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Ways(tmp_path / "key").reach)
+    pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect)
     app = build_app(pool, replace(SOURCES, new_seed=broken))
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
     with pytest.raises(ZeroDivisionError):

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from yarl import URL
 
-from reconciler.gateway.faults import Fault
-from reconciler.gateway.openai_completions import CompletionRequest, parse_completion
+from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
+from reconciler.gateway.errors import ApiError
 from reconciler.wire.generation import Accepted
 
 from .conftest import HELLO, Cluster, Start
@@ -79,7 +79,7 @@ def test_the_answer_has_sixteen_tokens_where_the_client_does_not_say() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(ApiError) as caught:
         parsed(**{field: value})
     assert (caught.value.status, caught.value.param) == (400, field)
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from reconciler.gateway.timing import Timing
+from reconciler.gateway.routing.timing import Timing
 from tests.runner.conftest import write_endless
 from tests.runner.ranks import running
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from reconciler.gateway.timing import Timing
+from reconciler.gateway.routing.timing import Timing
 
 from .conftest import HELLO, Cluster, Start
 from .rank_double import RankDouble, Script, Turn, silent, story, told

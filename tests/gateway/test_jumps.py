@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.transport.jumps import Way, admit, dismiss
+from reconciler.transport.ssh.jumps import JumpChain, authorize, revoke
 from reconciler.wire.generation import Jump, jump_key_name
 from tests.ports import free_port
 from tests.sshd import Sshd, command_of, descendants, make_key, sshd
@@ -65,16 +65,16 @@ async def bastions(tmp_path: Path) -> AsyncIterator[list[Bastion]]:
         await bastion.server.stop()
 
 
-def way(machine: Sshd, bastions: list[Bastion]) -> Way:
+def way(machine: Sshd, bastions: list[Bastion]) -> JumpChain:
     jumps = tuple(each.jump for each in bastions)
-    return Way(jumps, tuple(each.connection for each in bastions), "127.0.0.1", machine.port)
+    return JumpChain(jumps, tuple(each.connection for each in bastions), "127.0.0.1", machine.port)
 
 
 async def behind(start: Start, machine: Sshd, bastions: list[Bastion], hold_seconds: float = 20.0) -> Cluster:
     """A gateway with a rank on a machine that it is told to reach over these."""
     cluster = await start(through=machine, hold_seconds=hold_seconds)
     await cluster.rank(story(20))
-    await admit(way(machine, bastions), cluster.home / "keys" / NAME)
+    await authorize(way(machine, bastions), cluster.home / "keys" / NAME)
     jumps = tuple(each.jump for each in bastions)
     cluster.machine = dataclasses.replace(machine.machine, jumps=jumps, key=NAME)
     cluster.route(*cluster.ranks)
@@ -124,7 +124,7 @@ async def test_its_key_opens_one_port_of_one_machine_and_nothing_else(
     (first, *_) = bastions
     cluster = await behind(start, machine, [first])
     assert first.authorized.count("\n") == 2, "the person's line is as it was"
-    await admit(way(machine, [first]), cluster.home / "keys" / NAME)
+    await authorize(way(machine, [first]), cluster.home / "keys" / NAME)
     assert first.authorized.count("\n") == 2
     async with asyncssh.connect(
         "127.0.0.1", first.server.port, client_keys=[str(cluster.home / "keys" / NAME)],
@@ -139,7 +139,7 @@ async def test_its_key_opens_one_port_of_one_machine_and_nothing_else(
             await thief.open_connection("127.0.0.1", machine.port)
         with pytest.raises(asyncssh.ChannelOpenError):
             await thief.open_unix_connection(str(cluster.ranks[0].path))
-    await dismiss(way(machine, [first]), cluster.home / "keys" / NAME)
+    await revoke(way(machine, [first]), cluster.home / "keys" / NAME)
     assert first.authorized.count("\n") == 1
 
 
@@ -155,10 +155,10 @@ async def test_a_machine_without_a_shell_says_which_line_is_missing_and_keeps_no
     async with asyncssh.connect(
         "127.0.0.1", first.server.port, client_keys=[str(tmp_path / "mine")], known_hosts=None, config=None
     ) as connection:
-        taken = Way((first.jump,), (connection,), "127.0.0.1", machine.port)
+        taken = JumpChain((first.jump,), (connection,), "127.0.0.1", machine.port)
         with pytest.raises(Unreachable, match=r'add to its authorized_keys: restrict,command="nc 127.0.0.1 '):
-            await admit(taken, tmp_path / NAME)
-        await dismiss(taken, tmp_path / NAME)
+            await authorize(taken, tmp_path / NAME)
+        await revoke(taken, tmp_path / NAME)
     assert first.authorized == before
 
 

@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.gateway.listening import bind, parse_listen
+from reconciler.gateway.http.listening import bind, parse_listen
 from reconciler.wire.generation import Backend, Route, Routes
 from tests.ports import free_port
 

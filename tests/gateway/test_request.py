@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reconciler.gateway.faults import Fault
-from reconciler.gateway.openai_request import ChatRequest, parse_chat
+from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
+from reconciler.gateway.errors import ApiError
 from reconciler.wire.codec import decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import RANK_HEARS, Bias, Generate
+from reconciler.wire.generation import RANK_RECEIVES, Bias, Generate
 
 from .conftest import HELLO, Cluster, Start
 from .rank_double import story
@@ -25,8 +25,8 @@ def parsed(**fields: Any) -> ChatRequest:
     return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), SEED)
 
 
-def refused(**fields: Any) -> Fault:
-    with pytest.raises(Fault) as caught:
+def refused(**fields: Any) -> ApiError:
+    with pytest.raises(ApiError) as caught:
         parsed(**fields)
     assert caught.value.status == 400
     assert caught.value.kind == "invalid_request_error"
@@ -298,10 +298,10 @@ bodies = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-def outcome(body: Any) -> ChatRequest | Fault:
+def outcome(body: Any) -> ChatRequest | ApiError:
     try:
         return parse_chat(orjson.dumps(body), SEED)
-    except Fault as fault:
+    except ApiError as fault:
         return fault
 
 
@@ -309,11 +309,11 @@ def outcome(body: Any) -> ChatRequest | Fault:
 @settings(max_examples=150, deadline=None)
 def test_any_json_is_either_refused_with_400_or_fits_the_wire(body: Any) -> None:
     request = outcome(body)
-    if isinstance(request, Fault):
+    if isinstance(request, ApiError):
         assert request.status == 400
         return
     (frame,) = Decoder().feed(encode(to_wire(request.choices[0])))
-    sent = decode(frame, RANK_HEARS)
+    sent = decode(frame, RANK_RECEIVES)
     assert isinstance(sent, Generate)
     assert sent == request.choices[0]
 
@@ -324,7 +324,7 @@ def test_any_json_is_either_refused_with_400_or_fits_the_wire(body: Any) -> None
 @example(b'{"temperature":NaN}')
 @settings(max_examples=50, deadline=None)
 def test_any_bytes_are_refused_with_400(body: bytes) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(ApiError) as caught:
         parse_chat(body, SEED)
     assert caught.value.status == 400
 
@@ -391,6 +391,6 @@ def test_the_result_of_a_call_that_nobody_made_is_refused() -> None:
 @pytest.mark.parametrize("depth", [70, 1000])
 def test_a_value_nested_as_deep_as_json_goes_is_refused(body: bytes, depth: int) -> None:
     for nested in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
-        with pytest.raises(Fault) as caught:
+        with pytest.raises(ApiError) as caught:
             parse_chat(body % nested, SEED)
         assert caught.value.status == 400

@@ -24,6 +24,10 @@ from tests.processes import parent_of
 from tests.sshd import PROGRAM, make_key, make_separation_folder
 
 TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")
+INTERFACE = "rcl"
+"""How the names of the interfaces begin that the machine of the tests gets, one a network."""
+NETWORKS = "10.213."
+"""How all of their addresses begin."""
 _BOOT = """
 read -r go; ip link set lo up; mount --bind "$1/passwd" /etc/passwd
 [ ! -e /etc/machine-id ] || mount --bind "$1/machine-id" /etc/machine-id
@@ -218,7 +222,7 @@ class Network:
         self.person = folder / "person"
         """The home of whoever runs the controller: its keys are here."""
         self.number = os.getpid() % 250 + 1
-        self.mine = f"rcl{os.getpid()}"
+        self.mine = f"{INTERFACE}{os.getpid()}"
         self.hosts = [
             Host(
                 name,
@@ -232,7 +236,7 @@ class Network:
         self.switch: subprocess.Popen[bytes] | None = None
 
     def _address(self, last: int) -> str:
-        return f"10.213.{self.number}.{last}"
+        return f"{NETWORKS}{self.number}.{last}"
 
     def start(self) -> None:
         self.person.joinpath(".ssh").mkdir(mode=0o700, parents=True)

@@ -7,12 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from reconciler import incidents
-from reconciler.incidents import (
-    FIRST_ENTRIES_KEPT,
-    LAST_ENTRIES_KEPT,
-    REOPENED_WITHIN_SECONDS,
-    Done,
-)
+from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, REOPENED_WITHIN_SECONDS, Done
+from reconciler.resources import ModelDeployment
 from reconciler.state import (
     Contact,
     Desired,
@@ -25,7 +21,7 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.state.incident import Incident, Occasion, Telling
+from reconciler.state.reports.incident import Incident, Occasion, Telling
 from reconciler.status import Snapshots
 from reconciler.wire.launch import RankId
 from tests.worlds import World, two_nodes
@@ -210,6 +206,7 @@ def test_it_ends_when_nobody_wants_the_replica_any_more(change: str) -> None:
     log = running()
     log.look(replace(trouble(C8, subject="replica/tiny/0"), object=ObjectKey("ModelDeployment", "tiny")))
     wish = log.world.manifests.pop()
+    assert isinstance(wish, ModelDeployment)
     if change == "scaled":
         log.world.manifests.append(
             wish.model_copy(update={"spec": wish.spec.model_copy(update={"replicas": 0})})

@@ -15,14 +15,14 @@ import pytest
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.inventory import Collector, collector
-from reconciler.inventory.collector import Hints
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation, PortFacts
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Changed, NodeReport, RankReport
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench
+from tests.machines import LocalMachines
 from tests.processes import standing_still
 
 NODE = NodeName("bench")
@@ -34,11 +34,9 @@ class Watched:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.news = asyncio.Event()
-        self.collector = Collector(self._dial, time.time, self.news.set)
+        self.machines = LocalMachines(lambda name: bench.node())
+        self.collector = Collector(self.machines, time.time, self.news.set)
         self.collector.watch(frozenset({NODE}), ("tiny",))
-
-    async def _dial(self, name: NodeName) -> AgentLink:
-        return await self.bench.node().dial()
 
     def seen(self) -> NodeObservation:
         return self.collector.nodes()[NODE]
@@ -167,13 +165,13 @@ async def test_a_node_watched_again_has_a_newer_link_than_ever(watched: Watched)
 async def test_a_watcher_that_fails_is_told_of_and_replaced() -> None:
     calls = 0
 
-    async def dial(name: NodeName) -> AgentLink:
+    async def dial(name: NodeName) -> AgentConnection:
         nonlocal calls
         calls += 1
         raise ValueError("a fault of the product") if calls == 1 else Unreachable("nobody there")
 
     news = asyncio.Event()
-    collector = Collector(dial, time.time, news.set)
+    collector = Collector(LocalMachines(dial=dial), time.time, news.set)
     collector.watch(frozenset({NODE}), ())
     async with asyncio.timeout(WAIT_SECONDS):
         while "nobody there" not in collector.nodes()[NODE].problem:
@@ -199,14 +197,14 @@ async def test_what_changes_while_a_report_is_on_its_way_is_looked_at_next(
             writer.write(pushed + frames.encode({**to_wire(report(asked)), "reply": frame["call"]}))
         writer.close()
 
-    async def dial(name: NodeName) -> AgentLink:
-        return await AgentLink(*await asyncio.open_unix_connection(tmp_path / "agent.sock")).open(
+    async def dial(name: NodeName) -> AgentConnection:
+        return await AgentConnection(*await asyncio.open_unix_connection(tmp_path / "agent.sock")).open(
             "controller"
         )
 
     server = await asyncio.start_unix_server(answer, tmp_path / "agent.sock")
     news = asyncio.Event()
-    collector = Collector(dial, time.time, news.set)
+    collector = Collector(LocalMachines(dial=dial), time.time, news.set)
     collector.watch(frozenset({NODE}), ())
     async with asyncio.timeout(WAIT_SECONDS):
         while (seen := collector.nodes()[NODE].report) is None or seen.sequence < 2:
@@ -232,8 +230,8 @@ async def test_a_report_in_which_only_time_has_passed_is_seen_and_a_silence_is_n
             writer.write(frames.encode({**to_wire(replace(report(1), ranks=(now,))), "reply": frame["call"]}))
         writer.close()
 
-    async def dial(name: NodeName) -> AgentLink:
-        return await AgentLink(*await asyncio.open_unix_connection(tmp_path / "agent.sock")).open(
+    async def dial(name: NodeName) -> AgentConnection:
+        return await AgentConnection(*await asyncio.open_unix_connection(tmp_path / "agent.sock")).open(
             "controller"
         )
 
@@ -245,7 +243,7 @@ async def test_a_report_in_which_only_time_has_passed_is_seen_and_a_silence_is_n
     server = await asyncio.start_unix_server(answer, tmp_path / "agent.sock")
     news: list[tuple[float, float]] = []
     silent = asyncio.Event()
-    collector = Collector(dial, time.time, see)
+    collector = Collector(LocalMachines(dial=dial), time.time, see)
     collector.resync_seconds = 0.01
     collector.watch(frozenset({NODE}), ())
     async with asyncio.timeout(WAIT_SECONDS):
@@ -274,10 +272,10 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     answers: list[MachineFacts | Exception] = [MachineFacts(rdma_enabled=True), failure]
     begun, asked = asyncio.Event(), asyncio.Event()
 
-    async def dial(name: NodeName) -> AgentLink:
+    async def dial(name: NodeName) -> AgentConnection:
         return await bench.node().dial()
 
-    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         await begun.wait()
         if len(answers) == 1:
             await asked.wait()
@@ -287,7 +285,7 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
         return answer
 
     news = asyncio.Event()
-    collector = Collector(dial, time.time, news.set, probe)
+    collector = Collector(LocalMachines(dial=dial, probe=probe), time.time, news.set)
     collector.probes_seconds = 0.01
 
     async def until(facts: MachineFacts) -> None:
@@ -321,18 +319,18 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     asked, answered = asyncio.Event(), asyncio.Event()
     answered.set()
 
-    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         asked.set()
         await answered.wait()
         return answers.pop(0)
 
-    watched.collector._probe = probe
+    watched.machines.put(probe=probe)
     watched.collector.probes_seconds = 3600.0
     await watched.bench.agent()
     assert (await watched.until(lambda node: node.probed and node.report)).facts.rdma_enabled is True
     asked.clear()
     answered.clear()
-    watched.collector.put_off(60.0)
+    watched.collector.shift(60.0)
     async with asyncio.timeout(WAIT_SECONDS):
         await asked.wait()
     assert not watched.seen().probed
@@ -346,11 +344,11 @@ def on_and_off(watched: Watched) -> asyncio.Event:
     answered = asyncio.Event()
     answered.set()
 
-    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         await answered.wait()
         return answers.pop(0)
 
-    watched.collector._probe = probe
+    watched.machines.put(probe=probe)
     watched.collector.probes_seconds = 3600.0
     return answered
 
@@ -379,7 +377,7 @@ async def test_an_agent_that_is_down_after_a_lapse_may_have_gone_with_its_machin
     await watched.bench.kill_agent()
     down = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
     assert not down.silent, "that was seen: its ranks go on"
-    watched.collector.put_off(60.0)
+    watched.collector.shift(60.0)
     await watched.until(lambda node: node.silent)
     assert watched.collector.tried
     await watched.bench.node().start_agent()
@@ -413,18 +411,19 @@ class Joined:
         self._bench = bench
         self.passes = 0
         self.news = asyncio.Event()
-        self.collector = Collector(self._dial, time.time, self._changed, self._probe)
+        self.machines = LocalMachines(dial=self._dial, probe=self._probe)
+        self.collector = Collector(self.machines, time.time, self._changed)
         self.collector.probes_seconds = 0.01
-        self._names: dict[AgentLink, NodeName] = {}
-        self.links: list[AgentLink] = []
+        self._names: dict[AgentConnection, NodeName] = {}
+        self.links: list[AgentConnection] = []
 
-    async def _dial(self, name: NodeName) -> AgentLink:
+    async def _dial(self, name: NodeName) -> AgentConnection:
         link = await self._bench.node().dial()
         self._names[link] = name
         self.links.append(link)
         return link
 
-    async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def _probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         self.reports.append(report)
         return self.facts.get(self._names[link], MachineFacts())
 
@@ -475,7 +474,7 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
     before = seen()[name]
     gone: list[NodeName] = []
 
-    async def let_go() -> None:
+    async def reconnect(name: NodeName) -> None:
         gone.append(name)
         await pair.links[-1].close()
 
@@ -486,15 +485,16 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
         noted()
 
     monkeypatch.setattr(pair.collector, "_changed", note)
+    pair.machines.put(reconnect=reconnect)
     monkeypatch.setattr(collector, "RENEWED_SECONDS", WAIT_SECONDS)
-    await pair.collector.renew(name, let_go)
+    await pair.collector.renew(name)
     await pair.collector.reach(name)
     await pair.until(lambda: seen()[name].link > before.link and seen()[name].examined)
     assert (gone, contacts, seen()[name].since) == ([name], {(Contact.REACHED, "Mac16,9")}, before.since)
 
     monkeypatch.setattr(collector, "RENEWED_SECONDS", 0.1)
-    monkeypatch.setattr(pair.collector, "_dial", _never)
-    await pair.collector.renew(name, let_go)
+    pair.machines.put(dial=_never)
+    await pair.collector.renew(name)
     await pair.until(lambda: seen()[name].contact is Contact.AGENT_DOWN)
     assert seen()[name].problem == "it gives no answer over a new connection"
 
@@ -518,10 +518,10 @@ async def test_a_connection_that_is_made_anew_again_has_all_the_time_for_that(
     pair.collector.watch(frozenset({name}), ())
     seen = pair.collector.nodes
     await pair.until(lambda: seen()[name].report)
-    await pair.collector.renew(name, pair.links[-1].close)
+    await pair.collector.renew(name)
     await pair.collector.reach(name)
-    monkeypatch.setattr(pair.collector, "_dial", _never)
-    await pair.collector.renew(name, pair.links[-1].close)
+    pair.machines.put(dial=_never)
+    await pair.collector.renew(name)
 
     (first, over), (second, over_too) = timers
     if not first.cancelled():
@@ -539,15 +539,16 @@ async def test_a_machine_that_falls_silent_before_its_connection_is_ended_from_h
     pair.collector.watch(frozenset({name}), ())
     seen = pair.collector.nodes
     await pair.until(lambda: seen()[name].report)
-    monkeypatch.setattr(pair.collector, "_dial", _never)
+    pair.machines.put(dial=_never)
 
-    async def silenced() -> None:
+    async def silenced(name: NodeName) -> None:
         os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
         pair.collector.look(name)
         with impatient(monkeypatch):
             await pair.until(lambda: seen()[name].contact is Contact.UNREACHABLE)
 
-    await pair.collector.renew(name, silenced)
+    pair.machines.put(reconnect=silenced)
+    await pair.collector.renew(name)
     assert seen()[name].silent, "what it reported before may be gone"
     os.kill(pair._bench.agent_pid(), signal.SIGCONT)
 
@@ -562,15 +563,15 @@ async def test_whoever_waits_for_the_probes_of_a_machine_waits_no_longer_than_it
     pair.collector.watch(frozenset({name}), ())
     seen = pair.collector.nodes
     await pair.until(lambda: seen()[name].report and seen()[name].examined)
-    probe, first = pair.collector._probe, pair.links[-1]
+    probe, first = pair._probe, pair.links[-1]
 
-    async def cut_off(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def cut_off(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         asked.set()
         if link is first:
             await asyncio.Event().wait()
         return await probe(link, report, anew)
 
-    monkeypatch.setattr(pair.collector, "_probe", cut_off)
+    pair.machines.put(probe=cut_off)
     examining = asyncio.create_task(pair.collector.examine(name))
     await asked.wait()
     if silent:
@@ -578,14 +579,14 @@ async def test_whoever_waits_for_the_probes_of_a_machine_waits_no_longer_than_it
         monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
         pair.collector.look(name)
     else:
-        await pair.collector.renew(name, first.close)
+        await pair.collector.renew(name)
     async with asyncio.timeout(WAIT_SECONDS):
         assert await examining is not silent
     assert (seen()[name].contact is Contact.UNREACHABLE) is silent
     os.kill(pair._bench.agent_pid(), signal.SIGCONT)
 
 
-async def _never(name: NodeName) -> AgentLink:
+async def _never(name: NodeName) -> AgentConnection:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -617,10 +618,10 @@ async def test_probes_are_given_the_newest_report(pair: Joined) -> None:
 async def test_what_probes_tell_is_known_also_where_one_rank_after_the_other_fails(watched: Watched) -> None:
     answers: asyncio.Queue[MachineFacts] = asyncio.Queue()
 
-    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         return await answers.get()
 
-    watched.collector._probe = probe
+    watched.machines.put(probe=probe)
     watched.collector.probes_seconds = 3600.0
     link = await watched.bench.agent()
     answers.put_nowait(MachineFacts(rdma_enabled=True))
@@ -640,17 +641,18 @@ async def test_the_probes_of_a_machine_can_be_asked_for_and_waited_for() -> None
     asked: list[bool] = []
     expired: list[str] = []
 
-    async def dial(name: NodeName) -> AgentLink:
+    async def dial(name: NodeName) -> AgentConnection:
         return await bench.node().dial()
 
-    async def probe(link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         asked.append(anew)
         return MachineFacts(panics=len(asked))
 
     news = asyncio.Event()
-    collector = Collector(
-        dial, time.time, news.set, probe, hints=Hints(expire=lambda report: expired.append(report.boot_id))
+    machines = LocalMachines(
+        dial=dial, probe=probe, expire_probes=lambda report: expired.append(report.boot_id)
     )
+    collector = Collector(machines, time.time, news.set)
     assert not await collector.examine(NODE)
     await bench.agent()
     collector.watch(frozenset({NODE}), ())

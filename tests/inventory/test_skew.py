@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.inventory.news import skew
+from reconciler.inventory.changes import skew
 from reconciler.wire.node import Load
 from tests.worlds import two_nodes
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from .catalogue import MUTANTS
 from .handling import HANDLED
 from .mutant import Mutant
+from .oversights import OVERSIGHTS
 from .placing import PLACED
 from .repairing import REPAIRED
 from .requests import REQUESTS
@@ -17,5 +18,6 @@ GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "placing": PLACED,
     "repairing": REPAIRED,
     "requests": REQUESTS,
+    "oversights": OVERSIGHTS,
 }
 EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -22,7 +23,9 @@ from pathlib import Path
 import pytest
 
 from .mutant import Mutant
-from .planting import ROOT, NotApplicable, planted
+from .places import NotApplicable
+from .planting import ROOT, planted
+from .tiers import Stage
 
 SECONDS_MAX = 300.0
 """For all tests that map to one bug."""
@@ -30,7 +33,7 @@ TEST_SECONDS_MAX = 20
 """For each of them: a bug may well make something wait for ever."""
 FAREWELL_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""
-PASSED, FAILED, NO_SUCH_TEST = 0, 1, 4
+PASSED, FAILED, NO_SUCH_TEST, NO_TESTS = 0, 1, 4, 5
 """Exit codes of pytest; with any other it has judged nothing."""
 SHARED = (
     "asyncssh",
@@ -59,7 +62,8 @@ FORK = get_context("fork")
 class Verdict:
     """What the tests made of one bug."""
 
-    mutant: Mutant
+    name: str
+    """Of the bug."""
     caught_by: str
     """The first test that failed; empty when none did."""
     seconds: float
@@ -67,6 +71,8 @@ class Verdict:
     """Of the tests, and of what they started and waited for."""
     problem: str = ""
     """Why nothing can be said; empty when it can."""
+    tier: str = ""
+    """Of the test that failed."""
 
 
 @dataclass(slots=True)
@@ -85,23 +91,30 @@ def import_shared() -> None:
         importlib.import_module(name)
 
 
-def judge(mutant: Mutant, copy: Path, known: str = "") -> Verdict:
-    """Plant a bug in the copy; run the test that is known to catch it, and, when it does not, all that map to it."""
+def judge(mutant: Mutant, copy: Path, stages: Sequence[Stage], known: str = "") -> Verdict:
+    """Plant a bug in the copy, and run one stage of tests after another until a test fails.
+
+    In each stage the test that is known to catch the bug is run first.
+    """
     began, cpu = time.monotonic(), 0.0
-    outcome = Outcome(NO_SUCH_TEST)
     try:
         with planted(mutant, copy):
-            for tests in ((known,) if known else (), mutant.tests):
-                if tests and outcome.code in (PASSED, NO_SUCH_TEST):
-                    outcome = run(copy, tests, SECONDS_MAX)
+            for stage in stages:
+                for tests in ((known,) if known else (), stage.tests):
+                    outcome = run(copy, tests, SECONDS_MAX, stage.markers) if tests else Outcome(NO_TESTS)
                     cpu += outcome.cpu_seconds
+                    seconds = time.monotonic() - began
+                    if outcome.code == FAILED and outcome.failed:
+                        return Verdict(mutant.name, outcome.failed[0], seconds, cpu, "", stage.tier)
+                    if outcome.code not in (PASSED, NO_TESTS) and (
+                        tests != (known,) or outcome.code != NO_SUCH_TEST
+                    ):
+                        return Verdict(
+                            mutant.name, "", seconds, cpu, _problem(f"with {mutant.name}", outcome)
+                        )
     except (NotApplicable, OSError) as error:
-        return Verdict(mutant, "", 0.0, 0.0, str(error))
-    seconds = time.monotonic() - began
-    if outcome.code == FAILED and outcome.failed:
-        return Verdict(mutant, outcome.failed[0], seconds, cpu)
-    problem = "" if outcome.code == PASSED else _problem(f"with {mutant.name}", outcome)
-    return Verdict(mutant, "", seconds, cpu, problem)
+        return Verdict(mutant.name, "", 0.0, 0.0, str(error))
+    return Verdict(mutant.name, "", time.monotonic() - began, cpu)
 
 
 def sound(tests: tuple[str, ...], copy: Path) -> str:
@@ -110,11 +123,11 @@ def sound(tests: tuple[str, ...], copy: Path) -> str:
     return "" if outcome.code == PASSED else _problem("without any bug", outcome)
 
 
-def run(copy: Path, tests: tuple[str, ...], seconds: float) -> Outcome:
+def run(copy: Path, tests: tuple[str, ...], seconds: float, markers: str = "") -> Outcome:
     """pytest in a copy. What runs too long, or is interrupted, may tidy up before it is killed."""
     with tempfile.TemporaryFile() as output:
         ours, theirs = FORK.Pipe(duplex=False)
-        process = FORK.Process(target=_pytest, args=(copy, tests, theirs, output.fileno()))
+        process = FORK.Process(target=_pytest, args=(copy, tests, markers, theirs, output.fileno()))
         process.start()
         theirs.close()
         try:
@@ -139,7 +152,7 @@ def _problem(when: str, outcome: Outcome) -> str:
     return f"{when} pytest ended with {outcome.code}:{failed}\n{outcome.said[-3000:]}"
 
 
-def _pytest(copy: Path, tests: tuple[str, ...], told: Connection, output: int) -> None:
+def _pytest(copy: Path, tests: tuple[str, ...], markers: str, told: Connection, output: int) -> None:
     """Run pytest in this process, a fork, and tell what became of it. Does not come back."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -153,7 +166,7 @@ def _pytest(copy: Path, tests: tuple[str, ...], told: Connection, output: int) -
         del sys.modules[name]
     recorder = _Recorder(copy)
     # Without a cache nothing is left for the next bug, and without rewritten assertions nothing is compiled anew.
-    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--assert=plain", "-m", "not e2e"]
+    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--assert=plain", "-m", markers]
     options += ["--hypothesis-seed=0", f"--timeout={TEST_SECONDS_MAX}"]
     with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as scratch:
         try:

@@ -15,19 +15,9 @@ ROOT = Path(__file__).parents[2]
 COPIED = ("reconciler", "tests", "examples", "manifests", "docs", "schemas", "pyproject.toml", "README.md")
 
 
-class NotApplicable(Exception):
-    """The piece of source that a bug replaces is not there exactly once."""
-
-
 def spoiled(mutant: Mutant, root: Path = ROOT) -> str:
     """The whole source file with the bug in it. Raises ``NotApplicable``."""
-    source = (root / mutant.file).read_text(encoding="utf-8")
-    found = source.count(mutant.before)
-    if found != 1:
-        raise NotApplicable(
-            f"{mutant.name}: expected this once in {mutant.file}, found it {found} times:\n{mutant.before}"
-        )
-    return source.replace(mutant.before, mutant.after)
+    return mutant.spoil(mutant.address.file(root).read_text(encoding="utf-8"))
 
 
 @contextmanager
@@ -46,7 +36,7 @@ def copied() -> Iterator[Path]:
 @contextmanager
 def planted(mutant: Mutant, copy: Path) -> Iterator[None]:
     """The bug in the copy, and afterwards the copy as it was. Raises ``NotApplicable``."""
-    path = copy / mutant.file
+    path = mutant.address.file(copy)
     text, before = spoiled(mutant, copy), path.stat()
     sound = path.read_bytes()
     try:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from ast import Call
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from .judging import judge, sound
+from .judging import Verdict, judge, sound
 from .mutant import Mutant
+from .operators import never, put
 from .planting import planted
+from .tiers import FIRST, SECOND, TIERS, stages
 from .workers import Planting, Soundness, Workers
 
+pytestmark = pytest.mark.nightly
 PRODUCT = "def larger(a: int, b: int) -> int:\n    return max(a, b)\n"
 TESTS = """
 from reconciler.sums import larger
@@ -27,7 +31,11 @@ GOOD = tuple(f"{SUMS}::test_{name}" for name in ("equal", "second"))
 
 
 def bug(after: str, *tests: str) -> Mutant:
-    return Mutant("a-bug", "reconciler/sums.py", "max(a, b)", after, "wrong sums", tests)
+    return Mutant("a-bug", "reconciler.sums:larger", put(Call, after), "wrong sums", tests)
+
+
+def judged(mutant: Mutant, copy: Path, known: str = "", tiers: tuple[str, ...] = (FIRST,)) -> Verdict:
+    return judge(mutant, copy, stages(mutant, tiers), known)
 
 
 @pytest.fixture
@@ -42,9 +50,9 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_the_first_test_that_fails_has_caught_a_bug_and_one_that_none_notices_survives(copy: Path) -> None:
-    caught = judge(bug("a", *GOOD), copy)
+    caught = judged(bug("{it.args[0]}", *GOOD), copy)
     assert (caught.caught_by, caught.problem) == (GOOD[1], "")
-    survived = judge(bug("b", *GOOD), copy)
+    survived = judged(bug("{it.args[1]}", *GOOD), copy)
     assert (survived.caught_by, survived.problem) == ("", "")
     assert (copy / "reconciler" / "sums.py").read_text() == PRODUCT
 
@@ -53,17 +61,36 @@ def test_the_first_test_that_fails_has_caught_a_bug_and_one_that_none_notices_su
 def test_where_the_test_that_is_known_to_catch_it_does_not_all_others_are_asked(
     copy: Path, known: str
 ) -> None:
-    assert judge(bug("a", *GOOD), copy, known).caught_by == GOOD[1]
+    assert judged(bug("{it.args[0]}", *GOOD), copy, known).caught_by == GOOD[1]
 
 
 def test_the_test_that_is_known_is_asked_first(copy: Path) -> None:
-    assert judge(bug("min(a, b)", f"{SUMS}::test_endless"), copy, GOOD[1]).caught_by == GOOD[1]
+    assert (
+        judged(bug("min({it.args[0]}, {it.args[1]})", f"{SUMS}::test_endless"), copy, GOOD[1]).caught_by
+        == GOOD[1]
+    )
 
 
-def test_of_what_is_no_python_nothing_is_said(copy: Path) -> None:
-    verdict = judge(bug("max(a,", *GOOD), copy)
+def test_of_a_bug_that_cannot_be_planted_nothing_is_said(copy: Path) -> None:
+    verdict = judged(bug("max({it.args[2]}", *GOOD), copy)
     assert verdict.caught_by == ""
-    assert "SyntaxError" in verdict.problem
+    assert verdict.problem.startswith("a-bug: reconciler.sums:larger: ")
+
+
+def test_a_tier_has_only_its_own_tests(copy: Path) -> None:
+    path = copy / SUMS
+    path.write_text(
+        "import pytest\n" + TESTS.replace("def test_second", "@pytest.mark.second_tier\ndef test_second")
+    )
+    (copy / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["second_tier: of it"]\n')
+    found = [
+        judged(bug("{it.args[0]}", *GOOD), copy, GOOD[1], tiers) for tiers in ((FIRST,), (SECOND,), TIERS)
+    ]
+    assert [(each.caught_by, each.tier, each.problem) for each in found] == [
+        ("", "", ""),
+        (GOOD[1], SECOND, ""),
+        (GOOD[1], SECOND, ""),
+    ]
 
 
 def test_a_test_that_fails_without_any_bug_is_told(copy: Path) -> None:
@@ -74,7 +101,7 @@ def test_a_test_that_fails_without_any_bug_is_told(copy: Path) -> None:
 def test_a_copy_is_as_it_was_whatever_happens_meanwhile(copy: Path) -> None:
     path = copy / "reconciler" / "sums.py"
     before = path.stat()
-    with suppress(KeyboardInterrupt), planted(bug("a"), copy):
+    with suppress(KeyboardInterrupt), planted(bug("{it.args[0]}"), copy):
         assert "return a" in path.read_text()
         raise KeyboardInterrupt
     assert path.read_text() == PRODUCT
@@ -83,8 +110,8 @@ def test_a_copy_is_as_it_was_whatever_happens_meanwhile(copy: Path) -> None:
 
 def test_workers_judge_the_product_itself() -> None:
     clock = "tests/planning/test_clocks.py"
-    gone = Mutant("gone", "reconciler/errors.py", "no such line", "", "nothing", (clock,))
-    with Workers(2) as workers:
-        found = list(workers.each([Planting(gone, ""), Soundness((clock,))]))
+    gone = Mutant("gone", "reconciler.errors:Nothing", never(), "nothing", (clock,))
+    with Workers(2, [gone]) as workers:
+        found = list(workers.each([Planting("gone", "", TIERS), Soundness((clock,))]))
     assert "" in found
     assert [each.problem.partition(":")[0] for each in found if not isinstance(each, str)] == ["gone"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -13,14 +13,16 @@ from typing import TypeAlias
 from .judging import FAREWELL_SECONDS, FORK, Verdict, import_shared, judge, sound
 from .mutant import Mutant
 from .planting import copied
+from .tiers import stages
 
 
 @dataclass(frozen=True, slots=True)
 class Planting:
     """A bug to be judged, and the test that caught it the last time; empty where none is known."""
 
-    mutant: Mutant
+    name: str
     known: str
+    tiers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,11 @@ Finding: TypeAlias = Verdict | str
 
 
 class Workers:
-    """So many processes; a context, at whose end they are gone."""
+    """So many processes that judge some of those bugs; a context, at whose end they are gone."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, mutants: Iterable[Mutant]) -> None:
         self._number = number
+        self._mutants = {mutant.name: mutant for mutant in mutants}
 
     def __enter__(self) -> Workers:
         import_shared()
@@ -46,7 +49,7 @@ class Workers:
         self._lines = {}
         for _ in range(self._number):
             ours, theirs = FORK.Pipe()
-            process = FORK.Process(target=_work, args=(theirs,))
+            process = FORK.Process(target=_work, args=(theirs, self._mutants))
             process.start()
             theirs.close()
             self._lines[ours] = process
@@ -81,14 +84,14 @@ def _given(line: Connection, left: Iterator[Task]) -> int:
     return 0
 
 
-def _work(line: Connection) -> None:
+def _work(line: Connection, mutants: Mapping[str, Mutant]) -> None:
     """Judge what comes until nothing more does. When interrupted, end the tests that run in order."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), copied() as copy:
         while task := line.recv():
-            line.send(
-                judge(task.mutant, copy, task.known)
-                if isinstance(task, Planting)
-                else sound(task.tests, copy)
-            )
+            if isinstance(task, Planting):
+                mutant = mutants[task.name]
+                line.send(judge(mutant, copy, stages(mutant, task.tiers), task.known))
+            else:
+                line.send(sound(task.tests, copy))

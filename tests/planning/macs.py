@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.planning.fabric_addresses import of_all
+from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.resources.node import Repair
 from reconciler.state import MachineFacts, NodeName, PortFacts, Route
@@ -46,7 +46,7 @@ def three_macs() -> World:
     cables = fabric("studios", *((str(one), str(other)) for one, other in links), pool="10.77.0.0/16")
     world = World([*nodes, model(), deployment(), cables])
     world.system = "Darwin"
-    addresses = of_all(world.desired())
+    addresses = all_addresses(world.desired())
     ports: dict[NodeName, list[PortFacts]] = {A: [], B: [], C: []}
     for one, other in links:
         for end, peer in ((one, other), (other, one)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.planning import addresses
-from reconciler.planning.world import World as Snapshot
+from reconciler.planning.context.world import World as Snapshot
+from reconciler.planning.transport import lan_addresses
 from reconciler.resources import Node
 from reconciler.state import Ends, NodeName
 from reconciler.wire.generation import Jump
@@ -25,7 +25,9 @@ def found(nodes: list[Node], **ends: tuple[str, str]) -> tuple[str, ...] | str:
     world = World([*nodes, model(), deployment(nodes=3)])
     world.ends = {NodeName(name.replace("_", "-")): Ends(*both, 22) for name, both in ends.items()}
     world.settle()
-    return addresses.of(Snapshot(world.desired(), world.observed(), world.memory(), world.now, ""), ALL)
+    return lan_addresses.lan_addresses(
+        Snapshot(world.desired(), world.observed(), world.memory(), world.now, ""), ALL
+    )
 
 
 def test_nodes_of_one_machine_use_loopback() -> None:
@@ -60,7 +62,7 @@ def test_a_node_behind_another_machine_is_found_where_that_one_finds_it() -> Non
         world.ends[NodeName(name)] = Ends(jumps=(Jump("bastion", 22, "u", KEY),), inner=(host, 22))
     world.settle()
     snapshot = Snapshot(world.desired(), world.observed(), world.memory(), world.now, "")
-    assert addresses.of(snapshot, ALL[:2]) == ("10.0.0.5", "10.0.0.6")
+    assert lan_addresses.lan_addresses(snapshot, ALL[:2]) == ("10.0.0.5", "10.0.0.6")
 
 
 def test_a_rank_without_others_needs_no_address() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
-from reconciler.planning.lost import LOST_AFTER_SECONDS
+from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.state import AdoptGroup, AllocateEpoch, Cause, NodeName, Plan, StepFailure, WaitingFor
 from reconciler.wire.generation import Backend
 from reconciler.wire.launch import Phase, RankId

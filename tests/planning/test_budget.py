@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning import budget
+from reconciler.planning.recovery import restart_budget
 from reconciler.resources import Manifest
 from reconciler.state import (
     AllocateEpoch,
@@ -23,6 +23,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire.launch import ExitCode, Phase, RankId
+from tests.examples import examples
 from tests.worlds import World, deployment, model, node, two_nodes
 
 HALF_HOUR = 1800.0
@@ -69,7 +70,7 @@ def spent(world: World | None = None) -> World:
     """A replica whose budget is used up by crashes, one at once after the other."""
     world = world or small()
     world.settle()
-    for _ in range(budget.RESTARTS_MAX):
+    for _ in range(restart_budget.RESTARTS_MAX):
         crash(world)
         heal(world)
     crash(world)
@@ -218,7 +219,7 @@ def test_a_long_healthy_life_earns_an_immediate_restart() -> None:
 def test_lives_of_ten_minutes_between_crashes_do_not_outrun_the_budget() -> None:
     world = small()
     world.settle()
-    for _ in range(budget.RESTARTS_MAX):
+    for _ in range(restart_budget.RESTARTS_MAX):
         crash(world)
         heal(world)
     crash(world, lived=601)
@@ -305,7 +306,7 @@ def test_what_people_plan_is_not_charged() -> None:
 def test_a_rank_that_is_gone_without_a_trace_is_a_restart_like_any_other() -> None:
     world = small()
     world.settle()
-    for _ in range(budget.RESTARTS_MAX):
+    for _ in range(restart_budget.RESTARTS_MAX):
         del world.ranks[world.alive()[0]]
         heal(world)
     del world.ranks[world.alive()[0]]
@@ -382,7 +383,7 @@ def test_attempts_from_a_time_to_come_do_not_keep_a_replica_waiting() -> None:
 LIVES = st.one_of(st.sampled_from([0.0, 1.0, 30.0, 250.0, 599.0, 601.0, 1300.0]), st.floats(0, 4000))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(LIVES, st.sampled_from([1, ExitCode.DIVERGED, ExitCode.PEER_LOST])), max_size=14))
 def test_no_half_hour_has_more_restarts_than_the_budget_and_one(crashes: list[tuple[float, int]]) -> None:
     world = small()
@@ -392,10 +393,10 @@ def test_no_half_hour_has_more_restarts_than_the_budget_and_one(crashes: list[tu
         heal(world, HALF_HOUR + 1)
     formed_at = restarts(world)
     for at in formed_at:
-        assert sum(at <= other < at + HALF_HOUR for other in formed_at) <= budget.RESTARTS_MAX + 1
+        assert sum(at <= other < at + HALF_HOUR for other in formed_at) <= restart_budget.RESTARTS_MAX + 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.floats(0, 590), min_size=1, max_size=10), st.integers(0, 2**16))
 def test_a_used_up_budget_gives_one_restart_in_half_an_hour_for_as_long_as_nothing_lives(
     lives: list[float], begin: int
@@ -438,7 +439,7 @@ def _forget(world: World, seconds: float) -> None:
 DOINGS: list[Callable[[World, float], None]] = [_go_on, _set_clock, _crash, _crash, _settle, _settle, _forget]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(DOINGS), st.floats(0, 6000)), max_size=20))
 def test_whatever_clocks_and_crashes_do_it_serves_again_within_the_bound(
     history: list[tuple[Callable[[World, float], None], float]],

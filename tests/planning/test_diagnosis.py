@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning import circumstances, plan
-from reconciler.planning.faults import stage, tries
-from reconciler.planning.healing.scene import Scene
-from reconciler.planning.healing.table import Remedy, Row, diagnose
-from reconciler.planning.ledger import Ledger
-from reconciler.planning.view import View
-from reconciler.planning.world import World as Snapshots
+from reconciler.planning import plan
+from reconciler.planning.context import attempt_facts
+from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.view import View
+from reconciler.planning.context.world import World as Snapshots
+from reconciler.planning.diagnosis.evidence import Evidence
+from reconciler.planning.diagnosis.rules import Remedy, Row, diagnose
+from reconciler.planning.recovery.diagnose import stage, tries
 from reconciler.state import (
     AllocateEpoch,
     Attempt,
@@ -47,7 +48,7 @@ def ended(code: int | None = None, signal: int | None = None) -> ObservedRank:
     return ObservedRank(NODE_A, world.ranks[rank][1])
 
 
-def scene(facts: MachineFacts | None = None, **more: Any) -> Scene:
+def scene(facts: MachineFacts | None = None, **more: Any) -> Evidence:
     """Of two nodes joined by a cable, whose group used RDMA over it and died."""
     seen = two_nodes()
     seen.settle()
@@ -55,10 +56,10 @@ def scene(facts: MachineFacts | None = None, **more: Any) -> Scene:
         replace(node, facts=facts or MachineFacts()) for _, node in sorted(seen.observed().nodes.items())
     )
     symptom = Symptom(Cause.RANK_EXITED, "rank 0 ended", 1000.0)
-    return Scene(**{"nodes": nodes, "symptom": symptom, "verbs": True, "cables": True, **more})
+    return Evidence(**{"nodes": nodes, "symptom": symptom, "verbs": True, "cables": True, **more})
 
 
-def found(of: Scene) -> Row:
+def found(of: Evidence) -> Row:
     answer = diagnose(of)
     assert answer is not None
     return answer[0]
@@ -149,17 +150,17 @@ def view(attempts: list[Attempt]) -> View:
     memory = replace(world.memory(), attempts={world.replica(): tuple(attempts)})
     snapshots = Snapshots(world.desired(), world.observed(), memory, world.now, "entropy")
     deployment = world.desired().deployments[world.replica().deployment]
-    return View(snapshots, Ledger(snapshots), world.replica(), deployment, None, None, ())
+    return View(snapshots, Ledger.of(snapshots), world.replica(), deployment, None, None, ())
 
 
 def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:
-    before = circumstances.written({"node-a RDMA": "no", "node-a boot": "1234"})
-    assert circumstances.changes(before, {"node-a RDMA": "no"}) == []
+    before = attempt_facts.encode({"node-a RDMA": "no", "node-a boot": "1234"})
+    assert attempt_facts.changes(before, {"node-a RDMA": "no"}) == []
     assert (
-        circumstances.changes(before, {"node-a RDMA": "no", "node-a boot": "1234", "node-a GID": "yes"}) == []
+        attempt_facts.changes(before, {"node-a RDMA": "no", "node-a boot": "1234", "node-a GID": "yes"}) == []
     )
-    assert circumstances.changes(before, {"node-a RDMA": "yes"}) == ["node-a RDMA: no → yes"]
-    assert circumstances.changes("", {"node-a RDMA": "yes"}) == []
+    assert attempt_facts.changes(before, {"node-a RDMA": "yes"}) == ["node-a RDMA: no → yes"]
+    assert attempt_facts.changes("", {"node-a RDMA": "yes"}) == []
 
 
 def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> None:

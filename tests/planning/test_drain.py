@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.deadlines import DRAIN_SECONDS
+from reconciler.planning.context.deadlines import DRAIN_SECONDS
 from reconciler.state import (
     AllocateEpoch,
     Cause,
     Plan,
     RefusedBecause,
     ReleaseReplica,
-    StopAsked,
+    RequestedStop,
     StopRank,
     WaitingFor,
 )
@@ -81,7 +81,7 @@ def test_ranks_that_end_before_the_others_do_not_cut_what_those_finish() -> None
     set_node(world, "node-b", drain=True)
     for step in world.plan().steps:
         assert isinstance(step, StopRank)
-        world.stops[step.id] = StopAsked(world.now + DRAIN_SECONDS, world.now + DRAIN_SECONDS + 10)
+        world.stops[step.id] = RequestedStop(world.now + DRAIN_SECONDS, world.now + DRAIN_SECONDS + 10)
     world.end_rank(RankId("tiny", 0, 1, 1), code=0)
     assert world.plan().steps == ()
     world.end_rank(RankId("tiny", 0, 1, 0), code=0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.planning.explain import Places, explain
-from reconciler.planning.world import World as Planning
+from reconciler.planning.context.world import World as Planning
+from reconciler.planning.placement.explain import Places, explain
 from reconciler.state import DeploymentName, NodeName
 from tests.worlds import TINY, World, deployment, model, node
 

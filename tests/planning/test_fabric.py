@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cli.fabric import cabling
+from reconciler.cli.commands.write.fabric import cabling
 from reconciler.inventory.probes.cabling import joined
-from reconciler.planning import fabric as planning
-from reconciler.planning.world import World as Seen
+from reconciler.planning.context.world import World as Seen
+from reconciler.planning.transport import cabling as planning
 from reconciler.resources import End, link_between
 from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
-from reconciler.state.cabling import LinkSight, LinkState
+from reconciler.state.machine.cabling import LinkState, LinkStatus
 from reconciler.status import machine
 from reconciler.status.cabling import readiness
 from tests.worlds import World, deployment, fabric, model, node
@@ -66,12 +66,12 @@ def cluster(declared: Cables, cables: Cables, also: Mapping[str, Any] | None = N
     return world
 
 
-def compared(world: World) -> tuple[LinkSight, ...]:
+def compared(world: World) -> tuple[LinkStatus, ...]:
     seen = Seen(world.desired(), world.observed(), world.memory(), world.now, "")
     return planning.compare(seen)["studios"]
 
 
-def faults(world: World) -> list[LinkSight]:
+def faults(world: World) -> list[LinkStatus]:
     return [sight for sight in compared(world) if sight.state is not LinkState.CONNECTED]
 
 
@@ -315,7 +315,7 @@ def imported(cables: Cables) -> Cables:
     nodes = [
         {
             "metadata": {"name": str(name)},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}], **machine.told(facts)},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], **machine.as_json(facts)},
         }
         for name, facts in facts_of(cables).items()
     ]

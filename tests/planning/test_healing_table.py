@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from reconciler import status
-from reconciler.planning.healing.table import TABLE
+from reconciler.planning.diagnosis.rules import TABLE
 from reconciler.state import FaultClass, Plan, RebootNode, Trouble
 from reconciler.status import Snapshots
 from tests.worlds import World

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
-from reconciler.planning import quarantine
-from reconciler.planning.world import World as Planning
+from reconciler.planning.context.world import World as Planning
+from reconciler.planning.nodes import quarantine
 from reconciler.state import (
     AllocateEpoch,
     Cause,

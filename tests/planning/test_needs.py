@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.needs import RANK_OVERHEAD_BYTES, Wish, bits, needs
+from reconciler.planning.context.memory_needs import RANK_OVERHEAD_BYTES, ModelNeeds, bits, needs
 from reconciler.state import MachineFacts, NodeName, Plan, PortFacts, RefusedBecause
 from reconciler.wire.node import ModelReport, RankShare
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
@@ -33,7 +33,7 @@ def world(*nodes: Any, **spec: Any) -> World:
 
 
 def test_a_rank_is_charged_what_the_runtime_says_that_it_holds() -> None:
-    wish = Wish(context=2048, batch=4)
+    wish = ModelNeeds(context=2048, batch=4)
     assert needs(wish, told(), "tensor", 2) == (11 * GIB + 2048 * 4 * 1000 + RANK_OVERHEAD_BYTES,) * 2
     stages = (14 * GIB + 2048 * 4 * 600, 8 * GIB + 2048 * 4 * 400)
     assert needs(wish, told(), "pipeline", 2) == tuple(size + RANK_OVERHEAD_BYTES for size in stages)
@@ -41,7 +41,7 @@ def test_a_rank_is_charged_what_the_runtime_says_that_it_holds() -> None:
 
 def test_a_window_bounds_what_a_sequence_takes() -> None:
     report = told({"tensor/1": (RankShare(GIB, ((0, 100), (1, 5000), (128, 200))),)})
-    (need,) = needs(Wish(context=2048, batch=2), report, "tensor", 1)
+    (need,) = needs(ModelNeeds(context=2048, batch=2), report, "tensor", 1)
     assert need == GIB + 2 * (2048 * 100 + 5000 + 128 * 200) + RANK_OVERHEAD_BYTES
 
 
@@ -49,13 +49,13 @@ def test_a_window_bounds_what_a_sequence_takes() -> None:
 def test_what_nobody_says_is_taken_to_be_divided_evenly(shares: dict[str, tuple[RankShare, ...]]) -> None:
     cache = 4096 * 2048 * 4
     expected = (20 * GIB + cache) // 2 + RANK_OVERHEAD_BYTES
-    assert needs(Wish(2048, 4), told(shares), "tensor", 2) == (expected, expected)
+    assert needs(ModelNeeds(2048, 4), told(shares), "tensor", 2) == (expected, expected)
 
 
 def test_a_cache_that_the_runtime_cannot_tell_is_told_by_the_model_s_shape() -> None:
     report = told({"tensor/2": (RankShare(5 * GIB),)})
     expected = 5 * GIB + 4096 * 2048 // 2 * 4 + RANK_OVERHEAD_BYTES
-    assert needs(Wish(2048, 4), report, "tensor", 2) == (expected, expected)
+    assert needs(ModelNeeds(2048, 4), report, "tensor", 2) == (expected, expected)
 
 
 def test_the_larger_stage_goes_to_the_node_with_more_room_and_each_is_charged_its_own() -> None:

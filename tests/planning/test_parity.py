@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.explain import explain
-from reconciler.planning.world import World as Snapshots
+from reconciler.planning.context.world import World as Snapshots
+from reconciler.planning.placement.explain import explain
 from reconciler.state import AllocateEpoch, Cause, DeploymentName, Plan, RefusedBecause, StartRank
 from reconciler.wire.node import ModelReport
 from tests.worlds import TINY, World, deployment, hub_model, model, node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.state import AllocateEpoch, NodeName, Plan, StartRank, WaitingFor
-from reconciler.state.weights import FetchWeights
+from reconciler.state.machine.weights import FetchWeights
 from reconciler.wire.node import RankShare
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, node

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning import reboots
-from reconciler.planning.asked import AWAY_SECONDS
+from reconciler.planning.context.reboot_requests import AWAY_SECONDS
+from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.plan import one_restart
-from reconciler.planning.world import World as Snapshots
+from reconciler.planning.recovery import reboot
 from reconciler.state import (
     AllocateEpoch,
     FaultClass,
@@ -29,6 +29,7 @@ from reconciler.state import (
     StopRank,
 )
 from reconciler.wire.launch import ExitCode, RankId
+from tests.examples import examples
 from tests.planning.macs import A, C, learn, three_macs
 from tests.worlds import World, deployment, model, node
 
@@ -59,7 +60,7 @@ def snapshots(world: World, system: str = "Linux", **facts: Any) -> Snapshots:
 
 
 def asked(world: World, name: NodeName = NODE, fault: FaultClass = HELD, **seen: Any) -> RebootNode | str:
-    return reboots.restart(snapshots(world, **seen), name, fault, "5 protection domains are held")
+    return reboot.restart(snapshots(world, **seen), name, fault, "5 protection domains are held")
 
 
 def restarted(world: World, name: NodeName = NODE) -> None:
@@ -164,7 +165,7 @@ def test_of_two_machines_that_need_it_in_one_pass_one_is_restarted() -> None:
     assert one_restart(both).steps == both.steps[:1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([NODE, OTHER]), st.booleans(), st.floats(0, 8 * HOURS)), max_size=30)
 )
@@ -182,7 +183,7 @@ def test_however_often_it_is_asked_for_they_are_apart(asks: list[tuple[NodeName,
         world.now += pause
     for name in (NODE, OTHER):
         times = [at for other, at in done if other == name]
-        assert all(later - earlier >= reboots.EVERY_SECONDS for earlier, later in pairwise(times))
+        assert all(later - earlier >= reboot.EVERY_SECONDS for earlier, later in pairwise(times))
 
 
 # --- as the next remedy of a group -----------------------------------------------------------------
@@ -276,8 +277,8 @@ def test_somebody_is_asked_for_a_machine_that_does_not_come_back_from_its_restar
     world = three_macs()
     learn(world, C, verbs_answer=False)
     world.obey(next(step for step in world.plan().steps if isinstance(step, RebootNode)))
-    assert not reboots.in_hand(snapshots(world), C, FaultClass.HOST_UNREACHABLE)
-    assert reboots.in_hand(snapshots(world), C, FaultClass.VERBS_WEDGED)
+    assert not reboot.in_hand(snapshots(world), C, FaultClass.HOST_UNREACHABLE)
+    assert reboot.in_hand(snapshots(world), C, FaultClass.VERBS_WEDGED)
     world.lose(C)
     world.now += 2 * AWAY_SECONDS
     asked_for = [each for each in world.plan().troubles if each.fault is FaultClass.HOST_UNREACHABLE]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.planning import quarantine, remains
-from reconciler.planning.remains import Proof
-from reconciler.planning.world import World as Planning
+from reconciler.planning.context.world import World as Planning
+from reconciler.planning.nodes import leftovers, quarantine
+from reconciler.planning.nodes.leftovers import Proof
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -59,7 +59,7 @@ def test_no_rank_starts_before_what_an_old_one_held_is_gone(gone: str) -> None:
     plan = world.settle()
     assert names(world) == ["AllocateEpoch", "StopRank"]
     (waiting,) = plan.waiting
-    assert waiting.reason is WaitingFor.REMAINS
+    assert waiting.reason is WaitingFor.LEFTOVERS
     assert waiting.text == "tiny/0: node-b: rank 1 of tiny/0, epoch 1, has ended and left process 77"
     assert (plan.troubles, plan.quarantined) == ((), ())
     world.report(RankId("tiny", 0, 1, 1), ended_seconds=5.0)
@@ -135,7 +135,7 @@ def test_protection_domains_get_a_minute_after_the_last_rank_has_ended() -> None
     world = died(Gone.YES, seconds=10.0)
     world.facts = {B: DOMAINS}
     (waiting,) = world.settle().waiting
-    assert waiting.reason is WaitingFor.REMAINS
+    assert waiting.reason is WaitingFor.LEFTOVERS
     assert quarantine.reason(seen(world), B) == ""
     world.report(RankId("tiny", 0, 1, 1), ended_seconds=60.0)
     assert "3 protection domains" in quarantine.reason(seen(world), B)
@@ -157,7 +157,7 @@ def test_protection_domains_get_a_minute_after_the_last_rank_has_ended() -> None
 def test_the_proof_has_three_values(facts: MachineFacts, proof: Proof) -> None:
     world = died(Gone.YES)
     world.facts = {B: facts}
-    assert remains.proof(seen(world), B) is proof
+    assert leftovers.proof(seen(world), B) is proof
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_the_proof_has_three_values(facts: MachineFacts, proof: Proof) -> None:
 def test_a_rank_that_its_agent_cannot_tell_of_leaves_it_unknown(gone: str, proof: Proof) -> None:
     world = died(gone)
     world.facts = {B: MachineFacts(system="Linux")}
-    assert remains.proof(seen(world), B) is proof
+    assert leftovers.proof(seen(world), B) is proof

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler import status
-from reconciler.planning import settings
-from reconciler.planning.fabric_addresses import of_all
-from reconciler.planning.repair import BROKEN_OFF_MAX, GID_SECONDS, TRIES_MAX
+from reconciler.planning.nodes import settings
+from reconciler.planning.nodes.repair import BROKEN_OFF_MAX, GID_SECONDS, TRIES_MAX
+from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.state import (
     AllocateEpoch,
@@ -63,7 +63,7 @@ def allow(world: World, name: NodeName, **repair: bool) -> None:
 
 
 def address(world: World, name: NodeName) -> str:
-    return str(of_all(world.desired())[End(name, 3 if name == A else 4)].ip)
+    return str(all_addresses(world.desired())[End(name, 3 if name == A else 4)].ip)
 
 
 def reboot(world: World, name: NodeName) -> None:
@@ -194,7 +194,7 @@ def test_an_address_that_it_has_is_given_back_exactly_or_is_not_touched(
 def test_a_network_that_something_else_has_is_not_given(routes: Any, words: str) -> None:
     world = cabled(network=True)
     reboot(world, A)
-    own = str(of_all(world.desired())[End(A, 3)].network)
+    own = str(all_addresses(world.desired())[End(A, 3)].network)
     told = (
         None if routes is None else tuple(replace(r, network=r.network.replace("OWN", own)) for r in routes)
     )
@@ -208,7 +208,7 @@ def test_a_network_that_something_else_has_is_not_given(routes: Any, words: str)
 
 def test_its_own_route_is_in_nobody_s_way() -> None:
     world = cabled(network=True)
-    own = str(of_all(world.desired())[End(A, 3)].network)
+    own = str(all_addresses(world.desired())[End(A, 3)].network)
     reboot(world, A)
     learn(world, A, routes=(*LAN, Route(own, "en3")))
     assert len(repairs(world.plan())) == 1
@@ -263,7 +263,7 @@ def plug_in(world: World, one: NodeName, other: NodeName, fresh: bool = False) -
     numbers = {name: number for number, name in enumerate(sorted(world.facts), 1)}
     for here, there in ((one, other), (other, one)):
         end = End(here, numbers[there])
-        at = port(end.receptacle, (there, numbers[here]), str(of_all(world.desired())[end].ip))
+        at = port(end.receptacle, (there, numbers[here]), str(all_addresses(world.desired())[end].ip))
         if fresh:
             at = replace(at, bridged=True, address="", mapped_gid=False)
         learn(world, here, ports=(*world.facts[here].ports, at))
@@ -546,7 +546,7 @@ def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_wha
                 assert (connected, peer) == (True, (B, 4))
                 assert not alive
             after = changed(after, change.argv)
-        assert all(settings.made(change, after) for change in step.changes[-1:])
+        assert all(settings.confirmed(change, after) for change in step.changes[-1:])
         back: MachineFacts = after
         for change in reversed(step.changes):
             back = changed(back, change.undo)

@@ -17,10 +17,10 @@ from reconciler.state import (
     Plan,
     ProveGroup,
     RefusedBecause,
+    RequestedStop,
     StartRank,
     StepFailure,
     StopAgent,
-    StopAsked,
     StopRank,
     WaitingFor,
     Write,
@@ -117,7 +117,7 @@ def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
         world.obey(step)
     (stop,) = world.plan().steps
     assert isinstance(stop, StopRank)
-    world.stops[stop.id] = StopAsked(world.now + 5, world.now + 15)  # asked, and not gone yet
+    world.stops[stop.id] = RequestedStop(world.now + 5, world.now + 15)  # asked, and not gone yet
     waiting = world.plan()
     assert waiting.steps == ()
     assert [w.reason for w in waiting.waiting] == [WaitingFor.STOPPING]
@@ -499,7 +499,7 @@ def test_a_clock_that_was_set_back_delays_nothing() -> None:
     world.settle()
     world.now -= 7200
     rank = RankId("tiny", 0, 1, 0)
-    world.stops[rank] = StopAsked(world.now + 7200, world.now + 7210)
+    world.stops[rank] = RequestedStop(world.now + 7200, world.now + 7210)
     world.end_rank(rank, signal=9)
     assert world.settle() == Plan()
     assert epochs(world) == [1, 2]
@@ -509,12 +509,12 @@ def test_a_shutdown_does_not_wait_for_a_drain_that_was_begun_with_more_patience(
     world = two_nodes()
     world.settle()
     for rank in world.alive():
-        world.stops[rank] = StopAsked(world.now + 30, world.now + 40)
+        world.stops[rank] = RequestedStop(world.now + 30, world.now + 40)
     world.stopping = True
     stops = [step for step in world.plan().steps if isinstance(step, StopRank)]
     assert [stop.grace_seconds for stop in stops] == [3.0, 3.0]
     for stop in stops:
-        world.stops[stop.id] = StopAsked(world.now + 3, world.now + 13)
+        world.stops[stop.id] = RequestedStop(world.now + 3, world.now + 13)
     assert world.plan().steps == ()
 
 

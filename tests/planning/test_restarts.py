@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning import reboots
-from reconciler.planning.asked import AWAY_SECONDS
-from reconciler.planning.world import World as Snapshots
+from reconciler.planning.context.reboot_requests import AWAY_SECONDS
+from reconciler.planning.context.world import World as Snapshots
+from reconciler.planning.recovery import reboot
 from reconciler.resources import Node
 from reconciler.state import (
     AllocateEpoch,
@@ -26,11 +26,12 @@ from reconciler.state import (
     RebootNode,
     RefusedBecause,
     ReleaseReplica,
+    RequestedStop,
     StartAgent,
-    StopAsked,
     WaitingFor,
 )
 from reconciler.wire.launch import ExitCode
+from tests.examples import examples
 from tests.worlds import World, deployment, manifest, model, node
 
 A, B, C = NodeName("node-a"), NodeName("node-b"), NodeName("node-c")
@@ -222,7 +223,7 @@ def test_none_is_restarted_beside_another_whoever_wanted_that() -> None:
     world = World([remote(A, rebootFrom=FIRST_BOOT), remote(C, repair={"reboot": True}), model()])
     step_by_step(world, until="EmptyNode node-a")
     snapshot = Snapshots(world.desired(), world.observed(), world.memory(), world.now, "")
-    healing = reboots.restart(snapshot, C, FaultClass.KERNEL_OBJECTS, "held")
+    healing = reboot.restart(snapshot, C, FaultClass.KERNEL_OBJECTS, "held")
     assert healing == "node-a is being restarted, and one at a time is"
     world.reboots[C] = Reboot(world.now, FIRST_BOOT, "C7: held")
     world.down.add(C)
@@ -286,7 +287,7 @@ def test_nothing_is_restarted_while_a_rank_of_whomever_lives_there() -> None:
     ask(world, A)
     world.obey(next(step for step in world.plan().steps if isinstance(step, EmptyNode)))
     for rank in world.alive():
-        world.stops[rank] = StopAsked(world.now + 30, world.now + 40)
+        world.stops[rank] = RequestedStop(world.now + 30, world.now + 40)
     assert world.plan().steps == ()
     assert text(world, A).startswith("node-a: it is being emptied for a restart: ")
 
@@ -334,7 +335,7 @@ ACTS: dict[str, Callable[[Play, int], object]] = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["all", "all", *ACTS]), st.integers(0, 7)), max_size=25), st.booleans()
 )

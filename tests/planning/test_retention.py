@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from reconciler.resources import Model
 from reconciler.state import NodeName, ObjectKey
-from reconciler.state.setbacks import Setback
-from reconciler.state.weights import RemoveWeights, named
+from reconciler.state.machine.weights import RemoveWeights, named
+from reconciler.state.rollback import Rollback
 from reconciler.wire.weights import KeptWeights, hub_path
 from tests.worlds import World, deployment, hub_model, model, node
 
@@ -72,7 +72,7 @@ def test_nothing_goes_while_a_group_holds_it_or_could_go_back_to_it() -> None:
 def test_nothing_goes_that_a_setback_names() -> None:
     made = world(kept("a"), kept("b"))
     a = named(hub_model().spec.source.huggingface)
-    made.setbacks[made.replica().deployment] = Setback("tiny", f"{REPO}@{'b' * 40}", a, "", 0.0, "")
+    made.setbacks[made.replica().deployment] = Rollback("tiny", f"{REPO}@{'b' * 40}", a, "", 0.0, "")
     assert removed(made) == []
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from reconciler import status
 from reconciler.planning import plan
-from reconciler.planning.deadlines import KEEP_ALIVE_SECONDS
-from reconciler.planning.growth import PER_HOUR_MAX
-from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
+from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
+from reconciler.planning.replica.rebalance import PER_HOUR_MAX
+from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.planning.runtimes import BUILDS_MAX
+from reconciler.planning.nodes.runtimes import BUILDS_MAX
 from reconciler.resources import Node
 from reconciler.state import (
     BuildRuntime,
@@ -18,9 +18,9 @@ from reconciler.state import (
     StepFailure,
     WaitingFor,
 )
-from reconciler.state.runtimes import Runtimes, Tidied
+from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.status import node as conditions
-from reconciler.status.likeness import Likeness
+from reconciler.status.likeness import NodeComparison
 from tests.worlds import World, deployment, manifest, model, node
 
 A, B = NodeName("node-a"), NodeName("node-b")
@@ -57,7 +57,7 @@ def start_agents(world: World) -> None:
 def conditions_of(world: World, decided: Plan) -> dict[str, list[object]]:
     """Of node-a."""
     desired, observed = world.desired(), world.observed()
-    likeness = Likeness.of(desired, observed)
+    likeness = NodeComparison.of(desired, observed)
     return {kind: rest for kind, *rest in conditions.conditions(A, desired, observed, decided, likeness)}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.sharding import Split, Unsplit, alternatives, split
+from reconciler.planning.context.sharding import Split, Unsplit, alternatives, split
 from reconciler.state import Plan, RefusedBecause
 from reconciler.wire.node import ModelReport
 from tests.worlds import TINY, World, deployment, model, node

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from reconciler import status
-from reconciler.planning import deadlines
-from reconciler.planning.group import fingerprint
-from reconciler.planning.stalls import CONTINUATIONS_MAX, NOTICE_SECONDS
-from reconciler.state import AllocateEpoch, Cause, ContinueRank, Plan, StartRank, StopAsked, StopRank
+from reconciler.planning.context import deadlines
+from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX, NOTICE_SECONDS
+from reconciler.state import AllocateEpoch, Cause, ContinueRank, Plan, RequestedStop, StartRank, StopRank
 from reconciler.status import Snapshots
 from reconciler.wire.launch import Phase, RankId
 from tests.worlds import World, deployment, model, two_nodes
@@ -217,7 +217,7 @@ def test_a_hanging_group_that_nobody_wants_gets_no_time_to_drain() -> None:
 def test_a_rank_that_hangs_while_it_drains_is_asked_again_with_less_patience() -> None:
     world = settled()
     world.manifests = [m for m in world.manifests if m.kind != "ModelDeployment"]
-    world.stops = {rank: StopAsked(world.now + 20, world.now + 30) for rank in (FIRST, SECOND)}
+    world.stops = {rank: RequestedStop(world.now + 20, world.now + 30) for rank in (FIRST, SECOND)}
     world.report(FIRST, demand=1, phase=Phase.DRAINING)
     assert world.plan().steps == ()
     world.report(FIRST, silent_seconds=61.0)
@@ -283,7 +283,7 @@ def test_a_group_that_serves_has_no_deadline() -> None:
 
 def test_a_change_of_health_restarts_nothing() -> None:
     patient, impatient = deployment(), deployment(health={"stallAfter": "3s"})
-    assert fingerprint(patient, model()) == fingerprint(impatient, model())
+    assert compute(patient, model()) == compute(impatient, model())
     world = settled()
     world.manifests[-1] = impatient
     assert world.plan() == Plan()

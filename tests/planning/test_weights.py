@@ -16,7 +16,7 @@ from reconciler.state import (
     WaitingFor,
     Write,
 )
-from reconciler.state.weights import FetchWeights
+from reconciler.state.machine.weights import FetchWeights
 from reconciler.wire.launch import ExitCode, Phase
 from reconciler.wire.weights import SPARE_BYTES, FetchPhase, FetchProblem, FetchReport, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, node

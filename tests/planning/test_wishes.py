@@ -17,7 +17,7 @@ from reconciler.state import (
     Plan,
     RefusedBecause,
 )
-from reconciler.state.report import ObjectStatus
+from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Snapshots
 from tests.worlds import TINY, World, deployment, gateway, model, node, two_nodes
 

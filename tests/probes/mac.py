@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from reconciler.transport.bundle import write_bundle
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.runtime.agent_file import write_bundle
 from tests.agent.bench import Bench
 
 from .cases import load
@@ -99,7 +99,7 @@ class Mac:
 
 
 @asynccontextmanager
-async def agent_on(mac: Mac, bench: Bench, python: str = sys.executable) -> AsyncIterator[AgentLink]:
+async def agent_on(mac: Mac, bench: Bench, python: str = sys.executable) -> AsyncIterator[AgentConnection]:
     """A real agent whose tools are this Mac's, and a connection to it."""
     bundle = write_bundle(bench.home / "agents")
     places = {

@@ -14,7 +14,7 @@ from reconciler.inventory import Probes
 from reconciler.inventory.probes import asking
 from reconciler.inventory.probes.table import PROBES
 from reconciler.state import MachineFacts, PortFacts
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.node import NodeReport, Observe
 from tests.agent.bench import WAIT_SECONDS, Bench
 from tests.inventory.test_collector import report as plain_report
@@ -37,13 +37,13 @@ class Clock:
         return self.now
 
 
-async def reported(link: AgentLink) -> NodeReport:
+async def reported(link: AgentConnection) -> NodeReport:
     report = await link.request(Observe(), timeout=WAIT_SECONDS)
     assert isinstance(report, NodeReport)
     return report
 
 
-async def told(probes: Probes, link: AgentLink, anew: bool = False) -> MachineFacts:
+async def told(probes: Probes, link: AgentConnection, anew: bool = False) -> MachineFacts:
     return await probes(link, await reported(link), anew)
 
 
@@ -231,6 +231,6 @@ class OldAgent:
 async def test_an_agent_that_knows_no_tools_is_asked_once_and_its_report_is_all_that_is_known() -> None:
     old, probes, report = OldAgent(), Probes(time.time), replace(plain_report(1), system="Darwin")
     for _ in range(3):
-        facts = await probes(cast(AgentLink, old), report, True)
+        facts = await probes(cast(AgentConnection, old), report, True)
         assert facts == MachineFacts(boot_id="boot", system="Darwin")
     assert old.asked == 1

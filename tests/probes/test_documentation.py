@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reconciler.agent.system import FOLDERS
+from reconciler.agent.system.operating_system import FOLDERS
 from reconciler.inventory.probes.probe import Probe
 from reconciler.inventory.probes.table import PROBES
 

@@ -20,11 +20,12 @@ from reconciler.inventory.probes.probe import Unknown
 from reconciler.inventory.probes.table import Readings
 from reconciler.state import MachineFacts
 from reconciler.wire.tools import ToolSaid
+from tests.examples import examples
 from tests.inventory.test_collector import report
 
 from .cases import BY_TOOL, Case, load, plain
 
-EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", examples(300)))
 EACH = 10
 """Samples of one example: to draw from hypothesis costs more than to read a tool's output."""
 CASES = load()

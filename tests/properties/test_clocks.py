@@ -10,9 +10,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning.budget import WINDOW_SECONDS
-from reconciler.planning.world import CLOCK_JUMP_SECONDS
-from reconciler.state import Plan, StopAsked
+from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
+from reconciler.planning.recovery.restart_budget import WINDOW_SECONDS
+from reconciler.state import Plan, RequestedStop
+from tests.examples import examples
 from tests.properties.test_planning import DOINGS, check, repair, rest
 from tests.worlds import World, deployment, model, node
 
@@ -37,7 +38,7 @@ def jump(world: World, seconds: float) -> None:
     """The clock is set, and the loop puts off what waits in memory."""
     world.now += seconds
     world.stops = {
-        rank: StopAsked(asked.gone_by + seconds, asked.void_at + seconds)
+        rank: RequestedStop(asked.gone_by + seconds, asked.void_at + seconds)
         for rank, asked in world.stops.items()
     }
     world.continued = {rank: tuple(at + seconds for at in times) for rank, times in world.continued.items()}
@@ -71,7 +72,7 @@ def check_waits(world: World, plan: Plan) -> None:
             assert waiting.until - world.now <= WAIT_SECONDS_MAX, f"{waiting.text} at {waiting.until}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(ACTIONS, max_size=25), st.sampled_from(JUMPS))
 def test_however_the_clock_jumps_the_cluster_comes_to_rest_soon(history: list[Action], last: float) -> None:
     nodes = [node("node-0"), node("node-1"), node("node-2")]
@@ -100,7 +101,7 @@ CRASHES = st.tuples(
 """Groups that die again and again: what is waited for is noted on disk."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(CRASHES, max_size=20))
 def test_a_group_that_dies_again_and_again_waits_for_no_other_clock(history: list[Action]) -> None:
     world = World([node("node-0"), node("node-1"), model(), deployment()], now=2 * YEAR)

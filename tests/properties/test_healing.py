@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning.healing.scene import Scene
-from reconciler.planning.healing.table import TABLE, Remedy, diagnose
+from reconciler.planning.diagnosis.evidence import Evidence
+from reconciler.planning.diagnosis.rules import TABLE, Remedy, diagnose
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -26,6 +26,7 @@ from reconciler.state import (
 )
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
 from reconciler.wire.node import RankReport
+from tests.examples import examples
 from tests.planning.macs import A, B, two_macs
 from tests.worlds import World, deployment, two_nodes
 
@@ -58,7 +59,7 @@ def ends(draw: st.DrawFn) -> Exit:
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def scenes(draw: st.DrawFn) -> Evidence:
     cause = draw(
         st.sampled_from(
             [Cause.RANK_EXITED, Cause.RANK_MISSING, Cause.STALLED, Cause.OVERDUE, Cause.PROOF_FAILED]
@@ -76,15 +77,15 @@ def scenes(draw: st.DrawFn) -> Scene:
         NodeObservation(B, contact, 0.0, facts=draw(facts(A))),
     )
     verbs = draw(st.booleans())
-    return Scene(
+    return Evidence(
         nodes, Symptom(cause, "it died", 5.0), first, verbs, verbs or draw(st.booleans()), draw(st.booleans()),
         draw(st.sampled_from([0.0, 3000.0])), {B: draw(st.sampled_from(["boot", "another"]))},
     )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(scenes())
-def test_every_death_has_one_class_and_always_the_same(scene: Scene) -> None:
+def test_every_death_has_one_class_and_always_the_same(scene: Evidence) -> None:
     found = diagnose(scene)
     assert found is not None
     assert found == diagnose(replace(scene))
@@ -95,9 +96,9 @@ def test_every_death_has_one_class_and_always_the_same(scene: Scene) -> None:
     assert bool(person) == bool(row.person)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(scenes())
-def test_what_is_not_known_explains_nothing(scene: Scene) -> None:
+def test_what_is_not_known_explains_nothing(scene: Evidence) -> None:
     blank = replace(
         scene,
         nodes=tuple(replace(node, contact=Contact.REACHED, facts=MachineFacts()) for node in scene.nodes),
@@ -111,7 +112,7 @@ def test_what_is_not_known_explains_nothing(scene: Scene) -> None:
 REFUSED = [ExitCode.CONFIG, ExitCode.WEIGHTS, ExitCode.MEMORY, ExitCode.UNEQUAL]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(REFUSED), st.lists(st.floats(1, 10_000), max_size=12), st.booleans())
 def test_what_only_a_person_can_fix_is_not_tried_again_by_itself(
     code: int, pauses: list[float], proven: bool
@@ -134,7 +135,7 @@ def test_what_only_a_person_can_fix_is_not_tried_again_by_itself(
 CRASHES: list[dict[str, Any]] = [{"signal": 9}, {"signal": 11}, *({"code": code} for code in CODES)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(CRASHES), st.floats(1, 900)), max_size=12))
 def test_no_machine_is_restarted_for_a_class_that_does_not_say_so(
     deaths: list[tuple[dict[str, Any], float]],
@@ -158,7 +159,7 @@ def test_no_machine_is_restarted_for_a_class_that_does_not_say_so(
         world.settle()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 1500), st.floats(1, 1500)), min_size=2, max_size=10), st.booleans())
 def test_a_node_that_comes_and_goes_costs_few_formings_an_hour(
     times: list[tuple[float, float]], dies: bool

@@ -26,6 +26,7 @@ from reconciler.state import (
     RefusedBecause,
 )
 from reconciler.wire.node import RankShare
+from tests.examples import examples
 from tests.worlds import TINY, World, deployment, model, node
 
 GIB = 2**30
@@ -246,7 +247,7 @@ def _covering() -> list[Any]:
 # --- what must hold ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_what_is_placed_may_be_and_what_is_refused_cannot_be(problem: Problem) -> None:
     world = problem.world
@@ -263,7 +264,7 @@ def test_what_is_placed_may_be_and_what_is_refused_cannot_be(problem: Problem) -
             assert oracle.feasible(wish) is None, refused[replica].text
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_same_question_has_the_same_answer_and_what_runs_stays(problem: Problem, random: Any) -> None:
     world = problem.world
@@ -284,7 +285,7 @@ def test_the_same_question_has_the_same_answer_and_what_runs_stays(problem: Prob
     assert {r.replica: r.reason for r in world.plan().refused} == {r.replica: r.reason for r in left.refused}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_what_a_refusal_offers_does(problem: Problem) -> None:
     """Each offer by itself, where no other replica and no cable has a say in it."""

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler import status
-from reconciler.planning import deadlines
-from reconciler.planning.group import fingerprint
-from reconciler.planning.stalls import CONTINUATIONS_MAX
+from reconciler.planning.context import deadlines
+from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
 from reconciler.resources import Manifest, ModelDeployment, Node
 from reconciler.state import (
     AllocateEpoch,
@@ -30,6 +30,7 @@ from reconciler.state import (
 )
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Gone
+from tests.examples import examples
 from tests.worlds import World, deployment, model, node
 
 Act = Callable[[World, int], None]
@@ -285,7 +286,7 @@ def sound(world: World, replica: ReplicaId) -> bool:
     ranks = [world.ranks[rank] for rank in record.rank_ids if rank in world.ranks]
     newest = max(rank.epoch for rank in world.ranks if rank.replica == replica.index)
     return (
-        record.fingerprint == fingerprint(wish, wished[wish.spec.model])
+        record.fingerprint == compute(wish, wished[wish.spec.model])
         and bounds.min <= len(record.members) <= bounds.max
         and all(name in nodes and not nodes[name].spec.drain for name in record.members)
         and set(record.members) <= world.within_reach
@@ -333,7 +334,7 @@ def rest(world: World) -> Plan:
     raise AssertionError(f"no rest: {decided}")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(ACTIONS, max_size=25))
 def test_whatever_happens_the_cluster_comes_to_rest_as_wanted(history: list[Action]) -> None:
     nodes = [node("node-0"), node("node-1"), node("node-2")]
@@ -368,7 +369,7 @@ def test_whatever_happens_the_cluster_comes_to_rest_as_wanted(history: list[Acti
     assert world.plan() == Plan(), "another controller acts on what agrees"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(ACTIONS, max_size=15))
 def test_the_same_snapshots_give_the_same_plan(history: list[Action]) -> None:
     world = World([node("node-0"), node("node-1"), model(), deployment()])
@@ -391,7 +392,7 @@ def reports(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(reports(), reports())
 def test_a_group_that_has_not_stood_still_for_too_long_is_never_ended(
     first: dict[str, Any], second: dict[str, Any]
@@ -405,7 +406,7 @@ def test_a_group_that_has_not_stood_still_for_too_long_is_never_ended(
     assert all(isinstance(step, ContinueRank) for step in world.plan().steps)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.floats(0, 30), max_size=60))
 def test_no_rank_is_continued_more_often_than_the_budget_allows(pauses: list[float]) -> None:
     world = World([node("node-0"), node("node-1"), model(), deployment()])

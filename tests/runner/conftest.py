@@ -16,7 +16,7 @@ from mlx_lm.models import qwen2, qwen3
 from mlx_lm.utils import load
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from reconciler.runner.adapter import Tokenizer as RunnerTokenizer
+from reconciler.runner.model.adapter import Tokenizer as RunnerTokenizer
 
 from .ranks import Group, running
 

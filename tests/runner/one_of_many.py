@@ -13,14 +13,14 @@ from typing import Any
 
 import mlx.core as mx
 
-from reconciler.runner.adapter import Generator
-from reconciler.runner.batch import Batch
-from reconciler.runner.config import read_config
-from reconciler.runner.loading import load_shard
-from reconciler.runner.progress import ProgressPipe
-from reconciler.runner.ring import init_ring
-from reconciler.runner.sampling import Agreement
-from reconciler.runner.weights import check_division, inspect
+from reconciler.runner.decode.batch import Batch
+from reconciler.runner.decode.sampling import Agreement
+from reconciler.runner.group.ring import init_ring
+from reconciler.runner.model.adapter import Generator
+from reconciler.runner.model.files import check_division, inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.runner.process.config import read_config
+from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.generation import Sampling
 from reconciler.wire.group import Insertion, Step
 

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,7 +22,7 @@ from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, decode, from_wire, to_wire
 from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import (
-    GATEWAY_HEARS,
+    GATEWAY_RECEIVES,
     Accepted,
     Cancel,
     Delta,
@@ -42,11 +41,12 @@ from reconciler.wire.launch import (
     RankConfig,
     RankId,
 )
-from tests import processes
+from tests import fork_server, processes
 from tests.ports import free_ports
 
 GREEDY = Sampling(temperature=0.0)
 READY_SECONDS = 90.0
+MODULE = "reconciler.runner"
 
 
 def free_addresses(count: int) -> tuple[str, ...]:
@@ -57,27 +57,26 @@ class Rank:
     """One rank process, with the pipes that its shim would hold."""
 
     def __init__(
-        self, config: RankConfig, directory: Path, spare: bool = False, python: str = sys.executable
+        self, config: RankConfig, directory: Path, spare: bool = False, python: str | None = None
     ) -> None:
+        """Start it with the interpreter ``python``; without one, and unless it is a spare, the fork server starts it."""
         self.config = config
         self.reports: list[Progress] = []
         path = self._path = directory / f"rank-{config.id.rank}.json"
         path.write_text(json.dumps(to_wire(config)))
         self.log = directory / f"rank-{config.id.rank}.log"
         reading, writing = os.pipe()
+        env = {CONFIG_VARIABLE: CONFIG_LATER if spare else str(path)}
+        descriptors = {PROGRESS_VARIABLE: writing}
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [python, "-m", "reconciler.runner"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=[writing],
-                env={
-                    **os.environ,
-                    CONFIG_VARIABLE: CONFIG_LATER if spare else str(path),
-                    PROGRESS_VARIABLE: str(writing),
-                },
-                start_new_session=True,
+            self.process: fork_server.Process = (
+                fork_server.start_process(
+                    python or sys.executable, MODULE, log, env=env, descriptors=descriptors, stdin=True
+                )
+                if spare or python
+                else fork_server.start(
+                    fork_server.RANKS, MODULE, log, env=env, descriptors=descriptors, stdin=True
+                )
             )
         os.close(writing)
         self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
@@ -186,12 +185,13 @@ def short_directory() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running(model: Path, size: int, **changes: Any) -> Iterator[Group]:
-    """A started group, not yet waited for; ends every process it started."""
+def running(model: Path, size: int, python: str | None = None, **changes: Any) -> Iterator[Group]:
+    """A started group, not yet waited for; ends every process it started. Of ``python`` see ``Rank``."""
     with short_directory() as directory:
         ranks: list[Rank] = []
         try:
-            ranks.extend(Rank(config, directory) for config in configs(model, directory, size, **changes))
+            ranked = configs(model, directory, size, **changes)
+            ranks.extend(Rank(config, directory, python=python) for config in ranked)
             yield Group(ranks, ranks[0].config.socket)
         finally:
             for rank in ranks:
@@ -242,7 +242,7 @@ class Client:
     async def _listen(self) -> None:
         with contextlib.suppress(ConnectionError):  # a connection closed under what is being sent ends so
             while (frame := await read(self._reader)) is not None:
-                event = decode(frame, GATEWAY_HEARS)
+                event = decode(frame, GATEWAY_RECEIVES)
                 if not isinstance(event, Hello):
                     self._queue(event.request).put_nowait(event)
         for queue in self._events.values():

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load
 
-from reconciler.runner.adapter import Tokenizer
-from reconciler.runner.answer import Answer
+from reconciler.runner.decode.answer import Answer
+from reconciler.runner.model.adapter import Tokenizer
 from reconciler.wire.generation import Finished, ToolCall
 
 from .ranks import Reply, question

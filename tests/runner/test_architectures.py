@@ -9,8 +9,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,16 +18,17 @@ import numpy
 import pytest
 
 from reconciler.fetcher.fetch import fetch
-from reconciler.fetcher.telling import Telling
-from reconciler.planning.sharding import STRATEGIES, Split, Unsplit, alternatives, obstacle, split
-from reconciler.runner.ending import RankEnd
+from reconciler.fetcher.telling import ProgressReport
+from reconciler.planning.context.sharding import STRATEGIES, Split, Unsplit, alternatives, obstacle, split
 from reconciler.runner.examination import examine
-from reconciler.runner.loading import load_shard
-from reconciler.runner.shares import Size
-from reconciler.runner.weights import check_division, inspect
+from reconciler.runner.model.files import check_division, inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.runner.model.memory import Size
+from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchJob, FetchSource
+from tests import fork_server
 from tests.fetcher.hub import COMMIT, REPO, folder, serving
 
 from .architectures import ARCHITECTURES, write_architecture
@@ -39,7 +38,7 @@ from .ranks import configs, connected, running, short_directory
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 TABLE = PAGE.split("## What else is refused")[0]
-SIZES = (2, 3, 4)
+SIZES = (2, 3, pytest.param(4, marks=pytest.mark.second_tier))
 PIECES, PIECES_OF = ("qwen2", "qwen3_moe", "deepseek_v3", "kimi_k25"), 3
 """Of these, ranks of a pipeline of so many get only the weight files that they need."""
 RING_SECONDS = 240.0
@@ -87,7 +86,7 @@ def whole(folders: dict[str, Path]) -> dict[str, Answers]:
 def pieces(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """For each rank a folder with what its node would have fetched, as the runtime says what that is."""
     found = {}
-    quiet = Telling(os.open(os.devnull, os.O_WRONLY))
+    quiet = ProgressReport(os.open(os.devnull, os.O_WRONLY))
     for kind in PIECES:
         found[kind] = tmp_path_factory.mktemp(f"pieces-{kind}")
         with serving(folder(folders[kind])) as hub:
@@ -97,27 +96,29 @@ def pieces(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=SIZES)
 def sharded(
+    request: pytest.FixtureRequest,
     folders: dict[str, Path],
     reports: dict[str, ModelReport],
     pieces: dict[str, Path],
     whole: dict[str, Answers],
 ) -> dict[str, list[Answers]]:
     """By architecture, strategy and number of ranks, as in ``llama/tensor/2``: what each rank of a real ring said."""
-    found = {}
-    for size in SIZES:
-        keys = [
-            (f"{kind}/{strategy}/{size}", str(folders[kind]), strategy)
-            for kind, said in reports.items()
-            for strategy in STRATEGIES
-            if obstacle(strategy, said, size) is None
-        ]
-        if size == PIECES_OF:
-            keys += [(f"{kind}/pieces/{size}", f"{at}/{OWN}", "pipeline") for kind, at in pieces.items()]
-        ranks = in_a_ring(size, keys)
-        found.update({key: [rank[key] for rank in ranks] for key, *_ in keys})
-    return found
+    size = request.param
+    keys = [
+        (f"{kind}/{strategy}/{size}", str(folders[kind]), strategy)
+        for kind, said in reports.items()
+        for strategy in STRATEGIES
+        if obstacle(strategy, said, size) is None
+    ]
+    if size == PIECES_OF:
+        keys += [(f"{kind}/pieces/{size}", f"{at}/{OWN}", "pipeline") for kind, at in pieces.items()]
+    ranks = in_a_ring(size, keys)
+    assert {f"{kind}/tensor/{size}" for kind in ARCHITECTURES if size != PIECES_OF} <= {
+        key for key, *_ in keys
+    }
+    return {key: [rank[key] for rank in ranks] for key, *_ in keys}
 
 
 def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, Answers]]:
@@ -128,18 +129,16 @@ def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str,
         for config, answered in zip(configs(directory, directory, size), told, strict=True):
             path = answered.with_suffix(".json")
             path.write_text(json.dumps(to_wire(config)))
-            command = [
-                sys.executable,
-                "-m",
-                "tests.runner.one_of_many",
-                str(path),
-                json.dumps(jobs),
-                str(answered),
-            ]
-            log = started.enter_context(answered.with_suffix(".log").open("wb"))
-            ranks.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log))
-            started.enter_context(ranks[-1])
-            started.callback(ranks[-1].kill)
+            arguments = [str(path), json.dumps(jobs), str(answered)]
+            with answered.with_suffix(".log").open("wb") as log:
+                rank = fork_server.start(
+                    fork_server.RANKS, "tests.runner.one_of_many", log, arguments=arguments, stdin=True
+                )
+            ranks.append(rank)
+            assert rank.stdin is not None
+            started.enter_context(rank.stdin)
+            started.callback(rank.wait)
+            started.callback(rank.kill)
         for rank, answered in zip(ranks, told, strict=True):
             assert rank.wait(RING_SECONDS) == 0, answered.with_suffix(".log").read_text()[-3000:]
         return [json.loads(answered.read_text()) for answered in told]
@@ -164,9 +163,7 @@ def test_one_process_says_what_mlx_lm_says(
 def test_every_rank_says_token_for_token_what_one_process_says(
     kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
 ) -> None:
-    tried = of(kind, sharded)
-    assert {f"{kind}/tensor/2", f"{kind}/tensor/4"} <= tried.keys()
-    for key, ranks in tried.items():
+    for key, ranks in of(kind, sharded).items():
         assert [rank["said"] for rank in ranks] == [whole[kind]["said"]] * len(ranks), key
 
 

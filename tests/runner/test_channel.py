@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.runner import channel
-from reconciler.runner.ending import RankEnd
+from reconciler.runner.group import control_channel
+from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.group import Join
 from reconciler.wire.launch import ExitCode
 
@@ -28,13 +28,13 @@ def test_rank_0_accepts_at_every_address_at_which_others_find_it(tmp_path: Path)
     found = {}
 
     def follow(rank: int) -> None:
-        with channel.follow((second, third)[rank - 1], joins[rank]) as connection:
+        with control_channel.follow((second, third)[rank - 1], joins[rank]) as connection:
             found[rank] = connection.getpeername()[1]
 
     threads = [threading.Thread(target=follow, args=(rank,)) for rank in (1, 2)]
     for thread in threads:
         thread.start()
-    connections = channel.lead(first, joins[0])
+    connections = control_channel.lead(first, joins[0])
     for thread in threads:
         thread.join(30)
     for connection in connections.values():
@@ -61,11 +61,11 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(channel, "time", made)
+    monkeypatch.setattr(control_channel, "time", made)
     return made
 
 
-@pytest.mark.parametrize("number", channel.NO_ROUTE)
+@pytest.mark.parametrize("number", control_channel.NO_ROUTE)
 def test_who_has_no_way_to_rank_0_says_so_before_rank_0_only_misses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, number: int
 ) -> None:
@@ -75,13 +75,13 @@ def test_who_has_no_way_to_rank_0_says_so_before_rank_0_only_misses_it(
         attempts.append(address)
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(channel, "_connect", forbidden)
+    monkeypatch.setattr(control_channel, "_connect", forbidden)
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match=f"did not welcome .*{os.strerror(number)}") as end:
-        channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
+        control_channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
     assert end.value.code == ExitCode.NO_ROUTE
     assert len(attempts) > 1, "an interface may be coming up"
-    assert clock.now == pytest.approx(channel.NO_ROUTE_SECONDS, abs=2 * channel.RETRY_SECONDS)
+    assert clock.now == pytest.approx(control_channel.NO_ROUTE_SECONDS, abs=2 * control_channel.RETRY_SECONDS)
 
 
 def test_a_way_that_comes_and_goes_is_tried_for_the_whole_time(
@@ -93,7 +93,7 @@ def test_a_way_that_comes_and_goes_is_tried_for_the_whole_time(
         number = next(errors)
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(channel, "_connect", unsteady)
+    monkeypatch.setattr(control_channel, "_connect", unsteady)
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match="within 100 s"):
-        channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
+        control_channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))

@@ -8,8 +8,8 @@ from typing import Any
 import jinja2
 import pytest
 
-from reconciler.runner.adapter import Tokenizer
-from reconciler.runner.conversation import Manners, fold_system, render
+from reconciler.runner.model.adapter import Tokenizer
+from reconciler.runner.requests.conversation import TemplateTraits, fold_system, render
 
 PLAIN = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 ONE_FIRST = """\
@@ -96,7 +96,7 @@ def test_what_a_template_takes_is_found_out_once_for_each_model() -> None:
 def test_folding_leaves_the_conversation_it_was_given_alone() -> None:
     tokenizer: Any = Templated(NONE)
     messages = say("system:a", "user:b")
-    fold_system(messages, Manners(tokenizer))
+    fold_system(messages, TemplateTraits(tokenizer))
     assert messages == say("system:a", "user:b")
 
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from reconciler.runner.gauge import BYTES_MAX, Gauge
+from reconciler.runner.decode.measure import BYTES_MAX, Gauge
 from reconciler.wire.generation import Delta, Failed, Finished, Generate, Measure, Measured
 from reconciler.wire.group import Gauging
 
@@ -77,5 +77,5 @@ def test_a_rank_alone_measures_itself() -> None:
     paces = gauge.measure(Gauging(1, 1, 10 * BYTES_MAX), lambda: None)
     assert len(paces.ranks) == 1
     assert (paces.links, paces.small_seconds) == ((), 0.0)
-    told = paces.told("pace", Gauging(1, 1, 10 * BYTES_MAX))
+    told = paces.as_measured("pace", Gauging(1, 1, 10 * BYTES_MAX))
     assert (told.small_bytes, told.large_bytes) == (4, BYTES_MAX)

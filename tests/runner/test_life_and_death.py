@@ -16,26 +16,18 @@ from typing import Any
 
 import pytest
 
-from reconciler.runner import adapter, channel
-from reconciler.runner.config import read_config, split_address
-from reconciler.runner.ending import RankEnd
-from reconciler.runner.weights import inspect
+from reconciler.runner.group import control_channel
+from reconciler.runner.model import adapter
+from reconciler.runner.model.files import inspect
+from reconciler.runner.process.config import read_config, split_address
+from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode, receive
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished
 from reconciler.wire.group import Join
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 
-from .ranks import (
-    READY_SECONDS,
-    Group,
-    Rank,
-    configs,
-    connected,
-    question,
-    running,
-    short_directory,
-)
+from .ranks import READY_SECONDS, Group, Rank, configs, connected, question, running, short_directory
 
 PHASES = [Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM, Phase.READY]
 
@@ -166,7 +158,7 @@ def test_a_follower_gives_up_when_nobody_welcomes_it(endless: Path) -> None:
     with short_directory() as directory:
         _, second = configs(endless, directory, 2, rendezvous_seconds=0.5)
     with pytest.raises(RankEnd, match="did not welcome") as end:
-        channel.follow(second, Join(1, 1, second.secret, "", "", ""))
+        control_channel.follow(second, Join(1, 1, second.secret, "", "", ""))
     assert end.value.code == ExitCode.RENDEZVOUS
 
 
@@ -179,7 +171,7 @@ def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready
         try:
             call(first.control).close()
             with pytest.raises(RankEnd, match="cannot listen") as end:
-                channel.lead(first, Join(0, 1, first.secret, "", "", ""))
+                control_channel.lead(first, Join(0, 1, first.secret, "", "", ""))
             assert end.value.code == ExitCode.PORT_IN_USE
             os.kill(waiting.process.pid, signal.SIGTERM)
             assert waiting.exit_code() == ExitCode.OK

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from reconciler.runner.mlx_errors import meaning
+from reconciler.runner.model.mlx_errors import meaning
 from reconciler.wire.launch import ExitCode
 
 METAL = "[METAL] Command buffer execution failed: Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)."

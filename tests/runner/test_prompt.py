@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.runner.adapter import Tokenizer
-from reconciler.runner.prompt import check_length, read_prompt
-from reconciler.runner.unanswerable import Unanswerable
+from reconciler.runner.model.adapter import Tokenizer
+from reconciler.runner.requests.prompt import check_length, read_prompt
+from reconciler.runner.requests.unanswerable import Unanswerable
 from reconciler.wire.generation import Bias, Generate, Sampling
 
 from .ranks import question

@@ -12,14 +12,14 @@ from typing import Any
 
 import transformers
 
-from reconciler.runner import quick
+from reconciler.runner import fast_import
 
 FOLDER = Path(transformers.__path__[0])
 
 
 def anew() -> Any:
     """The module as it is installed."""
-    spec = PathFinder.find_spec(quick.MODULE, [str(FOLDER / "utils")])
+    spec = PathFinder.find_spec(fast_import.MODULE, [str(FOLDER / "utils")])
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -29,7 +29,7 @@ def anew() -> Any:
 
 def test_transformers_learns_the_same_of_its_models() -> None:
     changed, original = anew(), anew()
-    quick.change(changed)
+    fast_import.change(changed)
     for path in (FOLDER / "models", str(FOLDER / "models" / "__init__.py")):
         learned = changed.define_import_structure(path)
         assert learned == original.define_import_structure(path)
@@ -38,12 +38,12 @@ def test_transformers_learns_the_same_of_its_models() -> None:
 
 
 def test_another_transformers_is_left_as_it_is() -> None:
-    module = ModuleType(quick.MODULE)
-    quick.change(module)
+    module = ModuleType(fast_import.MODULE)
+    fast_import.change(module)
     assert not hasattr(module, "fetch__all__")
 
 
 def test_a_rank_s_process_has_it() -> None:
     code = "import reconciler.runner, transformers.utils.import_utils as u; print(u.fetch__all__.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "reconciler.runner.quick\n"
+    assert done.stdout == "reconciler.runner.fast_import\n"

@@ -11,12 +11,12 @@ import mlx.core as mx
 import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
-from reconciler.runner.sampling import keep_likely, known_ids, sampler
+from reconciler.runner.decode.sampling import keep_likely, known_ids, sampler
 from reconciler.wire.generation import Bias, Sampling
 
 MANY_REQUESTS = """
 import mlx.core as mx
-from reconciler.runner.sampling import sampler
+from reconciler.runner.decode.sampling import sampler
 from reconciler.wire.generation import Bias, Sampling
 logprobs = mx.log(mx.softmax(mx.arange(50.0)))[None]
 for n in range(1, 20):

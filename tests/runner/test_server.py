@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import load
 
-from reconciler.runner import server as server_module
-from reconciler.runner.adapter import Loaded, Tokenizer
-from reconciler.runner.inbox import Inbox
-from reconciler.runner.progress import ProgressPipe
-from reconciler.runner.server import Server
+from reconciler.runner.decode.inbox import Inbox
+from reconciler.runner.model.adapter import Loaded, Tokenizer
+from reconciler.runner.process.progress import ProgressPipe
+from reconciler.runner.requests import server as server_module
+from reconciler.runner.requests.server import Server
 from reconciler.wire.generation import Accepted, Failed, Generate
 
 from .ranks import connected, question, short_directory

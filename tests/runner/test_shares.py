@@ -14,7 +14,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
 from reconciler.runner.examination import examine
-from reconciler.runner.shares import Size, share
+from reconciler.runner.model.memory import Size, share
 
 from .conftest import write_config, write_tokenizer
 

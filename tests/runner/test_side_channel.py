@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.runner.ending import RankEnd
-from reconciler.runner.side_channel import SideChannel
+from reconciler.runner.group.side_channel import SideChannel
+from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode, receive
 from reconciler.wire.group import Leave, Share, Shares
@@ -33,8 +33,8 @@ class Group:
         self._threads: list[threading.Thread] = []
         for rank in range(1, SIZE):
             here, there = self.pairs[rank - 1]
-            self._listen(here, first.hearing(rank, self.others.append))
-            self._listen(there, self.sides[rank].hearing(0, self.others.append))
+            self._listen(here, first.handler(rank, self.others.append))
+            self._listen(there, self.sides[rank].handler(0, self.others.append))
 
     def _listen(self, connection: socket.socket, hear: Callable[[dict[str, Any]], None]) -> None:
         def run() -> None:

@@ -50,7 +50,7 @@ def test_a_spare_that_nobody_needs_ends_without_a_word(tiny: Path) -> None:
 def test_what_a_former_spare_starts_is_known_by_its_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reconciler.runner.spare import wait_for_config
+    from reconciler.runner.standby import wait_for_config
 
     monkeypatch.chdir("/")
     monkeypatch.setenv(CONFIG_VARIABLE, "-")

@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from reconciler.runner import leader as leader_module
-from reconciler.runner.adapter import PREFILL_TOKENS, Generator, Loaded, Tokenizer
-from reconciler.runner.answer import Answer
-from reconciler.runner.batch import Batch
-from reconciler.runner.ending import RankEnd
-from reconciler.runner.follower import follow_steps
-from reconciler.runner.inbox import Inbox, Ticket
-from reconciler.runner.keep_alive import Pulse
-from reconciler.runner.leader import Leader
-from reconciler.runner.loading import load_shard
-from reconciler.runner.progress import ProgressPipe
-from reconciler.runner.sampling import Agreement, sampler
-from reconciler.runner.weights import inspect
+from reconciler.runner.decode import leader as leader_module
+from reconciler.runner.decode.answer import Answer
+from reconciler.runner.decode.batch import Batch
+from reconciler.runner.decode.follower import follow_steps
+from reconciler.runner.decode.inbox import Inbox, Ticket
+from reconciler.runner.decode.keep_alive import Pulse
+from reconciler.runner.decode.leader import Leader
+from reconciler.runner.decode.sampling import Agreement, sampler
+from reconciler.runner.model.adapter import PREFILL_TOKENS, Generator, Loaded, Tokenizer
+from reconciler.runner.model.files import inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Failed, Finished, Sampling
 from reconciler.wire.group import Insertion, KeepAlive, Leave, Step
@@ -110,7 +110,7 @@ class Loop:
         assert self.inbox.open() == ""
         tokens = [5] * prompt
         answer = kind(question(name, ""), tokens, self._tokenizer)
-        self.inbox.put(Ticket(name, tuple(tokens), tokens_max, 0, GREEDY, answer))
+        self.inbox.submit(Ticket(name, tuple(tokens), tokens_max, 0, GREEDY, answer))
 
     def run(self) -> None:
         """Until all is answered."""
@@ -193,7 +193,7 @@ def test_a_request_that_is_being_read_is_open_but_no_step_is_owed_to_it(loaded: 
 
         def demand() -> int:
             mark = f"looked at {time.monotonic()}"
-            progress.say(mark)
+            progress.report_detail(mark)
             while (report := json.loads(lines.readline()))["detail"] != mark:
                 pass
             return int(report["demand"])
@@ -202,14 +202,14 @@ def test_a_request_that_is_being_read_is_open_but_no_step_is_owed_to_it(loaded: 
         assert [inbox.open(), inbox.open(), inbox.open()] == ["", "", "overloaded"]
         assert demand() == 0
         answer = Answer(question("a", ""), [5], loaded.tokenizer)
-        inbox.put(Ticket("a", (5,), 1, 0, GREEDY, answer))
+        inbox.submit(Ticket("a", (5,), 1, 0, GREEDY, answer))
         assert demand() == 1
         inbox.drain()
         inbox.close(1)
         assert demand() == 0
-        assert not inbox.take(sleep=False).draining
-        inbox.give_up()
-        assert inbox.take(sleep=True).draining
+        assert not inbox.collect(sleep=False).draining
+        inbox.abandon()
+        assert inbox.collect(sleep=True).draining
 
 
 def test_prompts_are_rendered_as_the_models_own_template_renders_them(

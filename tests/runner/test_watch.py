@@ -10,9 +10,9 @@ from reconciler.wire.launch import ExitCode
 
 SLOW_TO_UNWIND = """
 import os, sys, time
-from reconciler.runner import watch
-from reconciler.runner.ending import RankEnd
-from reconciler.runner.progress import ProgressPipe
+from reconciler.runner.process import watch
+from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.process.progress import ProgressPipe
 from threading import Event
 from types import SimpleNamespace
 standing_down = Event()
@@ -23,7 +23,7 @@ try:
     guard.shim(0)
     time.sleep(60)
 except RankEnd as end:
-    guard.stand_down()
+    guard.disarm()
     standing_down.set()
     time.sleep(0.5)
     print("in order")
@@ -39,7 +39,7 @@ sys.exit(rank.live("", None))
 TWO_ENDS = """
 import os, sys, time
 from reconciler.runner import rank
-from reconciler.runner.progress import ProgressPipe
+from reconciler.runner.process.progress import ProgressPipe
 reading, writing = os.pipe()
 os.dup2(reading, 0)
 said = []
@@ -50,7 +50,7 @@ def say(self, text):
         time.sleep(20)
 def fail(path):
     raise ValueError("an error of its own")
-ProgressPipe.say, rank.read_config = say, fail
+ProgressPipe.report_detail, rank.read_config = say, fail
 code = rank.live("", None)
 print(*said, sep="; ")
 sys.exit(code)
@@ -58,8 +58,8 @@ sys.exit(code)
 LEFT = """
 import socket, time
 from queue import SimpleQueue
-from reconciler.runner.progress import ProgressPipe
-from reconciler.runner.watch import Watch
+from reconciler.runner.process.progress import ProgressPipe
+from reconciler.runner.process.watch import Watch
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import Leave

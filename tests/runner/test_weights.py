@@ -14,9 +14,9 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models import llama4
 
-from reconciler.runner.ending import RankEnd
-from reconciler.runner.loading import load_shard
-from reconciler.runner.weights import check_division, inspect
+from reconciler.runner.model.files import check_division, inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode
 
 from .ranks import running

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from reconciler.sandbox.changes import addressed
 from reconciler.sandbox.control import Control
 from reconciler.sandbox.python import put_shim
-from reconciler.sandbox.state import World
 from reconciler.sandbox.verbs import Verbs
+from reconciler.sandbox.world.changes import addressed
+from reconciler.sandbox.world.state import World
 from reconciler.wire.launch import Phase, RankConfig
 from tests.runner.ranks import Group, Rank, configs
 
@@ -38,7 +38,7 @@ class Rig:
         self.verbs = Verbs(lambda: self.world, self._change)
         self._control = Control(directory / "control", self.verbs.asks)
         self.on_loop(self._control.start())
-        self._watch = asyncio.run_coroutine_threadsafe(self.verbs.watch_over(), self._loop)
+        self._watch = asyncio.run_coroutine_threadsafe(self.verbs.run(), self._loop)
         for machine in world.machines:
             self._build(machine.name)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.sandbox import changes, macs
-from reconciler.sandbox.state import DOMAINS_MAX, GIB, NoSuchThing, World, read_end
+from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.state import DOMAINS_MAX, GIB, NoSuchThing, World, read_end
 
 NOW = 1_800_000_000.0
 FOUR = ("studio-1", "studio-2", "studio-3", "studio-4")

@@ -9,10 +9,10 @@ import pytest
 
 from reconciler.errors import Invalid
 from reconciler.sandbox import cluster
-from reconciler.sandbox.macs import MESH, RING
-from reconciler.sandbox.state import World, shown
-from reconciler.source.documents import load
+from reconciler.sandbox.world.macs import MESH, RING
+from reconciler.sandbox.world.state import World, shown
 from reconciler.source.files import read_paths
+from reconciler.source.yaml.documents import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BOOTS = [str(number) for number in range(cluster.MACHINES_MAX)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.sandbox import changes, macs
-from reconciler.sandbox.faults import COMMANDS, Happened, Moment, happen
-from reconciler.sandbox.state import World
+from reconciler.sandbox.commands import COMMANDS, Moment, Result, happen
+from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.state import World
 
 NOW = 1_800_000_000.0
 MOMENT = Moment(NOW, "another boot")
@@ -19,7 +19,7 @@ def world() -> World:
     return changes.addressed(macs.world(names, "studio", macs.MESH, names, NOW - 60))
 
 
-def do(world: World, line: str, undo: bool = False) -> Happened:
+def do(world: World, line: str, undo: bool = False) -> Result:
     name, *words = line.split()
     return happen(world, name, words, MOMENT, undo)
 

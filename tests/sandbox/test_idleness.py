@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from reconciler.agent.vitals import Vitals
+from reconciler.agent.ranks.vitals import Vitals
 from reconciler.sandbox.emulated import idleness
 from reconciler.sandbox.python import put_idleness
 from reconciler.wire.launch import Phase, Progress

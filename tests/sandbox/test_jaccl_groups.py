@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sandbox import changes, macs
-from reconciler.sandbox.state import DOMAINS_MAX, World
+from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.state import DOMAINS_MAX, World
 from reconciler.wire.generation import Delta
 from reconciler.wire.launch import ExitCode, Phase, Progress
 from tests.ports import free_port
@@ -20,6 +20,8 @@ from tests.runner.conftest import TINY, greedy_tokens, write_endless
 from tests.runner.ranks import Client, Group, connected, question
 
 from .rig import PHASES, Rig, ends, rig, still
+
+pytestmark = pytest.mark.second_tier
 
 NAMES = ["studio-1", "studio-2", "studio-3", "studio-4"]
 PAIR = NAMES[:2]

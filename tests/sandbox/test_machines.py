@@ -18,17 +18,20 @@ from reconciler.errors import Barred, Silent, Unreachable
 from reconciler.inventory.probes import Probes
 from reconciler.inventory.probes.cabling import joined
 from reconciler.resources import Access
-from reconciler.sandbox import changes, macs, processes
-from reconciler.sandbox.box import Ground, Sandbox, sweep
-from reconciler.sandbox.control import put
+from reconciler.sandbox import processes
+from reconciler.sandbox.control import request
 from reconciler.sandbox.places import USER, host_key_line, key
+from reconciler.sandbox.server import Ground, Sandbox, sweep
+from reconciler.sandbox.world import changes, macs
 from reconciler.state import MachineFacts, NodeName
-from reconciler.transport import ssh_connection
-from reconciler.transport.bundle import bundle_of, write_bundle
+from reconciler.transport.connection import AgentConnection
 from reconciler.transport.gateway_key import public_key
-from reconciler.transport.link import AgentLink
-from reconciler.transport.ssh import SshNode
+from reconciler.transport.nodes.ssh import SshNode
+from reconciler.transport.runtime.agent_file import bundle_of, write_bundle
+from reconciler.transport.ssh import connection
 from reconciler.wire.node import NodeReport, Observe
+
+pytestmark = pytest.mark.second_tier
 
 NAMES = ("n1", "n2")
 SECONDS = 60.0
@@ -42,7 +45,7 @@ class Two:
     home: Path
     sandbox: Sandbox
     nodes: list[SshNode] = field(default_factory=list)
-    links: list[AgentLink] = field(default_factory=list)
+    links: list[AgentConnection] = field(default_factory=list)
 
     def access(self, name: str, identity: Path | None = None) -> Access:
         place = self.sandbox.places[name]
@@ -62,7 +65,7 @@ class Two:
         self.nodes.append(made)
         return made
 
-    async def agent(self, name: str) -> tuple[SshNode, AgentLink, NodeReport]:
+    async def agent(self, name: str) -> tuple[SshNode, AgentConnection, NodeReport]:
         node = self.node(name)
         await node.start_agent()
         link = await node.dial()
@@ -73,7 +76,7 @@ class Two:
 
     async def do(self, command: str, *words: str, undo: bool = False) -> str:
         question = {"ask": "do", "command": command, "words": words, "undo": undo}
-        answer = await put(self.sandbox.ground.control, question, SECONDS)
+        answer = await request(self.sandbox.ground.control, question, SECONDS)
         assert answer["ok"], answer
         return str(answer["said"])
 
@@ -197,7 +200,7 @@ async def test_a_machine_that_is_cut_off_is_silent_and_is_as_before_afterwards(
     async with two() as bench:
         _, link, _ = await bench.agent("n2")
         await bench.do("partition", "n2")
-        monkeypatch.setattr(ssh_connection, "CONNECT_SECONDS", 1.0)  # too short for a login on a busy machine
+        monkeypatch.setattr(connection, "CONNECT_SECONDS", 1.0)  # too short for a login on a busy machine
         with pytest.raises(Silent):
             await bench.node("n2").profile()
         asked = asyncio.create_task(link.request(Observe(), timeout=60))
@@ -245,9 +248,9 @@ async def test_wrong_questions_are_answered_with_what_is_wrong() -> None:
     async with two() as bench:
         control = bench.sandbox.ground.control
         assert control.stat().st_mode & 0o777 == 0o600
-        wrong = await put(control, {"ask": "wold"}, SECONDS)
+        wrong = await request(control, {"ask": "wold"}, SECONDS)
         assert (wrong["ok"], "ask do, down, rank, tool, world" in wrong["error"]) == (False, True)
-        senseless = await put(control, {"ask": "do", "command": "unplug"}, SECONDS)
+        senseless = await request(control, {"ask": "do", "command": "unplug"}, SECONDS)
         assert not senseless["ok"]
-        nobody = await put(control, {"ask": "do", "command": "unplug", "words": ["n3/1"]}, SECONDS)
+        nobody = await request(control, {"ask": "do", "command": "unplug", "words": ["n3/1"]}, SECONDS)
         assert "no emulated machine 'n3'" in nobody["error"]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from reconciler.runner.mlx_errors import meaning
-from reconciler.sandbox import changes, macs
+from reconciler.runner.model.mlx_errors import meaning
 from reconciler.sandbox.emulated import jaccl
-from reconciler.sandbox.preconditions import GPU, Way, joining, opening, passes, way
-from reconciler.sandbox.state import End, World
+from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.preconditions import GPU, Destination, destination, joining, opening, passes
+from reconciler.sandbox.world.state import End, World
 from reconciler.wire.launch import ExitCode
 
 NOW = 1000.0
@@ -106,21 +106,21 @@ def test_metals_words_are_understood() -> None:
 
 def test_the_address_of_a_port_is_found_over_its_own_cable_alone() -> None:
     ip = WORLD.port(THERE).ip
-    assert way(WORLD, "a", ip, "") == Way("a", "b", (HERE, THERE))
-    assert way(WORLD, "b", ip, "") == Way("b", "b")
-    assert way(WORLD, "c", ip, "b") == "ETIMEDOUT"
-    assert way(changes.lose_ipv4(WORLD, "a"), "a", ip, "") == "ETIMEDOUT"
+    assert destination(WORLD, "a", ip, "") == Destination("a", "b", (HERE, THERE))
+    assert destination(WORLD, "b", ip, "") == Destination("b", "b")
+    assert destination(WORLD, "c", ip, "b") == "ETIMEDOUT"
+    assert destination(changes.lose_ipv4(WORLD, "a"), "a", ip, "") == "ETIMEDOUT"
 
 
 def test_the_network_leads_to_whoever_listens_unless_privacy_forbids_it() -> None:
-    assert way(WORLD, "a", "127.0.0.1", "b") == Way("a", "b")
-    assert way(WORLD, "a", "127.0.0.1", "") == "ECONNREFUSED"
+    assert destination(WORLD, "a", "127.0.0.1", "b") == Destination("a", "b")
+    assert destination(WORLD, "a", "127.0.0.1", "") == "ECONNREFUSED"
     private = changes.fault(WORLD, "a", privacy=True)
-    assert way(private, "a", "127.0.0.1", "b") == "EHOSTUNREACH"
-    assert way(private, "a", "127.0.0.1", "a") == Way("a", "a")
+    assert destination(private, "a", "127.0.0.1", "b") == "EHOSTUNREACH"
+    assert destination(private, "a", "127.0.0.1", "a") == Destination("a", "a")
 
 
-LAN, CABLED, OWN = Way("a", "b"), Way("a", "b", (HERE, THERE)), Way("a", "a")
+LAN, CABLED, OWN = Destination("a", "b"), Destination("a", "b", (HERE, THERE)), Destination("a", "a")
 
 
 @pytest.mark.parametrize(

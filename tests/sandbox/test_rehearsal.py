@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.sandbox.faults import COMMANDS
+from reconciler.sandbox.commands import COMMANDS
 from reconciler.state import FaultClass
 
 ROOT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ import pytest
 from reconciler.errors import Invalid
 from reconciler.inventory.probes import cabling, machine
 from reconciler.inventory.probes.table import PROBES, Readings
-from reconciler.sandbox import changes, macs
-from reconciler.sandbox.asked import Asked, Live, Process, Said
-from reconciler.sandbox.mac_tools import answer
-from reconciler.sandbox.state import Machine, World
-from reconciler.sandbox.tools_system import report_name
+from reconciler.sandbox.tools.call import Live, Process, ToolCall, ToolOutput
+from reconciler.sandbox.tools.system import report_name
+from reconciler.sandbox.tools.table import answer
+from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.state import Machine, World
 from reconciler.state import MachineFacts, NodeName, Route
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from tests.inventory.test_collector import report as plain_report
@@ -25,9 +25,9 @@ WORLDS = 400
 HOME = "/home/ada"
 
 
-def ask(world: World, name: str, *argv: str, root: bool = True, live: Live = Live()) -> Said:  # noqa: B008
+def ask(world: World, name: str, *argv: str, root: bool = True, live: Live = Live()) -> ToolOutput:  # noqa: B008
     """What a tool of a machine says."""
-    return answer(Asked(world, name, argv, root, NOW, HOME, "ada", live))
+    return answer(ToolCall(world, name, argv, root, NOW, HOME, "ada", live))
 
 
 def said(world: World, name: str, call: RunTool, live: Live) -> ToolSaid:

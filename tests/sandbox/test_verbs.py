@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from reconciler.sandbox import changes, macs
 from reconciler.sandbox.control import Control
-from reconciler.sandbox.state import World
 from reconciler.sandbox.verbs import Verbs
+from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.state import World
 
 NAMES = ("a", "b")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from reconciler.planning.healing.sights import PANICS_MAX
+from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.resources import Manifest
 from reconciler.state import DeploymentName, NodeName, PortFacts, ReplicaId
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import errno
 import sqlite3
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from reconciler.bootstrap.controller import Surroundings, compose
+from reconciler.bootstrap.controller import compose
+from reconciler.controller.clock_gaps import Clocks
 from reconciler.controller.loop import Loop
-from reconciler.controller.reconcile import Parts
+from reconciler.controller.parts import Parts, Surroundings
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
-from reconciler.resources import Manifest
-from reconciler.source.documents import Document
+from reconciler.resources import Access, Manifest
 from reconciler.source.sources import Revision, Source
+from reconciler.source.yaml.documents import Document
 from reconciler.state import GatewayObservation, MachineFacts, NodeName
 from reconciler.store.connection import Connection
-from reconciler.transport.link import AgentLink
-from reconciler.wire.footing import Footing
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.machines import Stream
+from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
 from reconciler.wire.node import NodeReport
+from tests.machines import LocalMachines
 
 from .loop import PROCESS, Killed, Process
 from .machines import Machine
@@ -97,13 +100,13 @@ class SimConnection(Connection):
 
 
 @dataclass(frozen=True)
-class StoreFile(Footing):
+class StoreFile(FileIdentity):
     """The store's file as a controller has opened it; ``path`` is its name among those that were lost."""
 
     world: World
 
     @property
-    def lost(self) -> bool:
+    def replaced(self) -> bool:
         return self.world.store_name != self.path
 
 
@@ -163,10 +166,10 @@ class SimSource(Source):
         documents = tuple(_document(m) for m in manifests)
         return Revision(f"r{len(world.commits)}", documents)
 
-    async def keep(self, revision: str) -> None:
+    async def record_in_force(self, revision: str) -> None:
         self._world.kept = revision
 
-    async def kept(self) -> Revision | None:
+    async def last_in_force(self) -> Revision | None:
         world = self._world
         if world.kept is None:
             return None
@@ -182,6 +185,87 @@ class SimSource(Source):
 
 def _document(manifest: Manifest) -> Document:
     return Document("cluster.yaml", 0, 1, manifest, "")
+
+
+class SimMachines(LocalMachines):
+    """The machines of the world, as one controller reaches them."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        super().__init__()
+        self.world = world
+        self.process = process
+
+    def reach(self, accesses: Mapping[NodeName, Access]) -> None:
+        """Every machine is reached in one way."""
+
+    async def stream(self, name: NodeName, socket: str) -> Stream:
+        raise Unreachable(f"there is no way to {socket} of {name}")
+
+    async def dial(self, name: NodeName) -> AgentConnection:
+        machine = self._sim_machine(name)
+        if not machine.reachable:
+            await self.world.sleep(DIAL_SECONDS_MAX)
+            raise Silent(f"{name} does not answer within {DIAL_SECONDS_MAX:g} s")
+        await self.world.sleep(DIAL_SECONDS * machine.slow)
+        agent = machine.agent
+        if not machine.reachable or agent is None or not agent.process.alive or agent.agent is None:
+            raise Unreachable(f"the agent of {name} does not answer")
+        link = SimLink(self.world, self.process, agent)
+        self.world.loop.call_soon(agent.agent.on_connected, link.line, context=agent.process.context)
+        return link
+
+    def _sim_machine(self, name: NodeName) -> Machine:
+        if not self.process.alive:
+            raise Killed
+        machine = self.world.machines.get(name)
+        if machine is None:
+            raise Unreachable(f"there is no machine {name}")
+        return machine
+
+    async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+        assert isinstance(link, SimLink)
+        await self.world.sleep(PROBE_SECONDS * link.machine.slow)
+        if not link.machine.reachable:
+            await self.world.sleep(SILENCE_SECONDS)
+            raise Silent("the probes got no answer")
+        return link.machine.told_facts()
+
+    async def start_agent(self, name: NodeName, token: int) -> None:
+        machine = self._sim_machine(name)
+        world = self.world
+        kind = world.pass_by(f"start the agent of {name}", START)
+        if kind == CRASH_BEFORE:
+            world.kill_controller(self.process)
+        if kind == ERROR:
+            raise Unreachable(f"the agent of {name} did not start: no space left on device")
+        await world.sleep(START_AGENT_SECONDS * machine.slow)
+        if kind == LOST or not machine.reachable:
+            await world.sleep(START_AGENT_SECONDS_MAX)
+            raise Silent(f"the agent of {name} did not start: not serving after 10 s")
+        if not machine.start_agent(token):
+            raise Refused("Fenced", f"token {token} is older than {machine.disk.token}")
+        if kind == CRASH_AFTER:
+            world.kill_controller(self.process)
+        if kind == UNANSWERED:
+            await world.sleep(START_AGENT_SECONDS_MAX)
+            raise Unreachable(f"the agent of {name} did not start: not serving after 10 s")
+        await world.sleep(START_AGENT_SECONDS * machine.slow)
+
+    async def request_completion(self, name: NodeName, socket: str) -> float:
+        world = self.world
+        kind = world.pass_by("ask for a completion", ASK)
+        await world.sleep(ASK_SECONDS)
+        rank = world.sockets.get(socket)
+        if rank is None or not rank.process.alive:
+            raise Unreachable("rank 0 broke off")
+        if kind == ERROR:
+            world.oracles.broke_off(rank)
+            raise Unreachable("rank 0 broke off")
+        if kind == LOST or rank.hung or not rank.machine.reachable:
+            await world.sleep(120.0)
+            world.oracles.broke_off(rank)
+            raise Silent("no completion within 120 s")
+        return ASK_SECONDS
 
 
 class Controller:
@@ -207,7 +291,7 @@ class Controller:
                         store.keep_agent(NodeName(machine.name))
             self.loop, self.parts = compose(self._surroundings(), store)
             assert store._db.footing is not None
-            self.parts.footing = (store._db.footing,)
+            self.parts.lease.identity = (store._db.footing,)
             world.set_pace(self)
             await self.loop.run()
         except ReconcilerError as error:
@@ -219,86 +303,15 @@ class Controller:
         return Surroundings(
             source=SimSource(world),
             routes=SimRoutes(world, self.process),
-            dial=self._dial,
-            probe=self._probe,
-            start_agent=self._start_agent,
-            ask=self._ask,
+            machines=SimMachines(world, self.process),
             gateway=self._gateway,
-            clock=world.wall,
             entropy=lambda: "entropy",
-            awake=world.awake,
-            elapsed=world.loop.time,
+            clocks=Clocks(world.wall, world.awake, world.loop.time),
         )
 
     def _gateway(self) -> GatewayObservation:
         routes = self.world.routes
         return GatewayObservation(1, "http://127.0.0.1:8400/v1", token=routes.token if routes else 0)
-
-    async def _dial(self, name: NodeName) -> AgentLink:
-        machine = self._machine(name)
-        if not machine.reachable:
-            await self.world.sleep(DIAL_SECONDS_MAX)
-            raise Silent(f"{name} does not answer within {DIAL_SECONDS_MAX:g} s")
-        await self.world.sleep(DIAL_SECONDS * machine.slow)
-        agent = machine.agent
-        if not machine.reachable or agent is None or not agent.process.alive or agent.agent is None:
-            raise Unreachable(f"the agent of {name} does not answer")
-        link = SimLink(self.world, self.process, agent)
-        self.world.loop.call_soon(agent.agent.welcome, link.line, context=agent.process.context)
-        return link
-
-    def _machine(self, name: NodeName) -> Machine:
-        if not self.process.alive:
-            raise Killed
-        machine = self.world.machines.get(name)
-        if machine is None:
-            raise Unreachable(f"there is no machine {name}")
-        return machine
-
-    async def _probe(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
-        assert isinstance(link, SimLink)
-        await self.world.sleep(PROBE_SECONDS * link.machine.slow)
-        if not link.machine.reachable:
-            await self.world.sleep(SILENCE_SECONDS)
-            raise Silent("the probes got no answer")
-        return link.machine.told_facts()
-
-    async def _start_agent(self, name: NodeName, token: int) -> None:
-        machine = self._machine(name)
-        world = self.world
-        kind = world.pass_by(f"start the agent of {name}", START)
-        if kind == CRASH_BEFORE:
-            world.kill_controller(self.process)
-        if kind == ERROR:
-            raise Unreachable(f"the agent of {name} did not start: no space left on device")
-        await world.sleep(START_AGENT_SECONDS * machine.slow)
-        if kind == LOST or not machine.reachable:
-            await world.sleep(START_AGENT_SECONDS_MAX)
-            raise Silent(f"the agent of {name} did not start: not serving after 10 s")
-        if not machine.start_agent(token):
-            raise Refused("Fenced", f"token {token} is older than {machine.disk.token}")
-        if kind == CRASH_AFTER:
-            world.kill_controller(self.process)
-        if kind == UNANSWERED:
-            await world.sleep(START_AGENT_SECONDS_MAX)
-            raise Unreachable(f"the agent of {name} did not start: not serving after 10 s")
-        await world.sleep(START_AGENT_SECONDS * machine.slow)
-
-    async def _ask(self, name: NodeName, socket: str) -> float:
-        world = self.world
-        kind = world.pass_by("ask for a completion", ASK)
-        await world.sleep(ASK_SECONDS)
-        rank = world.sockets.get(socket)
-        if rank is None or not rank.process.alive:
-            raise Unreachable("rank 0 broke off")
-        if kind == ERROR:
-            world.oracles.broke_off(rank)
-            raise Unreachable("rank 0 broke off")
-        if kind == LOST or rank.hung or not rank.machine.reachable:
-            await world.sleep(120.0)
-            world.oracles.broke_off(rank)
-            raise Silent("no completion within 120 s")
-        return ASK_SECONDS
 
     def look_at_source(self) -> None:
         """The hook says that there is a commit."""

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from reconciler.planning.rungs import VERBS_ATTEMPTS_MAX
+from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Node
 from reconciler.state import ReplicaId
-from reconciler.store.incidents import IncidentFilter
+from reconciler.store.tables.incidents import IncidentFilter
 
 from .pruning import replica_of
 
@@ -36,7 +36,7 @@ def missing(world: World) -> str:
     if misplaced:
         return misplaced
     memory = world.memory()
-    if memory is None or memory.unwritable or parts.publisher._disk_told:
+    if memory is None or memory.unwritable or parts.publisher._disk_problem_published:
         return "something could not be written"
     return f"{sorted(map(str, memory.leaving))} are still leaving" if memory.leaving else ""
 

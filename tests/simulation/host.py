@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reconciler.agent import directory
-from reconciler.agent.gauge import Measured
+from reconciler.agent.ranks import directory
+from reconciler.agent.system.usage import Measured
 from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
 from reconciler.wire.repair import Repair, RepairReport
@@ -117,10 +117,10 @@ class SimHost:
     def fetch(self, request: FetchWeights) -> None:
         raise ValueError("simulated machines have their weights")
 
-    def give(self, path: str) -> None:
+    def serve_weights(self, path: str) -> None:
         raise ValueError("simulated machines keep their weights")
 
-    def kept(self, asked: Iterable[str]) -> tuple[KeptWeights, ...]:
+    def stored_weights(self, asked: Iterable[str]) -> tuple[KeptWeights, ...]:
         return ()
 
     def discard(self, path: str) -> None:
@@ -138,7 +138,7 @@ class SimHost:
     def repair_report(self) -> RepairReport | None:
         return self._machine.repairs.report()
 
-    def tend_repair(self) -> bool:
+    def continue_repair(self) -> bool:
         return self._machine.repairs.tend()
 
     # --- what is on disk ---
@@ -146,7 +146,7 @@ class SimHost:
     def token(self) -> int:
         return self._machine.disk.token
 
-    def keep_token(self, token: int) -> None:
+    def save_token(self, token: int) -> None:
         self._effect(f"keep token {token}", partial(setattr, self._machine.disk, "token", token))
 
     def ranks(self) -> list[RankId]:
@@ -193,7 +193,7 @@ class SimHost:
     def prepare(self, id: RankId) -> None:
         return
 
-    def dismiss(self) -> None:
+    def end_standby(self) -> None:
         return
 
     def reap(self) -> None:
@@ -215,7 +215,7 @@ class SimHost:
         process = self._machine.processes.get(pid)
         return process.birth if process is not None else None
 
-    async def left(self, id: RankId, ports: tuple[int, ...]) -> tuple[str, str]:
+    async def leftovers_of(self, id: RankId, ports: tuple[int, ...]) -> tuple[str, str]:
         """At the earliest a moment after the end was seen, as on a machine of this world's pace."""
         await self._world.sleep(LEFT_SECONDS * self._machine.slow)
         process = self.process(id) if id in self._machine.disk.ranks else None

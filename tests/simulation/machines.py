@@ -139,7 +139,7 @@ class AgentProcess:
 
     async def _run(self) -> None:
         self.agent = Agent(self.machine.world.loop, self.host)
-        looking = self.agent.take_up()
+        looking = self.agent.adopt_ranks()
         self.agent.ranks.look_seconds = self.machine.world.pace.look_seconds
         self.agent.inquire()
         await self.agent.ending.wait()

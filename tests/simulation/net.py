@@ -10,11 +10,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Refused, Silent, Unreachable
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire import frames
 from reconciler.wire.codec import Refused as RefusedMessage
 from reconciler.wire.codec import decode, to_wire
-from reconciler.wire.node import AGENT_HEARS, CONTROLLER_HEARS, Changed, NodeReport, Observe
+from reconciler.wire.node import AGENT_RECEIVES, CONTROLLER_RECEIVES, Changed, NodeReport, Observe
 
 from .loop import Killed, Process
 from .machines import AgentProcess
@@ -85,7 +85,7 @@ class Line:
                 world.loop.call_soon(agent.leave, self, context=self.owner.process.context)
 
 
-class SimLink(AgentLink):
+class SimLink(AgentConnection):
     """The controller's side."""
 
     def __init__(self, world: World, process: Process, owner: AgentProcess) -> None:
@@ -154,7 +154,7 @@ class SimLink(AgentLink):
         return number, future
 
     def _send(self, number: int, message: Any) -> None:
-        checked(message, AGENT_HEARS, self._world.spoken)
+        checked(message, AGENT_RECEIVES, self._world.spoken)
         self._there.append((number, message))
         self._later(self._arrive, self.line.owner.process)
 
@@ -181,14 +181,14 @@ class SimLink(AgentLink):
                 self._world.note(f"{self.machine.name} hears {message.TYPE}")
             self._world.oracles.heard(self.machine, token)
         try:
-            agent.hear(self.line, message, number)
+            agent.on_message(self.line, message, number)
         finally:
             self._world.oracles.answered(self.machine)
 
     # --- the agent answers and pushes ----------------------------------------------------------
 
     def answer(self, number: int, message: Any) -> None:
-        checked(message, CONTROLLER_HEARS, self._world.spoken)
+        checked(message, CONTROLLER_RECEIVES, self._world.spoken)
         if isinstance(message, NodeReport):
             if self._stale is not None and self._stale[0] > self._world.loop.now:
                 message = self._stale[1]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from reconciler.planning.faults import PROOFS_MAX
-from reconciler.planning.group import fingerprint
-from reconciler.planning.healing.sights import PANICS_MAX
-from reconciler.planning.lost import LOST_AFTER_SECONDS
+from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
+from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.diagnosis.detectors import PANICS_MAX
+from reconciler.planning.recovery.diagnose import PROOFS_MAX
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
 from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId
 from reconciler.wire.generation import Routes
@@ -339,7 +339,7 @@ def suits(manifests: tuple[Manifest, ...], rank: Rank, nodes: list[str]) -> bool
     spec = deployment.spec
     return (
         rank.id.replica < spec.replicas
-        and rank.spec.group == fingerprint(deployment, models[spec.model])
+        and rank.spec.group == compute(deployment, models[spec.model])
         and spec.parallelism.nodes.min <= len(nodes) <= spec.parallelism.nodes.max
         and all(n in known and not known[n].spec.drain for n in nodes)
     )

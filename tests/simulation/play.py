@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from reconciler.planning.budget import WINDOW_SECONDS
+from reconciler.planning.recovery.restart_budget import WINDOW_SECONDS
 from reconciler.state import RefusedBecause, ReplicaId
 
 from .ends import Ending, compare, ending, missing, told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reconciler.agent import repair
-from reconciler.agent.repair import Await, Failure, Keep, Record, Run, Story
-from reconciler.agent.repairs import CONFIRMED, UNDO, Unconfirmed, check, recorded
+from reconciler.agent.repairs import script
+from reconciler.agent.repairs.runner import CONFIRMED, UNDO, Unconfirmed, check, recorded
+from reconciler.agent.repairs.script import Await, Failure, Keep, Record, Run, Story
 from reconciler.wire.repair import Repair, RepairReport, RepairState
 from tests.settings import changed
 
@@ -51,10 +51,10 @@ class Repairs:
             raise Unconfirmed(f"the repair {before.id} is {before.state}")
         check(request, self._machine.boot_id)
         self._kept.verdict = ""
-        self._kept.record = repair.begin(before, recorded(request), self._world.loop.now)
+        self._kept.record = script.begin(before, recorded(request), self._world.loop.now)
         self._before = self._machine.facts
         self._begun_at = self._world.loop.now
-        self._watch(repair.carry_out(self._kept.record))
+        self._watch(script.carry_out(self._kept.record))
 
     def confirm(self, id: str) -> bool:
         """As ``agent.repairs.Repairs``."""
@@ -71,7 +71,7 @@ class Repairs:
         if record is None:
             return None
         stays = record.state == RepairState.WAITING and self._kept.verdict == CONFIRMED
-        return repair.told(record, self._world.loop.now, stays)
+        return script.report(record, self._world.loop.now, stays)
 
     def tend(self) -> bool:
         """As ``agent.repairs.Repairs``."""
@@ -80,7 +80,7 @@ class Repairs:
             return False
         if self._watchdog is None or not self._watchdog.alive:
             confirmed = not self._decided(UNDO)
-            self._watch(repair.take_up(record, self._machine.boot_id, confirmed))
+            self._watch(script.finish_abandoned(record, self._machine.boot_id, confirmed))
         return True
 
     def power_off(self) -> None:
@@ -97,7 +97,7 @@ class Repairs:
         self._world.loop.spawn(self._watchdog, self._perform(story, self._watchdog), "repair")
 
     async def _perform(self, story: Story, process: Process) -> None:
-        answer: repair.Answer = None
+        answer: script.Answer = None
         while True:
             try:
                 act = story.send(answer)

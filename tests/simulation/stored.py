@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, ReplicaId
-from reconciler.store.attempts import Attempts
+from reconciler.store.tables.attempts import Attempts
 
 
 class Stored:

@@ -9,13 +9,15 @@ import pytest
 
 from reconciler import status
 from reconciler.agent.server import Fence
-from reconciler.planning import remains, replica, stalls
-from reconciler.planning.faults import PROOFS_MAX
-from reconciler.planning.healing import sights
-from reconciler.planning.ledger import Ledger
-from reconciler.planning.lost import LOST_AFTER_SECONDS
-from reconciler.planning.stalls import Stall
-from reconciler.planning.view import View
+from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
+from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.view import View
+from reconciler.planning.diagnosis import detectors
+from reconciler.planning.nodes import leftovers
+from reconciler.planning.recovery import stalls
+from reconciler.planning.recovery.diagnose import PROOFS_MAX
+from reconciler.planning.recovery.stalls import Stall
+from reconciler.planning.replica import ladder, start
 from reconciler.state import (
     Cause,
     Contact,
@@ -78,7 +80,8 @@ def says(world: World, words: str) -> bool:
 
 
 def test_a_new_epoch_that_does_not_wait_for_the_end_of_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica, "_leftovers", lambda view: None)
+    without = tuple(rule for rule in ladder.LADDER if rule.answer is not start.old_ranks)
+    monkeypatch.setattr(ladder, "LADDER", without)
     found = play(SCENARIOS["spec-change"], Points())
     assert any("was started on" in text and "while" in text for text in found.violations)
 
@@ -198,7 +201,7 @@ def test_files_of_a_rank_that_lives() -> None:
 
 
 def test_a_rank_on_a_machine_that_is_not_fit_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remains, "of", lambda world, name: iter(()))
+    monkeypatch.setattr(leftovers, "leftovers", lambda world, name: iter(()))
     found = play(SCENARIOS["wired-memory"], Points())
     assert any("is not fit for it" in text for text in found.violations)
 
@@ -347,6 +350,6 @@ def test_a_world_that_comes_to_another_end_than_without_faults() -> None:
 def test_a_group_that_is_started_again_where_it_has_brought_a_machine_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sights, "PANICS_MAX", 9)
+    monkeypatch.setattr(detectors, "PANICS_MAX", 9)
     found = play(SCENARIOS["panic"], Points())
     assert any("which it has brought down 2 times" in text for text in found.violations)

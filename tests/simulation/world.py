@@ -280,7 +280,7 @@ class World:
 
     def _look_at_clocks(self) -> None:
         if self.controller is not None and self.controller.parts is not None:
-            self.controller.parts.lapses.look()
+            self.controller.parts.clock_gaps.check()
         self.loop.call_later(CLOCKS_SECONDS, self._look_at_clocks)
 
     # --- what is wanted ------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.source import hooks
-from reconciler.source.git import Author, ClusterRepo
+from reconciler.source.git import hooks
+from reconciler.source.git.repository import Author, ClusterRepo
 
 AUTHOR = Author("Ada", "ada@example.org")
 NODE = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.source import hooks
-from reconciler.source.git import ClusterRepo
+from reconciler.source.git import hooks
+from reconciler.source.git.repository import ClusterRepo
 from tests.source.broken import BROKEN
 from tests.source.conftest import Person, clone
 from tests.source.test_mutated_manifests import validated

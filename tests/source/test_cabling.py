@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import InvalidManifests
-from reconciler.source.documents import load
 from reconciler.source.editing import apply_documents, delete_objects
+from reconciler.source.yaml.documents import load
 
 NODES = "".join(
     f"---\napiVersion: reconciler/v1alpha1\nkind: Node\nmetadata: {{name: studio-{n}}}\nspec: {{local: {{}}}}\n"

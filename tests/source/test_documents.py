@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from reconciler.errors import InvalidManifests, Problem
 from reconciler.resources import ModelDeployment
-from reconciler.source.documents import load
-from reconciler.source.pieces import join, split
+from reconciler.source.yaml.documents import load
+from reconciler.source.yaml.pieces import join, split
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted([*ROOT.glob("examples/clusters/*/*.yaml"), *ROOT.glob("manifests/*.yaml")])

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import InvalidManifests
-from reconciler.source.documents import Document, load
 from reconciler.source.editing import Edit, Result, apply_documents, delete_objects, diff, normalised
+from reconciler.source.yaml.documents import Document, load
 
 HEAD = "apiVersion: reconciler/v1alpha1\nkind: {}\nmetadata:\n  name: {}\nspec:\n"
 

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
-from reconciler.source.documents import load
 from reconciler.source.files import read_directory
+from reconciler.source.yaml.documents import load
 
 ROOT = Path(__file__).parents[2]
 MACS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import InvalidManifests
-from reconciler.source.documents import load
+from reconciler.source.yaml.documents import load
 
 DEPLOYMENT = """\
 apiVersion: reconciler/v1alpha1
@@ -371,15 +371,15 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a kind of another system": (
         NODE, "kind: Node", "kind: Service",
-        '2:7: kind: unknown kind "Service"; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier',
+        '2:7: kind: unknown kind "Service"; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey',
     ),
     "a kind that is no text": (
         NODE, "kind: Node", "kind: [Node]",
-        "2:7: kind: expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier",
+        "2:7: kind: expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey",
     ),
     "no kind": (
         NODE, "kind: Node\n", "",
-        "1:1: kind: required field is missing; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier",
+        "1:1: kind: required field is missing; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey",
     ),
 }  # fmt: skip
 

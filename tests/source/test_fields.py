@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import InvalidManifests
-from reconciler.source import fields
-from reconciler.source.documents import load
 from reconciler.source.editing import Result, put_text, set_fields
-from reconciler.source.yaml_tree import LOADER, parse
+from reconciler.source.yaml import fields
+from reconciler.source.yaml.documents import load
+from reconciler.source.yaml.parser import LOADER, parse
 
 REPLICAS = ("spec", "replicas")
 

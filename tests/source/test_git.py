@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
-from reconciler.source import hooks
-from reconciler.source.git import Author, ClusterRepo, author_of, run_git
-from reconciler.source.history import commits
-from reconciler.source.pieces import FILE_BYTES_MAX
+from reconciler.source.git import hooks
+from reconciler.source.git.history import commits
+from reconciler.source.git.repository import Author, ClusterRepo, author_of, run_git
+from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from tests.source.conftest import AUTHOR, NODE, Person
 
 
@@ -220,6 +220,6 @@ def test_a_revision_that_is_not_there_is_invalid(repo: ClusterRepo) -> None:
 
 def test_too_many_files_are_refused(repo: ClusterRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     revision = repo.commit(None, {"a.yaml": NODE.encode(), "b.yaml": b"# x\n"}, "two", AUTHOR)
-    monkeypatch.setattr("reconciler.source.git.DOCUMENTS_MAX", 1)
+    monkeypatch.setattr("reconciler.source.git.repository.DOCUMENTS_MAX", 1)
     with pytest.raises(InvalidManifests, match=r"a\.yaml:1:1: more than 1 files"):
         repo.read(revision)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.source import hooks
-from reconciler.source.documents import load
-from reconciler.source.git import LOCK_SECONDS_MAX, ClusterRepo, run_git
+from reconciler.source.git import hooks
+from reconciler.source.git.repository import LOCK_SECONDS_MAX, ClusterRepo, run_git
+from reconciler.source.yaml.documents import load
 from tests.source.conftest import NODE, Person
 
 BOUND_SECONDS = 60.0

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Invalid, Refused
-from reconciler.source.documents import load
-from reconciler.source.git import ClusterRepo
-from reconciler.source.history import Undo, changes, go_back, undo
+from reconciler.source.git.history import Undo, changes, go_back, undo
+from reconciler.source.git.repository import ClusterRepo
+from reconciler.source.yaml.documents import load
 from tests.source.conftest import AUTHOR, Person
 
 HEAD = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: {}\nspec:\n"

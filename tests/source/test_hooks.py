@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.source.git import ClusterRepo
-from reconciler.source.history import commits
+from reconciler.source.git.history import commits
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.hook import PROBLEMS_SHOWN_MAX
 from reconciler.wire import SPOKEN, admin, codec, frames
 from tests.source.conftest import NODE, Person, clone
@@ -38,7 +38,7 @@ class Controller:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (frame := await frames.read(reader)) is not None:
-            self.heard.append(codec.decode(frame, admin.CONTROLLER_HEARS_OF_CLI))
+            self.heard.append(codec.decode(frame, admin.CONTROLLER_RECEIVES_FROM_CLI))
             if self._answers and "call" in frame:
                 hello = codec.to_wire(codec.Hello("controller", SPOKEN))
                 answer = {"reply": frame["call"], **codec.to_wire(admin.Answer({}))}

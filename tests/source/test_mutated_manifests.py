@@ -18,9 +18,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reconciler.cli.app import run
+from reconciler.cli.core.app import run
 from reconciler.errors import InvalidManifests, Problem
-from reconciler.source.documents import PROBLEMS_MAX, Document, load
+from reconciler.source.yaml.documents import PROBLEMS_MAX, Document, load
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "500"))

@@ -11,9 +11,9 @@ import pytest
 
 from reconciler.errors import Invalid, InvalidManifests
 from reconciler.source.files import read_directory, read_paths
-from reconciler.source.git import ClusterRepo
-from reconciler.source.pieces import FILE_BYTES_MAX
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
+from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from tests.source.conftest import AUTHOR, NODE
 
 BOUND_SECONDS = 60.0

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from reconciler.errors import InvalidManifests
-from reconciler.source import yaml_tree
-from reconciler.source.documents import PROBLEMS_MAX, load
-from reconciler.source.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX
+from reconciler.source.yaml import parser
+from reconciler.source.yaml.documents import PROBLEMS_MAX, load
+from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX
 
 NODE = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: a\nspec:\n  local: {}\n"
 
@@ -204,14 +204,14 @@ def test_broken_syntax_is_explained_where_it_is(name: str) -> None:
 def test_the_parser_in_python_leads_to_a_problem_on_the_same_line(name: str) -> None:
     text, expected = BROKEN[name]
     piece = text.partition("---\n")[0]
-    tree = yaml_tree.parse("f.yaml", piece, loader=yaml.SafeLoader)
+    tree = parser.parse("f.yaml", piece, loader=yaml.SafeLoader)
     assert [problem.line for problem in tree.problems] == [int(expected.split(":")[1])]
     assert not any("not YAML" in problem.text for problem in tree.problems)
 
 
-@pytest.mark.parametrize("loader", [yaml_tree.LOADER, yaml.SafeLoader])
+@pytest.mark.parametrize("loader", [parser.LOADER, yaml.SafeLoader])
 def test_both_parsers_read_the_same_tree(loader: Any) -> None:
-    tree = yaml_tree.parse("f.yaml", "a: |\n  x\n  # y\nb: ['1', 2]\n# end\n", line=11, loader=loader)
+    tree = parser.parse("f.yaml", "a: |\n  x\n  # y\nb: ['1', 2]\n# end\n", line=11, loader=loader)
     assert tree.root is not None
     assert tree.root.value == {"a": "x\n# y\n", "b": ["1", 2]}
     assert (tree.first_line, tree.last_line) == (11, 14)

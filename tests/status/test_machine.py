@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from reconciler.state import MachineFacts, NodeName, PortFacts
-from reconciler.status.machine import told
+from reconciler.status.machine import as_json
 
 
 def test_of_a_machine_without_probes_nothing_is_said() -> None:
-    assert told(MachineFacts(boot_id="boot", system="Linux")) == {}
+    assert as_json(MachineFacts(boot_id="boot", system="Linux")) == {}
 
 
 def test_a_mac_is_shown_with_its_ports_and_without_what_is_not_known() -> None:
@@ -19,7 +19,7 @@ def test_a_mac_is_shown_with_its_ports_and_without_what_is_not_known() -> None:
         system="Darwin", version=(26, 3), rdma_enabled=False, panics=0, ports=(port, PortFacts(4)), gpu_watts=8.5,
         unknown=(("RDMA ports", "ibv_devinfo did not come back within 5 s"),),
     )  # fmt: skip
-    assert told(facts)["mac"] == {
+    assert as_json(facts)["mac"] == {
         "macOS": "26.3",
         "rdmaEnabled": False,
         "panicsLastHour": 0,

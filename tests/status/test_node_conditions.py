@@ -10,7 +10,7 @@ import pytest
 from reconciler.resources import NodeSpec, SshAccess
 from reconciler.state import Contact, NodeName, Observed
 from reconciler.status import node
-from reconciler.status.likeness import Likeness
+from reconciler.status.likeness import NodeComparison
 from reconciler.wire.node import HeldBy, Load
 from tests.worlds import World, two_nodes
 from tests.worlds import node as node_of
@@ -32,7 +32,7 @@ def said(world: World, **changes: Any) -> dict[str, tuple[bool, str, str]]:
     assert mine.report is not None
     nodes = {**seen.nodes, A: replace(mine, report=replace(mine.report, **changes), **about)}
     observed, desired = Observed(nodes, seen.gateway), world.desired()
-    found = node.conditions(A, desired, observed, world.plan(), Likeness.of(desired, observed))
+    found = node.conditions(A, desired, observed, world.plan(), NodeComparison.of(desired, observed))
     return {kind: (status, reason, text) for kind, status, reason, text in found}
 
 

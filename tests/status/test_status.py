@@ -21,6 +21,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
+from reconciler.status.events import STEP_REASONS
 from reconciler.wire.generation import Jump, Machine
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, gateway, manifest, model, node, two_nodes
@@ -212,10 +213,10 @@ def test_a_step_is_told_when_done_and_when_failed() -> None:
     world = two_nodes()
     world.settle()
     start = next(step for step in world.history if isinstance(step, StartRank))
-    done = status.told(Outcome(start, 0.1), 1.0)
+    done = status.event(Outcome(start, 0.1), 1.0)
     assert done is not None
     assert (done.reason, done.warning) == ("RankStarted", False)
-    failed = status.told(Outcome(start, 0.1, problem="no answer"), 1.0)
+    failed = status.event(Outcome(start, 0.1, problem="no answer"), 1.0)
     assert failed is not None
     assert (failed.reason, failed.warning) == ("StartRankFailed", True)
     assert "no answer" in failed.message
@@ -252,7 +253,7 @@ def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
 
 
 def test_every_step_is_told_but_those_that_only_tidy_up() -> None:
-    assert set(get_args(Step)) - status.DONE.keys() == {ForgetRank, PruneRuntimes}
+    assert set(get_args(Step)) - STEP_REASONS.keys() == {ForgetRank, PruneRuntimes}
 
 
 def test_a_rank_that_had_to_be_killed_is_told_of_with_its_grace() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from reconciler.state import NodeName, Observed
-from reconciler.status.weights import Readiness, disk_pressure, of_hub
+from reconciler.status import Readiness
+from reconciler.status.weights import disk_pressure, of_hub
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, node
@@ -94,6 +95,6 @@ def test_a_disk_that_runs_low_is_told(free: int, total: int, low: bool) -> None:
     world.agents = {A}
     report = world.observed().nodes[A].report
     assert report is not None
-    assert disk_pressure(report)[:2] == (False, "DiskUnknown")
-    state, reason, _ = disk_pressure(replace(report, models_free_bytes=free, models_total_bytes=total))
+    assert disk_pressure(report)[1:3] == (False, "DiskUnknown")
+    _, state, reason, _ = disk_pressure(replace(report, models_free_bytes=free, models_total_bytes=total))
     assert (state, reason) == (low, "DiskLow" if low else "DiskHasRoom")

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Deposed
-from reconciler.state import Desired, FaultClass, NodeName, Reboot, RungFailure
+from reconciler.state import Desired, FaultClass, NodeName, Reboot, TransportFailure
 from reconciler.state.identity import ObjectKey
-from reconciler.state.notice import Notice
-from reconciler.state.report import ObjectStatus
-from reconciler.state.setbacks import Setback
+from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.status import ObjectStatus
+from reconciler.state.rollback import Rollback
 from reconciler.store import EventFilter, Store
-from reconciler.store.attempts import Attempts
-from reconciler.store.incidents import IncidentFilter, Incidents
-from reconciler.store.notices import Notices
-from reconciler.store.objects import Objects
-from reconciler.store.transports import Transports
+from reconciler.store.tables.attempts import Attempts
+from reconciler.store.tables.incidents import IncidentFilter, Incidents
+from reconciler.store.tables.notices import Notices
+from reconciler.store.tables.objects import Objects
+from reconciler.store.tables.transports import Transports
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 from tests.worlds import node
 
@@ -29,7 +29,7 @@ OPENS = re.compile(r"\bStore\(\S")
 NODE_A = NodeName("node-a")
 REVISION = Desired.of("r2", [node("node-a")])
 
-SETBACK = Setback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
+SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 
 WRITES: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.renew(),
@@ -60,7 +60,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 }
 """Everything through which a store changes, or that lets its caller change something else."""
 READS = {
-    "problem", "token", "close", "recover", "groups", "last_epochs", "statuses", "told", "events",
+    "problem", "token", "close", "recover", "groups", "last_epochs", "statuses", "event_keys", "events",
     "objects.revision", "objects.in_force", "objects.keys", "objects.leaving", "objects.approved",
     "attempts.note",  # within a transaction of its caller's
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
@@ -75,7 +75,7 @@ READS = {
 def older(tmp_path: Path) -> Iterator[Store]:
     """The store of a controller that has been replaced, and had written before."""
     store = Store(tmp_path / "store.db")
-    store.allocate(GROUP, ATTEMPT, RungFailure("jaccl", "{}", 1.0, "no cable", FaultClass.LINK_DOWN))
+    store.allocate(GROUP, ATTEMPT, TransportFailure("jaccl", "{}", 1.0, "no cable", FaultClass.LINK_DOWN))
     store.keep_agent(NODE_A)
     store.objects.apply(Desired.of("r1", [node("node-a"), node("node-b")]), 1.0)
     store.objects.apply(Desired.of("r1", [node("node-a")]), 2.0)
@@ -128,7 +128,7 @@ def test_nobody_opens_the_store_of_a_home_beside_its_controller() -> None:
     """Whoever opens it takes it over: commands ask the controller, or open a copy of their own."""
     room = Path(__file__).parents[2] / "reconciler"
     opening = {str(path.relative_to(room)) for path in room.rglob("*.py") if OPENS.search(path.read_text())}
-    assert opening == {"bootstrap/controller.py", "store/copying.py", "cli/backup.py"}
+    assert opening == {"bootstrap/controller.py", "store/copying.py", "cli/commands/cluster/backup.py"}
 
 
 def test_every_way_to_write_is_tried_here() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from reconciler.state import FaultClass
 from reconciler.state.identity import ObjectKey
-from reconciler.state.incident import Entry, Incident, Telling
-from reconciler.state.report import Event
+from reconciler.state.reports.incident import Entry, Incident, Telling
+from reconciler.state.reports.status import Event
 from reconciler.store import EventFilter, IncidentFilter, Store, carry_over
-from reconciler.store.incidents import INCIDENTS_KEPT, KEPT_SECONDS
+from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS
 
 NODE = ObjectKey("Node", "node-a")
 OPEN = Incident(

@@ -65,7 +65,7 @@ def check_nothing_is_lost(store: Store) -> None:
     assert store.statuses()[ObjectKey("Node", "node-a")].extra == {"ranks": 1}
     ((number, event),) = store.events(EventFilter())
     assert (number, event.reason, event.message, event.warning) == (12, "Tested", "told", True)
-    assert store.told() == {"exit/x"}
+    assert store.event_keys() == {"exit/x"}
     assert store.objects.keys() == {ObjectKey("Node", "node-a"), ObjectKey("ModelDeployment", "tiny")}
 
 

@@ -25,12 +25,12 @@ from reconciler.state import (
     Standing,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.state.report import Condition, Event, ObjectStatus
+from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.store import EventFilter, Store
-from reconciler.store.attempts import ATTEMPTS_KEPT
-from reconciler.store.objects import APPROVALS_KEPT
 from reconciler.store.schema import MIGRATIONS
 from reconciler.store.sqlite import EVENTS_KEPT
+from reconciler.store.tables.attempts import ATTEMPTS_KEPT
+from reconciler.store.tables.objects import APPROVALS_KEPT
 from tests.worlds import deployment, gateway, model, node
 
 TINY = ReplicaId(DeploymentName("tiny"), 0)
@@ -163,7 +163,7 @@ def test_events_come_back_in_order_and_a_fact_with_a_key_is_told_once(store: Sto
     assert store.add_events([event("again", key="k"), event("three")]) == 1
     found = store.events(EventFilter())
     assert [e.message for _, e in found] == ["one", "two", "three"]
-    assert store.told() == {"k"}
+    assert store.event_keys() == {"k"}
     last = found[-1][0]
     assert store.events(EventFilter(after=last)) == []
     assert [e.message for _, e in store.events(EventFilter(limit=1))] == ["three"]

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Conflict
-from reconciler.state import FaultClass, NodeName, RungFailure, VerbsAttempts
+from reconciler.state import FaultClass, NodeName, TransportFailure, VerbsAttempts
 from reconciler.store import Store
 
 from .test_store import ATTEMPT, GROUP, TINY
 
-FAILED = RungFailure(
+FAILED = TransportFailure(
     "jaccl", '{"node-a/3 cable":"no"}', 6.0, "the link is down", FaultClass.LINK_DOWN, "reseat it"
 )
 VERBS = replace(GROUP, transport="jaccl", boots=("one", "two"))

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.transport import bootstrapping, ssh
-from reconciler.transport.bootstrapping import Undertaking
-from reconciler.transport.bundle import Bundle
-from reconciler.transport.ssh import SshNode
+from reconciler.transport.nodes import bootstrap, ssh
+from reconciler.transport.nodes.bootstrap import BootstrapPlan
+from reconciler.transport.nodes.ssh import SshNode
+from reconciler.transport.runtime.agent_file import Bundle
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
 from tests.agent.bench import RANK, Bench, alive, program, until
@@ -112,12 +112,12 @@ async def replaced(node: SshNode) -> NodeReport:
 
 
 async def carried_out(
-    node: SshNode, look: Callable[[SshNode], Awaitable[Undertaking]] = bootstrapping.look
-) -> Undertaking:
+    node: SshNode, look: Callable[[SshNode], Awaitable[BootstrapPlan]] = bootstrap.plan_bootstrap
+) -> BootstrapPlan:
     """All that can be done from here, done; what is left."""
-    for measure in (await look(node)).ours:
-        await bootstrapping.carry_out(node, measure)
-    await bootstrapping.settle(node)
+    for measure in (await look(node)).own_actions:
+        await bootstrap.carry_out(node, measure)
+    await bootstrap.settle(node)
     return await look(node)
 
 
@@ -158,12 +158,12 @@ async def test_a_service_is_taken_back_with_its_files_and_no_rank_is_stopped_by_
     ranks = {RANK: await with_rank(host, node)}
     files = [*shape.root.rglob("reconciler-*"), *host.root.glob("nodes/far/serve")]
     assert len(files) == 2
-    assert (await carried_out(node, bootstrapping.look_back)).measures == ()
+    assert (await carried_out(node, bootstrap.plan_reset)).measures == ()
     assert [path for path in files if path.exists()] == []
     assert list(host.root.glob("nodes/far/reconciler-*")) == []
     await until(lambda: not shape.pids())
     asked = shape.asked()
-    assert (await carried_out(node, bootstrapping.look_back)).measures == ()
+    assert (await carried_out(node, bootstrap.plan_reset)).measures == ()
     assert shape.asked() == asked
     await node.start_agent(1)  # as the controller does for as long as the node is wanted
     after = await observed(node)
@@ -184,7 +184,7 @@ async def test_an_agent_is_back_after_a_restart_of_the_machine_unless_it_is_not_
     await until(lambda: any(alive(pid) for pid in shape.pids()))
     after = await observed(node)
     assert (after.held_by, after.agent_id == before.agent_id) == (HeldBy.LAUNCHD, False)
-    await node.dismiss()
+    await node.disable_service()
     await ask(node, Shutdown(5))
     await until(lambda: not shape.pids())
     await asyncio.sleep(3 * THROTTLE_SECONDS)

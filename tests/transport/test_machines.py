@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.resources import LOCAL, Access, SshAccess
 from reconciler.state import NodeName
-from reconciler.transport.machines import Machines
+from reconciler.transport.nodes.machines import MachinePool
 
 KEYS = [f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{letter * 42}" for letter in "ab"]
 
@@ -21,7 +21,7 @@ class Noted:
     name: NodeName
     withdrawn: list[NodeName] = field(default_factory=list)
 
-    async def dismiss(self) -> None:
+    async def disable_service(self) -> None:
         """It starts nothing by itself."""
 
     async def withdraw(self) -> None:
@@ -46,7 +46,7 @@ async def test_the_gateway_keeps_its_way_to_a_machine_that_is_another_node_too(
     other: Access, taken: list[str]
 ) -> None:
     found: list[NodeName] = []
-    machines = Machines(lambda name, _: Noted(name, found))  # type: ignore[arg-type, return-value]
+    machines = MachinePool(lambda name, _: Noted(name, found))  # type: ignore[arg-type, return-value]
     machines.reach({NodeName("one"): far(KEYS[0]), NodeName("two"): other})
     await machines.withdraw(NodeName("one"))
     assert found == taken

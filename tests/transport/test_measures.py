@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.transport import measures, survey
-from reconciler.transport.measures import Measure, Place, Write
-from reconciler.transport.profile import Profile
-from reconciler.transport.service import Keeper, definition, script, service_name
-from reconciler.transport.survey import Survey
+from reconciler.transport.bootstrap import actions, survey
+from reconciler.transport.bootstrap.actions import Action, Place, Write
+from reconciler.transport.bootstrap.profile import Profile
+from reconciler.transport.bootstrap.service import Keeper, definition, script, service_name
+from reconciler.transport.bootstrap.survey import Survey
 
 MAC = Profile(PurePosixPath("/u/ada"), "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3")
 LINUX = replace(MAC, home=PurePosixPath("/u/ada"), system="Linux", machine="x86_64")
@@ -43,12 +43,12 @@ def settled(found: Profile, keeper: Keeper, **more: object) -> Survey:
     return seen(keeper, **{**held, "pid": 7, "agent": 7, **more})
 
 
-def lines(told: tuple[Measure, ...]) -> list[str]:
+def lines(told: tuple[Action, ...]) -> list[str]:
     return [("by a person: " if each.by_person else "") + str(each.act) for each in told]
 
 
 def test_a_mac_gets_a_launch_daemon() -> None:
-    told = measures.measures(seen(Keeper.LAUNCHD), place(MAC, there=False))
+    told = actions.actions(seen(Keeper.LAUNCHD), place(MAC, there=False))
     assert lines(told)[:4] == [
         "write /u/ada/.reconciler/agents/agent.pyz (mode 0600, 4 bytes)",
         "$ /usr/bin/python3 -I /u/ada/.reconciler/agents/agent.pyz --help",
@@ -105,7 +105,7 @@ def test_a_linux_gets_a_unit() -> None:
     assert theirs == UNIT.replace("User=ada\n", "").replace("multi-user", "default")
     odd = replace(LINUX, home=PurePosixPath('/u/50% "$x"'))
     assert 'ExecStart=/bin/sh "/u/50%% \\"$$x\\"/.reconciler' in definition(Keeper.SYSTEMD, odd, "far")
-    told = measures.measures(seen(Keeper.SYSTEMD), place(LINUX))
+    told = actions.actions(seen(Keeper.SYSTEMD), place(LINUX))
     draft = "/u/ada/.reconciler/nodes/far/reconciler-ada-far.service"
     assert lines(told)[2:] == [
         f"$ /usr/bin/sudo -n /usr/bin/install -o root -g root -m 644 {draft} /etc/systemd/system/reconciler-ada-far.service",
@@ -115,18 +115,18 @@ def test_a_linux_gets_a_unit() -> None:
 
 
 def test_who_lingers_needs_no_administrator() -> None:
-    told = measures.measures(seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
+    told = actions.actions(seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
     assert [line.partition(" (")[0] for line in lines(told)][1:] == [
         "write /u/ada/.config/systemd/user/reconciler-ada-far.service",
         "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user daemon-reload",
         "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user enable --now reconciler-ada-far.service",
     ]
-    assert measures.notes(LINUX, seen(Keeper.SYSTEMD_OF_USER, administrator=""), "far") == ()
+    assert actions.notes(LINUX, seen(Keeper.SYSTEMD_OF_USER, administrator=""), "far") == ()
 
 
 def test_root_needs_no_sudo() -> None:
     root = replace(LINUX, user="root", uid=0)
-    told = measures.measures(seen(Keeper.SYSTEMD, administrator="root"), place(root))
+    told = actions.actions(seen(Keeper.SYSTEMD, administrator="root"), place(root))
     assert "$ /usr/bin/systemctl daemon-reload" in lines(told)
 
 
@@ -134,12 +134,12 @@ def test_root_needs_no_sudo() -> None:
     "keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD, Keeper.SYSTEMD_OF_USER], ids=lambda k: k.value
 )
 def test_where_all_is_in_place_nothing_is_done(keeper: Keeper) -> None:
-    assert measures.measures(settled(MAC, keeper), place(MAC)) == ()
+    assert actions.actions(settled(MAC, keeper), place(MAC)) == ()
 
 
 def test_where_there_is_no_service_manager_only_files_are_put() -> None:
-    assert measures.measures(seen(Keeper.NOTHING), place(LINUX)) == ()
-    (note,) = measures.notes(LINUX, seen(Keeper.NOTHING), "far")
+    assert actions.actions(seen(Keeper.NOTHING), place(LINUX)) == ()
+    (note,) = actions.notes(LINUX, seen(Keeper.NOTHING), "far")
     assert "a plain process" in note.text
 
 
@@ -158,19 +158,19 @@ def test_where_there_is_no_service_manager_only_files_are_put() -> None:
 def test_what_has_gone_another_way_is_put_right(
     keeper: Keeper, found: dict[str, object], expected: list[str]
 ) -> None:
-    assert lines(measures.measures(settled(MAC, keeper, **found), place(MAC))) == expected
+    assert lines(actions.actions(settled(MAC, keeper, **found), place(MAC))) == expected
 
 
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
 def test_another_definition_is_replaced(keeper: Keeper) -> None:
-    told = lines(measures.measures(settled(MAC, keeper, definition="old"), place(MAC)))
+    told = lines(actions.actions(settled(MAC, keeper, definition="old"), place(MAC)))
     assert [line.removeprefix("$ /usr/bin/sudo -n ").partition(" ")[2].split()[0] for line in told] == (
         ["-o", "bootout", "bootstrap"] if keeper is Keeper.LAUNCHD else ["-o", "daemon-reload", "restart"]
     )
 
 
 def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
-    told = measures.measures(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
+    told = actions.actions(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
     assert [line.partition(" (")[0] for line in lines(told)] == [
         "write /u/ada/.reconciler/nodes/far/serve",
         "write /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
@@ -179,9 +179,9 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
         "by a person: $ sudo /bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
         "by a person: $ /bin/kill -TERM 9",
     ]
-    note, _ = measures.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
+    note, _ = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
     assert "may not reach the local network" in note.text
-    (note,) = measures.notes(LINUX, seen(Keeper.SYSTEMD, administrator=""), "far")
+    (note,) = actions.notes(LINUX, seen(Keeper.SYSTEMD, administrator=""), "far")
     assert note.command == "sudo loginctl enable-linger ada"
 
 
@@ -197,7 +197,7 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
     ids=["a server", "an old macOS", "no RDMA", "a desk"],
 )  # fmt: skip
 def test_of_a_mac_it_is_told_what_only_a_person_can_change(said: dict[str, str], words: list[str]) -> None:
-    told = measures.notes(MAC, seen(Keeper.LAUNCHD, said=said), "far")
+    told = actions.notes(MAC, seen(Keeper.LAUNCHD, said=said), "far")
     assert len(told) == len(words)
     for note, word in zip(told, words, strict=True):
         assert word in f"{note.text}\n{note.command}"
@@ -214,15 +214,15 @@ def test_an_answer_that_is_none_is_quoted() -> None:
 
 def test_a_runtime_that_is_lacking_comes_first() -> None:
     lacking = replace(place(MAC), runtime=MAC.root / "runtimes" / "abc")
-    assert lines(measures.measures(settled(MAC, Keeper.LAUNCHD), lacking)) == [
+    assert lines(actions.actions(settled(MAC, Keeper.LAUNCHD), lacking)) == [
         "build /u/ada/.reconciler/runtimes/abc"
     ]
 
 
 def test_what_repairs_a_mac_is_allowed_by_exact_lines_that_the_page_has_too() -> None:
-    (*_, note) = measures.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
-    assert note.command.split("\n     ") == list(measures.sudoers("ada"))
+    (*_, note) = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
+    assert note.command.split("\n     ") == list(actions.sudoers("ada"))
     page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
-    assert [line for line in page.splitlines() if "NOPASSWD" in line] == list(measures.sudoers("cluster"))
-    assert measures.notes(MAC, seen(Keeper.LAUNCHD), "far") == ()
-    assert measures.sudoers("CORP\\ada")[0].startswith("CORP\\\\ada ALL=(root)")
+    assert [line for line in page.splitlines() if "NOPASSWD" in line] == list(actions.sudoers("cluster"))
+    assert actions.notes(MAC, seen(Keeper.LAUNCHD), "far") == ()
+    assert actions.sudoers("CORP\\ada")[0].startswith("CORP\\\\ada ALL=(root)")

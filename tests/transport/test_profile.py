@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.transport.profile import answer, none, question
+from reconciler.transport.bootstrap.profile import answer, none, question
 
 MAC = {"uname": "echo Darwin", "readlink": 'echo "$2"', "xcode-select": "exit 2"}
 

@@ -15,7 +15,14 @@ import pytest
 from reconciler.errors import Conflict, Invalid, Refused, Silent, Unreachable
 from reconciler.transport.rpc import RpcClient, RpcServer
 from reconciler.wire import SPOKEN, frames
-from reconciler.wire.admin import CLI_HEARS, CONTROLLER_HEARS_OF_CLI, Answer, Get, ListEvents, ShowStatus
+from reconciler.wire.admin import (
+    CLI_RECEIVES,
+    CONTROLLER_RECEIVES_FROM_CLI,
+    Answer,
+    Get,
+    ListEvents,
+    ShowStatus,
+)
 from reconciler.wire.codec import Hello, to_wire
 
 SECONDS = 60.0
@@ -27,7 +34,7 @@ async def serving(dispatch: Dispatch) -> AsyncIterator[str]:
     """A server with one dispatch on a socket."""
     with tempfile.TemporaryDirectory(prefix="r-") as directory:
         path = Path(directory) / "s"
-        server = RpcServer(path, CONTROLLER_HEARS_OF_CLI, dispatch)
+        server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, dispatch)
         await server.start()
         yield str(path)
         await server.close()
@@ -57,7 +64,7 @@ async def pretending(
 
 @asynccontextmanager
 async def client(path: str) -> AsyncIterator[RpcClient]:
-    made = await RpcClient(*await asyncio.open_unix_connection(path), CLI_HEARS).open("cli")
+    made = await RpcClient(*await asyncio.open_unix_connection(path), CLI_RECEIVES).open("cli")
     yield made
     await made.close()
 
@@ -213,7 +220,7 @@ async def test_a_socket_is_for_its_owner_and_replaces_that_of_a_dead_server() ->
         path = Path(directory) / "s"
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(path))
-        server = RpcServer(path, CONTROLLER_HEARS_OF_CLI, echo)
+        server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, echo)
         await server.start()
 
         async with client(str(path)) as asking:
@@ -231,7 +238,7 @@ async def test_a_server_that_closes_ends_the_waits_of_its_clients() -> None:
         return Answer(None)
 
     with tempfile.TemporaryDirectory(prefix="r-") as directory:
-        server = RpcServer(Path(directory) / "s", CONTROLLER_HEARS_OF_CLI, dispatch)
+        server = RpcServer(Path(directory) / "s", CONTROLLER_RECEIVES_FROM_CLI, dispatch)
         await server.start()
         async with client(str(Path(directory) / "s")) as asking:
             waiting = asyncio.create_task(asking.request(ShowStatus(), timeout=SECONDS))
@@ -261,7 +268,7 @@ async def test_a_server_of_another_version_is_unreachable() -> None:
     async with pretending(other) as path:
         streams = await asyncio.open_unix_connection(path)
         with pytest.raises(Unreachable, match="no common protocol version"):
-            await RpcClient(*streams, CLI_HEARS).open("cli")
+            await RpcClient(*streams, CLI_RECEIVES).open("cli")
 
 
 async def test_a_malformed_request_is_refused_with_what_was_expected() -> None:

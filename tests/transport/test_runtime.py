@@ -16,13 +16,15 @@ from packaging.requirements import Requirement
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.resources import Access, SshAccess
-from reconciler.transport import bootstrapping, measures, runtime
-from reconciler.transport.bundle import Bundle
-from reconciler.transport.recipe import Recipe, engine_digest, engine_files, pins, recipes
-from reconciler.transport.runtime import Build
-from reconciler.transport.ssh import SshNode
-from reconciler.transport.ssh_channels import Completed
-from reconciler.transport.wheelhouse import Pack, Wheelhouse
+from reconciler.transport.bootstrap import actions
+from reconciler.transport.nodes import bootstrap
+from reconciler.transport.nodes.ssh import SshNode
+from reconciler.transport.runtime import build
+from reconciler.transport.runtime.agent_file import Bundle
+from reconciler.transport.runtime.build import Build
+from reconciler.transport.runtime.recipe import Recipe, engine_digest, engine_files, pins, recipes
+from reconciler.transport.runtime.wheelhouse import Pack, Wheelhouse
+from reconciler.transport.ssh.channels import Completed
 from reconciler.wire.node import Observe, StartRank
 from tests.agent.bench import RANK, Bench, program, until
 from tests.sshd import command_of
@@ -95,13 +97,13 @@ async def test_a_runtime_is_put_together_of_what_was_sent_and_works(
     machine: Machine, packs: tuple[Pack, ...]
 ) -> None:
     assert not await machine.build().built(recipe())
-    await machine.build().make(recipe(), packs)
+    await machine.build().ensure(recipe(), packs)
     assert await machine.build().built(recipe())
     assert machine.version(recipe()) == "1.0"
     assert machine.sent >= sum(pack.size for pack in packs)
     assert {"unpacking 1 of 4", "trying it"} < set(machine.told)
     before = machine.sent
-    await machine.build().make(recipe(), packs)
+    await machine.build().ensure(recipe(), packs)
     assert machine.sent == before
     assert [path.name for path in (machine.root / "runtimes").iterdir()] == [recipe().key]
 
@@ -109,12 +111,12 @@ async def test_a_runtime_is_put_together_of_what_was_sent_and_works(
 async def test_what_arrived_before_a_connection_broke_is_not_sent_again(
     machine: Machine, packs: tuple[Pack, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "PIECE_BYTES", 1_000_000)
+    monkeypatch.setattr(build, "PIECE_BYTES", 1_000_000)
     machine.cut_after = 3_500_000
     with pytest.raises(Unreachable, match="cut"):
-        await machine.build().make(recipe(), packs)
+        await machine.build().ensure(recipe(), packs)
     machine.cut_after, machine.sent = None, 0
-    await machine.build().make(recipe(), packs)
+    await machine.build().ensure(recipe(), packs)
     arrived = sum(pack.size for pack in packs) - machine.sent
     assert 3_000_000 - 1000 <= arrived <= 3_500_000
     assert machine.version(recipe()) == "1.0"
@@ -123,10 +125,10 @@ async def test_what_arrived_before_a_connection_broke_is_not_sent_again(
 async def test_another_version_is_sent_only_as_far_as_it_differs(
     machine: Machine, supplied: Path, packs: tuple[Pack, ...]
 ) -> None:
-    await machine.build().make(recipe(), packs)
+    await machine.build().ensure(recipe(), packs)
     machine.sent = 0
     newer = await _packs(supplied, recipe("2.0"))
-    await machine.build().make(recipe("2.0"), newer)
+    await machine.build().ensure(recipe("2.0"), newer)
     assert machine.sent < 20_000
     assert (machine.version(recipe()), machine.version(recipe("2.0"))) == ("1.0", "2.0")
 
@@ -139,8 +141,8 @@ async def test_what_is_damaged_on_its_way_is_thrown_away_and_sent_again(
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * (small.size - 1))
     with pytest.raises(Unreachable, match="did not arrive as it was sent"):
-        await machine.build().make(recipe(), packs)
-    await machine.build().make(recipe(), packs)
+        await machine.build().ensure(recipe(), packs)
+    await machine.build().ensure(recipe(), packs)
     assert machine.version(recipe()) == "1.0"
 
 
@@ -148,7 +150,7 @@ async def test_one_that_does_not_work_is_never_in_its_place(
     machine: Machine, packs: tuple[Pack, ...]
 ) -> None:
     with pytest.raises(Refused, match=r"mlx-lm") as refused:
-        await machine.build().make(recipe(), tuple(pack for pack in packs if "mlx-lm" not in pack.name))
+        await machine.build().ensure(recipe(), tuple(pack for pack in packs if "mlx-lm" not in pack.name))
     assert refused.value.code == "RuntimeBroken"
     assert not await machine.build().built(recipe())
 
@@ -156,16 +158,16 @@ async def test_one_that_does_not_work_is_never_in_its_place(
 async def test_too_little_room_is_told_before_anything_is_sent(
     machine: Machine, packs: tuple[Pack, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "SLACK_BYTES", 2**60)
+    monkeypatch.setattr(build, "SLACK_BYTES", 2**60)
     with pytest.raises(Refused, match="MiB are free: make room there") as refused:
-        await machine.build().make(recipe(), packs)
+        await machine.build().ensure(recipe(), packs)
     assert (refused.value.code, machine.sent) == ("DiskFull", 0)
 
 
 async def test_old_runtimes_go_but_for_the_last_one_and_for_those_that_something_runs_from(
     machine: Machine, supplied: Path, packs: tuple[Pack, ...]
 ) -> None:
-    await machine.build().make(recipe(), packs)
+    await machine.build().ensure(recipe(), packs)
     runtimes = machine.root / "runtimes"
     for age, name in enumerate(("last", "older", "used", "let-in"), 1):
         (runtimes / name / "bin").mkdir(parents=True)
@@ -218,13 +220,13 @@ async def test_a_node_without_a_runtime_of_its_owners_gets_one_over_ssh_and_its_
     assert isinstance(access.ssh, SshAccess)
     node = host.node(Access(ssh=access.ssh))
     told: list[str] = []
-    foreseen = await bootstrapping.look(node)
-    assert foreseen.measures[0].act == measures.Build(PurePosixPath(host.root / "runtimes" / recipe().key))
+    foreseen = await bootstrap.plan_bootstrap(node)
+    assert foreseen.measures[0].act == actions.Build(PurePosixPath(host.root / "runtimes" / recipe().key))
     assert not host.root.exists()
-    for measure in foreseen.ours:
-        await bootstrapping.carry_out(node, measure, told.append)
+    for measure in foreseen.own_actions:
+        await bootstrap.carry_out(node, measure, told.append)
     assert "trying it" in told
-    assert (await bootstrapping.look(node)).measures == (), "all was foreseen, the agent's Python too"
+    assert (await bootstrap.plan_bootstrap(node)).measures == (), "all was foreseen, the agent's Python too"
     assert await node.build_runtime(told.append) == recipe().key
     await node.start_agent()
     link = await node.dial()

@@ -20,10 +20,10 @@ import pytest
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.resources import Access, SshAccess
 from reconciler.state import Ends, NodeName
-from reconciler.transport.bundle import bundle_of, write_bundle
 from reconciler.transport.gateway_key import public_key
-from reconciler.transport.machines import Machines
-from reconciler.transport.ssh import SshNode
+from reconciler.transport.nodes.machines import MachinePool
+from reconciler.transport.nodes.ssh import SshNode
+from reconciler.transport.runtime.agent_file import bundle_of, write_bundle
 from reconciler.wire.generation import Jump
 from reconciler.wire.node import NodeReport, Observe, Shutdown
 from tests.agent.bench import gone, until
@@ -185,11 +185,11 @@ async def test_what_is_let_go_of_is_reached_over_a_new_connection_and_what_holds
     assert await ends() == first
     held = await node._connection.get()
     await node._connection.keep()
-    await node.let_go()
+    await node.reconnect()
     second = await ends()
     assert second != first
     assert not held.is_closed()
-    await node.let_go()
+    await node.reconnect()
     assert await ends() not in (first, second)
     assert not held.is_closed()
     await node.close()
@@ -295,7 +295,7 @@ async def test_the_gateway_is_told_of_the_way_and_let_through_it(host: Host) -> 
 
 async def test_a_node_that_is_reached_in_another_way_by_now_is_let_go_of(host: Host) -> None:
     name, first, second = NodeName("far"), host.access(), host.access(user="root")
-    machines = Machines(lambda name, access: host.node(access))
+    machines = MachinePool(lambda name, access: host.node(access))
     machines.reach({name: first})
     await machines.start_agent(name, 0)
     link = await machines.dial(name)

@@ -117,7 +117,7 @@ def test_no_field_has_the_name_of_the_envelope(cls: type) -> None:
 )
 def test_a_frame_that_does_not_fit_is_told_what_was_expected(frame: dict[str, Any], complaint: str) -> None:
     with pytest.raises(WireError, match=complaint):
-        decode(frame, node.AGENT_HEARS)
+        decode(frame, node.AGENT_RECEIVES)
 
 
 def test_a_whole_number_is_good_enough_where_any_number_is() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.errors import Refused
 from reconciler.state import MachineFacts
-from reconciler.transport.link import AgentLink
+from reconciler.transport.connection import AgentConnection
 from reconciler.wire.node import NodeReport
 from reconciler.wire.tools import ToolSaid
 
@@ -91,7 +91,7 @@ class Probes:
         self._clock = clock
         self._machines: dict[tuple[str, str], _Machine] = {}
 
-    async def __call__(self, link: AgentLink, report: NodeReport, anew: bool) -> MachineFacts:
+    async def __call__(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         """Raises ``Unreachable``."""
         asked = self._machine(report)
         if report.system == MAC and not asked.deaf:
@@ -116,7 +116,7 @@ class Probes:
         """Have the driver asked soon whether it has made of new addresses what groups need: they were just given."""
         self._machine(report).expected_until = self._clock() + EXPECTED_SECONDS
 
-    async def _ask(self, link: AgentLink, asked: _Machine, anew: bool) -> None:
+    async def _ask(self, link: AgentConnection, asked: _Machine, anew: bool) -> None:
         ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
         for probe in PROBES:
             now = self._clock()

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, failed, number, unlike, whole
+from .probe import Probe, Unknown, complete, failed, number, unlike
 
 REPORTS_MINUTES = 60
 """How old a report of a crash or a panic may be to be new."""
@@ -16,7 +16,7 @@ REPORTS_MINUTES = 60
 
 def filevault(said: ToolSaid) -> bool | Unknown:
     """``fdesetup status``: a sentence, and more of them while something is under way."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     first = text.split("\n")[0].strip()
@@ -35,7 +35,7 @@ class Enrolment:
 
 def enrolment(said: ToolSaid) -> Enrolment | Unknown:
     """``profiles status -type enrollment``."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     found = re.search(r"^MDM enrollment: (Yes|No)(?: \((User Approved)\))?$", text, re.MULTILINE)
@@ -63,7 +63,7 @@ def job(said: ToolSaid) -> Job | Unknown:
     """``launchctl print DOMAIN/LABEL``: of nested blocks nothing is read, they have the same keys."""
     if said.code == 113 and "Could not find service" in said.stdout + said.stderr:
         return Job(False)
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     if not re.search(r"^\S+ = \{$", text.split("\n")[0]) or not text.rstrip().endswith("\n}"):
@@ -109,7 +109,7 @@ def processes(said: ToolSaid) -> tuple[int, ...] | Unknown:
     """``pgrep``: 0 for some, 1 for none; anything else is no answer, least of all *none*."""
     if said.code == 1 and not said.stdout.strip() and not said.stderr.strip():
         return ()
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     lines = text.split("\n")[:-1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconciler.state import Route
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, keyed, unlike, whole
+from .probe import Probe, Unknown, complete, keyed, unlike
 
 _NAME = re.compile(r"[a-z]{1,12}[0-9]{1,4}")
 
@@ -24,7 +24,7 @@ class HardwarePort:
 
 def hardware_ports(said: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
     """``networksetup -listallhardwareports``: blocks of three lines, with blank lines between them."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     found = []
@@ -59,7 +59,7 @@ class Interface:
 def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
     """``ifconfig -a``: a block for each interface, of which those with a cable, and bridges, are read. What the last
     one does not say may have been cut off."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     blocks = [block for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if block]
@@ -113,7 +113,7 @@ class Service:
 
 def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
     """``networksetup -listnetworkserviceorder``: two lines for each service."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     pattern = r"^\(([0-9]{1,4}|\*)\) (.+)\n\(Hardware Port: (.+), Device: ?([a-z0-9]*)\)$"
@@ -127,7 +127,7 @@ def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
 def routes(said: ToolSaid) -> tuple[Route, ...] | Unknown:
     """``netstat -rn -f inet``: a table with a heading. What was learnt of single hosts, and multicast, is left out. Of
     a table in which one line is not understood nothing is believed: that line may be the one that matters."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     heading = re.search(r"^Destination +Gateway +Flags +(?:\w+ +)*Netif(?: .*)?$", text, re.MULTILINE)

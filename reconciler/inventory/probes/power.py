@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, failed, number, unlike, whole
+from .probe import Probe, Unknown, complete, failed, number, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PowerSettings:
 
 def power_settings(said: ToolSaid) -> PowerSettings | Unknown:
     """``pmset -g``: names, which may have spaces, numbers, and remarks in parentheses."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     names = ("sleep", "disksleep", "SleepDisabled", "lowpowermode", "autorestart")

@@ -62,7 +62,7 @@ class Probe(Generic[T]):
         return Unknown(f"{self.tool} could not be run: {said.problem or said.ending}")
 
 
-def whole(said: ToolSaid) -> str | Unknown:
+def complete(said: ToolSaid) -> str | Unknown:
     """What a tool said that succeeded and was not cut off in a line."""
     if said.code != 0:
         return failed(said)

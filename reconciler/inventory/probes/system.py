@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, failed, keyed, number, unlike, whole
+from .probe import Probe, Unknown, complete, failed, keyed, number, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class SystemVersion:
 
 def system_version(said: ToolSaid) -> SystemVersion | Unknown:
     """``sw_vers``."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     told = keyed(text)
@@ -97,7 +97,7 @@ class Pages:
 
 def pages(said: ToolSaid) -> Pages | Unknown:
     """``vm_stat``: the size of a page is in the first line, and differs between Macs."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     size = number(text, r"\(page size of ([0-9]+) bytes\)")
@@ -120,7 +120,7 @@ class Disk:
 
 def disk(said: ToolSaid) -> Disk | Unknown:
     """``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     header, _, rows = text.partition("\n")

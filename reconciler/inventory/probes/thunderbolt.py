@@ -75,7 +75,9 @@ def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
         return
     domain = _text(bus, "domain_uuid_key").upper()
     connected = _connected(own)
-    ways = [way for way in _ways(bus, (own,)) if not domain or way.peer.domain != domain] if connected else []
+    ways = (
+        [way for way in _paths(bus, (own,)) if not domain or way.peer.domain != domain] if connected else []
+    )
     if len(ways) == 1:
         speeds = [_gbps(tag) for tag in ways[0].tags]
         known = [speed for speed in speeds if speed is not None]
@@ -88,7 +90,7 @@ def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Path:
     """From a receptacle to a machine."""
 
     peer: Peer
@@ -96,17 +98,17 @@ class _Way:
     tags: tuple[Mapping[str, Any], ...]
 
 
-def _ways(
+def _paths(
     above: Mapping[str, Any], tags: tuple[Mapping[str, Any], ...], through: tuple[str, ...] = ()
-) -> Iterator[_Way]:
+) -> Iterator[_Path]:
     """Every machine below a bus: docks and drives have no domain of their own."""
     for item in _items(above) if len(through) < _DEPTH_MAX else ():
         domain = _text(item, "domain_uuid_key").upper()
         if domain or isinstance(item.get("services_title"), list):
-            yield _Way(Peer(domain, _text(item, "device_name_key"), _offers_rdma(item)), through, tags)
+            yield _Path(Peer(domain, _text(item, "device_name_key"), _offers_rdma(item)), through, tags)
         else:
             passed = tuple(tag for tag in _tags(item) if _connected(tag))
-            yield from _ways(item, (*tags, *passed), (*through, _name(item)))
+            yield from _paths(item, (*tags, *passed), (*through, _name(item)))
 
 
 def _items(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:

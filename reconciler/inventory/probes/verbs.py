@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from . import network, thunderbolt
-from .probe import Probe, Unknown, failed, number, unlike, whole
+from .probe import Probe, Unknown, complete, failed, number, unlike
 
 _NO_DEVICES = "No IB devices found"
 
 
 def rdma_enabled(said: ToolSaid) -> bool | Unknown:
     """``rdma_ctl status``: one word."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     word = text.strip().lower()
@@ -26,7 +26,7 @@ def rdma_set(said: ToolSaid) -> bool | Unknown:
     """``nvram rdma-enable``: what Recovery has written down. It fails where nothing was."""
     if said.code and "data was not found" in said.stderr:
         return False
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     found = re.fullmatch(r"rdma-enable\t([01])", text.rstrip("\n"))
@@ -43,7 +43,7 @@ class Device:
 
 def devices(said: ToolSaid) -> tuple[Device, ...] | Unknown:
     """``ibv_devices``: a header, a rule and rows in no order; rows alone are missing where RDMA is off."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     lines = [line.split() for line in text.split("\n") if line.strip()]
@@ -79,7 +79,7 @@ def verbs_ports(said: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
     """``ibv_devinfo [-v]``: a block for each device, with tabs or spaces before the colons' values."""
     if _NO_DEVICES in said.stdout or _NO_DEVICES in said.stderr:
         return ()
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     blocks = re.split(r"^hca_id:[ \t]*", text, flags=re.MULTILINE)[1:]
@@ -114,7 +114,7 @@ _DOMAINS, _PAIRS = "AppleThunderboltRDMAProtectionDomain", "AppleThunderboltRDMA
 
 def kernel_objects(said: ToolSaid) -> KernelObjects | Unknown:
     """``ioclasscount CLASS…``: ``CLASS = n``, with commas between them. A class without a number is not loaded."""
-    text = whole(said)
+    text = complete(said)
     if isinstance(text, Unknown):
         return text
     domains, pairs = (number(text, rf"\b{kind}\s*=\s*([0-9]+)(?=\s|,|$)") for kind in (_DOMAINS, _PAIRS))

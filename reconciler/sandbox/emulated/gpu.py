@@ -35,17 +35,17 @@ def _feel(line: Line, is_rank: bool) -> None:
     if is_rank:
         _ = line.hello
     if not line.moves.is_set():
-        _stand_still(line)
+        _block_forever(line)
     if line.failed:
         time.sleep(BROKEN_SECONDS)
         raise RuntimeError(line.failed)
     if line.gpu:
         text = line.gpu
-        line.say("felt")
+        line.ask("felt")
         raise RuntimeError(text)
 
 
-def _stand_still(line: Line) -> None:
+def _block_forever(line: Line) -> None:
     """As a collective that never ends: no signal wakes this thread, and others go on."""
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-MODULE = "reconciler.agent.vitals"
+MODULE = "reconciler.agent.ranks.vitals"
 """Of the agent, which counts for how long nobody has asked a rank for anything."""
 FILE = "emulated_mac.idle"
 """Beside the package: for how many seconds nobody has, at least."""

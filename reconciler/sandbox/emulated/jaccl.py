@@ -72,7 +72,7 @@ def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gat
     me, size = int(rank), len(devices)
     rows = chosen(devices, prefers_ring is not None)
     gather = factory(me, size)
-    opened = _told(line.say("open", devices=rows[me], ring=any(len(row) > 1 for row in rows[me])))
+    opened = _checked(line.ask("open", devices=rows[me], ring=any(len(row) > 1 for row in rows[me])))
     with socket.socket() as held:  # kept until MLX listens there, so that nobody else is given it
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -83,7 +83,7 @@ def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gat
         ]
         right = (me + 1) % size
         infos = [each["infos"][me] for each in told]
-        way = _told(line.say("connect", infos=infos, right=right, port=told[right]["port"]))
+        way = _checked(line.ask("connect", infos=infos, right=right, port=told[right]["port"]))
         gather(b"\0", 1)
         return network.joined(real, me, size, (port, way["port"]))
 
@@ -157,7 +157,7 @@ def is_ring(devices: Devices) -> bool:
     )
 
 
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
     error = answer.get("error", "")
     if error:
         raise (ValueError if "Changing queue pair" in error else RuntimeError)(error)

@@ -40,7 +40,7 @@ class Line:
                 self._open()
         return self._hello
 
-    def say(self, what: str, **more: Any) -> dict[str, Any]:
+    def ask(self, what: str, **more: Any) -> dict[str, Any]:
         """Say something and wait for the answer, for as long as that takes. Raises ``RuntimeError``."""
         with self._lock:
             if self._connection is None:
@@ -75,12 +75,12 @@ class Line:
             for line in lines:
                 message = json.loads(line)
                 if "tell" in message:
-                    self._hear(message)
+                    self._on_message(message)
                 else:
                     self._answers.put(message)
         self._answers.put({})
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _on_message(self, message: dict[str, Any]) -> None:
         what = message["tell"]
         if what == "gpu":
             self.gpu = message["text"]

@@ -36,13 +36,13 @@ def patch(line: Line) -> None:
         # A port of several addresses of the machine is one of loopback.
         self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bind(self, (LOOPBACK, address[1]))
-        _raise(line.say("listen", port=self.getsockname()[1]))
+        _raise(line.ask("listen", port=self.getsockname()[1]))
         return None
 
     def connected(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_INET:
             return connect(self, address)
-        answer = line.say("way", host=address[0], port=address[1])
+        answer = line.ask("way", host=address[0], port=address[1])
         _raise(answer)
         return connect(self, (LOOPBACK, answer["port"]))
 
@@ -71,11 +71,11 @@ def ring(mx: Any, line: Line) -> Init:
         addresses = [each[0] for each in json.loads(Path(os.environ["MLX_HOSTFILE"]).read_text())]
         rank = int(os.environ["MLX_RANK"])
         port = int(addresses[rank].rpartition(":")[2])
-        answer = line.say("listen", port=port)
+        answer = line.ask("listen", port=port)
         if "errno" in answer:
             raise RuntimeError(f"[ring] Couldn't bind socket (error: {MACOS[answer['errno']]})")
         host, _, there = addresses[(rank + 1) % len(addresses)].rpartition(":")
-        answer = line.say("carry", host=host, port=int(there))
+        answer = line.ask("carry", host=host, port=int(there))
         if "errno" in answer:
             raise RuntimeError(f"[ring] Couldn't connect (error: {MACOS[answer['errno']]})")
         return joined(real, rank, len(addresses), (port, answer["port"]), strict)
@@ -93,7 +93,7 @@ def joined(real: Init, rank: int, size: int, ports: tuple[int, int], strict: boo
         group = real(strict=strict, backend="ring")
     if sys.platform == "linux":
         for descriptor in _sockets() - before:
-            _let_it_sleep(descriptor)
+            _make_blocking(descriptor)
     return group
 
 
@@ -125,7 +125,7 @@ def _sockets() -> set[int]:
     return found
 
 
-def _let_it_sleep(descriptor: int) -> None:
+def _make_blocking(descriptor: int) -> None:
     """Emulated Macs share the cores of one host: who waits for a neighbour leaves them to it."""
     connection = socket.socket(fileno=os.dup(descriptor))
     with connection:

@@ -1,0 +1,119 @@
+"""Starting the rank's process, so that there is never one that nobody knows of.
+
+The new process waits at a gate until its number is on disk. If the shim dies before that, the gate closes
+and the process ends without having run anything of the rank. A spare has run what is the same for all ranks, and
+waits at its standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Callable, Dict, Mapping, NoReturn, Sequence
+
+from reconciler.agent.system.process import signal_group
+from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, PROGRESS_VARIABLE
+
+EXIT_NOT_STARTED = 127
+"""Exit status of a rank whose program cannot be started, as shells have it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Child:
+    """A process and the shim's ends of its pipes."""
+
+    pid: int
+    stdin: int
+    """Its closing tells the rank that the shim is gone; a spare is told here which rank it is."""
+    output: int
+    progress: int
+    problem: str
+    """Why the program could not be started; empty when it was."""
+
+    def progress_closed(self) -> bool:
+        """Whether nothing has come through the progress pipe: from a spare, only its end does."""
+        return not select.select([self.progress], [], [], 0)[0]
+
+    def begin(self, config: Path) -> None:
+        """Tell a spare which rank it is."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended, of which its parent hears anyway
+            os.write(self.stdin, os.fsencode(config) + b"\n")
+
+    def end_unused(self) -> None:
+        """End a process that nobody needs, with all that it has started."""
+        signal_group(self.pid, signal.SIGKILL)
+        for descriptor in (self.stdin, self.output, self.progress):
+            os.close(descriptor)
+
+
+def environment(own: Mapping[str, str], asked: Mapping[str, str], temporary: Path) -> Dict[str, str]:
+    """Exactly what the rank was asked to be given, on a base that any program needs.
+
+    ``temporary`` is the node's own folder for what programs leave lying about: MLX keeps what its CPU backend
+    compiles under ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp), for the next start to use.
+    """
+    base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}
+    return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **asked}
+
+
+def start(
+    argv: Sequence[str], env: Mapping[str, str], directory: Path, at_gate: Callable[[int], None]
+) -> Child:
+    """Start the rank in ``directory`` in a session of its own; ``at_gate`` is called with its pid before it runs.
+
+    Raises ``OSError`` when no process can be made, or as ``at_gate`` does: then nothing runs.
+    """
+    return _start(argv, {**env, CONFIG_VARIABLE: str(directory / "config.json")}, directory, at_gate)
+
+
+def start_standby(argv: Sequence[str], env: Mapping[str, str]) -> Child:
+    """Start a program that waits to be told which rank it is. Raises ``OSError`` when no process can be made."""
+    return _start(argv, {**env, CONFIG_VARIABLE: CONFIG_LATER}, Path("/"), lambda pid: None)
+
+
+def _start(
+    argv: Sequence[str], env: Mapping[str, str], directory: Path, at_gate: Callable[[int], None]
+) -> Child:
+    stdin, stdin_kept = os.pipe()
+    output, output_given = os.pipe()
+    progress, progress_given = os.pipe()
+    gate, gate_opener = os.pipe()
+    problem, problem_given = os.pipe()
+    given = {**env, PROGRESS_VARIABLE: str(progress_given)}
+    pid = os.fork()
+    if pid == 0:
+        os.close(gate_opener)
+        os.set_inheritable(progress_given, True)
+        _become(argv, given, directory, (stdin, output_given, gate, problem_given))
+    for descriptor in (stdin, output_given, progress_given, gate, problem_given):
+        os.close(descriptor)
+    try:
+        at_gate(pid)
+        os.write(gate_opener, b"1")
+    finally:
+        os.close(gate_opener)
+    text = os.read(problem, 4096).decode("utf-8", "replace")
+    os.close(problem)
+    return Child(pid, stdin_kept, output, progress, text)
+
+
+def _become(argv: Sequence[str], env: Mapping[str, str], directory: Path, ends: Sequence[int]) -> NoReturn:
+    """In the new process: wait at the gate, then become the rank. Never returns."""
+    stdin, output, gate, problem = ends
+    try:
+        os.setsid()
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        if os.read(gate, 1):
+            for source, target in ((stdin, 0), (output, 1), (output, 2)):
+                os.dup2(source, target)
+            os.chdir(directory)
+            os.execvpe(argv[0], list(argv), env)
+    except OSError as error:
+        os.write(problem, "cannot start {}: {}".format(argv[0], error.strerror).encode())
+    finally:
+        os._exit(EXIT_NOT_STARTED)

@@ -1,0 +1,123 @@
+"""What a rank that has ended may have left: processes of its own, and ports that they listen on.
+
+On Linux a process belongs to a rank that is in its session, or was given its ``config.json``: so what listens on
+one of its ports can be told from a stranger who has taken the port since. macOS shows neither; there the process
+group counts, and whoever listens, for a node is the whole machine. No port is ever connected to: MLX's rendezvous
+would take that for a rank.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from reconciler.agent.system import operating_system
+from reconciler.wire.launch import CONFIG_VARIABLE
+from reconciler.wire.node import Gone
+
+_PS = ("ps", "-axo", "pid=,pgid=,stat=")
+_NETSTAT = ("netstat", "-an", "-p", "tcp")
+_TOOL_SECONDS = 10
+_LISTEN = "0A"
+"""TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
+_SHOWN = 4
+
+
+class Ended(NamedTuple):
+    """What is known of a rank that has ended."""
+
+    pid: Optional[int]
+    """None for one that never had a process, or one of an earlier boot."""
+    reused: bool
+    """Somebody else has its number: then nobody is left of its session, for whose sake it could not be given away."""
+    config: str
+    """Absolute path of its ``config.json``."""
+    ports: Tuple[int, ...]
+    """That it was to listen on; none where another process had one of them before it."""
+
+
+def find(ended: Ended) -> Tuple[str, str]:
+    """A value of ``Gone``, and what is left, for people."""
+    if ended.pid is None:
+        return Gone.YES, ""
+    try:
+        left = _find_on_linux(ended) if operating_system.is_linux() else _find_with_tools(ended)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Gone.UNKNOWN, "it cannot be told: {}".format(error)
+    return (Gone.NO, ", ".join(left)) if left else (Gone.YES, "")
+
+
+def _find_on_linux(ended: Ended) -> List[str]:
+    pids = list(_processes_of(ended))
+    if not pids:
+        return []
+    listened = {
+        port
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        if Path(table).exists()
+        for port in listeners_in_proc(Path(table).read_text("ascii"))
+    }
+    return _describe(pids, sorted(listened & set(ended.ports)))
+
+
+def _processes_of(ended: Ended) -> Iterator[int]:
+    mark = "{}={}".format(CONFIG_VARIABLE, ended.config).encode() + b"\0"
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            content = (folder / "stat").read_bytes()
+            fields = content[content.rindex(b")") + 2 :].split()
+            if fields[0] in (b"Z", b"X"):
+                continue
+            in_session = int(fields[3]) == ended.pid and not ended.reused
+            if in_session or mark in (folder / "environ").read_bytes() + b"\0":
+                yield int(folder.name)
+        except OSError:
+            continue  # it has ended, or is another user's
+
+
+def listeners_in_proc(table: str) -> Set[int]:
+    """Ports that somebody listens on, of ``/proc/net/tcp`` or ``tcp6`` (proc_pid_net(5))."""
+    rows = [line.split() for line in table.splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _LISTEN}
+
+
+def _find_with_tools(ended: Ended) -> List[str]:
+    pids = [] if ended.reused else members(_output_of(_PS), ended.pid or 0)
+    return _describe(pids, sorted(listeners(_output_of(_NETSTAT)) & set(ended.ports)))
+
+
+def members(table: str, group: int) -> List[int]:
+    """Living processes of a process group, of ``ps -axo pid=,pgid=,stat=``."""
+    rows = [line.split() for line in table.splitlines()]
+    return [int(row[0]) for row in rows if len(row) == 3 and row[1] == str(group) and row[2][0] != "Z"]
+
+
+def listeners(table: str) -> Set[int]:
+    """Ports that somebody listens on, of ``netstat -an -p tcp``: the fourth column ends with a dot and the port."""
+    found = set()
+    for row in (line.split() for line in table.splitlines()):
+        port = row[3].rpartition(".")[2] if len(row) == 6 and row[5] == "LISTEN" else ""
+        if port.isdigit():
+            found.add(int(port))
+    return found
+
+
+def _output_of(command: Sequence[str]) -> str:
+    done = subprocess.run(
+        [operating_system.tool(command[0]), *command[1:]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={"LC_ALL": "C"},
+        timeout=_TOOL_SECONDS,
+        check=True,
+    )
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _describe(pids: Sequence[int], ports: Sequence[int]) -> List[str]:
+    shown = ["process {}".format(pid) for pid in sorted(pids)[:_SHOWN]]
+    more = ["{} more".format(len(pids) - _SHOWN)] if len(pids) > _SHOWN else []
+    return shown + more + ["port {}".format(port) for port in ports]

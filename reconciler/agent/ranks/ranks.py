@@ -1,0 +1,385 @@
+"""The ranks of a node: starting them, finding them again, and noticing how each ends.
+
+A rank is known by its directory. Its shim is known by a socket; the end of that connection, and nothing
+else, says that the shim is gone, and then ``state.json`` tells how the rank ended. Where it does not, the
+shim died without a word: the rank is killed, and reported once it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import signal
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+from reconciler.agent.host import Connection, Host
+from reconciler.agent.system.process import STOPPED
+from reconciler.agent.system.usage import Usage
+from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
+from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
+
+from .vitals import LOOK_SECONDS, Vitals
+
+GONE_CHECK_SECONDS = 0.1
+"""How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
+STOPPED_SHIM_SECONDS = 2.0
+"""Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
+ENDED_SECONDS_STEP = 5.0
+"""How finely that is told: every step of it is news to controllers."""
+MEASURE_SECONDS = 5.0
+"""Between two looks at what the machine and its ranks use."""
+LEFT_CHECK_SECONDS = 1.0
+"""How often what a rank has left is looked at until it is gone."""
+ENDED_SECONDS_MAX = 120.0
+"""Longer than anybody asks for: a rank that ended long ago is no news every time that it is told of."""
+SPARE_SECONDS = 10.0
+"""A group that is formed anew has its next rank here sooner, but for one that is ill: its node keeps no spare."""
+_NEVER_STARTED = 1
+_log = logging.getLogger("agent")
+
+
+@dataclasses.dataclass(frozen=True)
+class RankUsage:
+    """What a rank has used between two looks, and how much there was of it at the last."""
+
+    cores: float = 0.0
+    resident_bytes: int = 0
+    tokens_per_second: float = 0.0
+    at: Optional[float] = None
+    cpu_seconds: float = 0.0
+    tokens: int = 0
+
+    def next(self, now: float, usage: Usage, tokens: int) -> RankUsage:
+        """After another look at ``now``, by a clock that nobody sets."""
+        cores = rate = 0.0
+        if self.at is not None and now > self.at:
+            cores = max(0.0, usage.cpu_seconds - self.cpu_seconds) / (now - self.at)
+            rate = max(0, tokens - self.tokens) / (now - self.at)
+        return RankUsage(
+            round(cores, 2), usage.resident_bytes, round(rate, 1), now, usage.cpu_seconds, tokens
+        )
+
+
+class Rank:
+    """One rank as far as this agent knows. Without ``peer`` its shim is gone."""
+
+    def __init__(self, id: RankId, spec: Optional[LaunchSpec]) -> None:
+        self.id = id
+        self.group = spec.group if spec else ""
+        self.socket = spec.config.socket if spec else ""
+        self.size = spec.config.size if spec else 0
+        self.port = _first_port(spec.config.addresses) if spec else 0
+        self.memory_bytes = spec.memory_bytes if spec else 0
+        self.transport = spec.transport if spec else ""
+        self.peer: Optional[Connection] = None
+        self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
+        self.vitals = Vitals()
+        self.own_ports = _own_ports(spec) if spec else None
+        self.spare = spec is not None and spec.spare
+        self.gone = Gone.UNKNOWN
+        self.kept = ""
+        self.usage = RankUsage()
+        self.ended_at: Optional[float] = None
+        """When this agent has learnt of its end, by the loop's clock."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether its shim is there, and with it the pids: nobody else is given them until it has ended."""
+        return self.peer is not None and self.state.exit is None and self.state.shim_pid > 0
+
+    def ended_before(self, seconds: float) -> bool:
+        """Whether it has ended so long ago, or before this agent began."""
+        ended = self.state.exit is not None
+        return ended and (self.ended_at is None or asyncio.get_event_loop().time() - self.ended_at >= seconds)
+
+    def report(self) -> RankReport:
+        """The rank as controllers are told of it."""
+        state, progress = self.state, self.state.progress
+        return RankReport(
+            id=self.id,
+            group=self.group,
+            socket=self.socket,
+            pid=state.pid,
+            shim_pid=state.shim_pid or None,
+            phase=Phase.EXITED if state.exit is not None else progress.phase,
+            steps=progress.steps,
+            demand=progress.demand,
+            loaded_bytes=progress.loaded_bytes,
+            total_bytes=progress.total_bytes,
+            detail=progress.detail,
+            started_at=state.started_at,
+            exit=state.exit,
+            stopped=self.watched and (self.vitals.stopped or self.vitals.shim_stopped),
+            silent_seconds=round(self.vitals.silent_seconds, 1) if self.watched else 0.0,
+            idle_seconds=round(self.vitals.idle_seconds, 1) if self.watched else 0.0,
+            age_seconds=round(self.vitals.age_seconds, 1),
+            step_tokens=progress.step_tokens,
+            verbs=progress.verbs,
+            size=self.size,
+            port=self.port,
+            memory_bytes=self.memory_bytes,
+            transport=self.transport,
+            gone=self.gone,
+            kept=self.kept,
+            ended_seconds=self._ended_seconds(),
+            cores=self.usage.cores if self.watched else 0.0,
+            resident_bytes=self.usage.resident_bytes if self.watched else 0,
+            tokens_per_second=self.usage.tokens_per_second if self.watched else 0.0,
+        )
+
+    def _ended_seconds(self) -> float:
+        if self.ended_at is None:
+            return 0.0
+        since = min(asyncio.get_event_loop().time() - self.ended_at, ENDED_SECONDS_MAX)
+        return since // ENDED_SECONDS_STEP * ENDED_SECONDS_STEP
+
+
+class Ranks:
+    """All ranks of the node. ``on_change`` is told of each change, and whether it is urgent."""
+
+    def __init__(
+        self,
+        host: Host,
+        on_change: Callable[[bool], None],
+        look_seconds: float = LOOK_SECONDS,
+        spare_seconds: float = SPARE_SECONDS,
+    ) -> None:
+        self._host = host
+        self._spare_seconds = spare_seconds
+        self._on_change = on_change
+        self._ranks: Dict[RankId, Rank] = {}
+        self._proving: Dict[RankId, asyncio.Task[None]] = {}
+        self.look_seconds = look_seconds
+        self.load: Optional[Load] = None
+        """As last measured."""
+
+    def adopt(self) -> None:
+        """Find the ranks that are there, and take up the connection to their shims."""
+        for id in self._host.ranks():
+            rank = self._ranks[id] = Rank(id, self._host.spec(id))
+            rank.state = self._host.state(id) or rank.state
+            self._watch(rank)
+
+    def reports(self) -> Tuple[RankReport, ...]:
+        """Every rank that has a directory, in the order of their ids."""
+        return tuple(self._ranks[id].report() for id in sorted(self._ranks))
+
+    def get(self, id: RankId) -> Optional[Rank]:
+        """The rank of that id, if there is one."""
+        return self._ranks.get(id)
+
+    def start(self, spec: LaunchSpec) -> bool:
+        """Start a shim and its rank; False when the rank is there already. Raises ``OSError``, ``ValueError``.
+
+        Dying before the shim is started leaves a directory without one, which the next agent reports as a
+        rank that never started: nobody starts a rank twice.
+        """
+        if spec.id in self._ranks:
+            return False
+        self._host.create(spec)
+        rank = self._ranks[spec.id] = Rank(spec.id, spec)
+        rank.state = dataclasses.replace(rank.state, started_at=self._host.clock())
+        try:
+            self._host.start_shim(spec.id)
+        finally:
+            self._watch(rank)
+            self._on_change(True)
+        return True
+
+    def stop(self, id: RankId, grace_seconds: float) -> None:
+        """Ask the shim to end its rank. A rank that is gone, or is being killed, needs nothing."""
+        rank = self._ranks.get(id)
+        if rank is None or rank.peer is None:
+            return
+        if rank.watched:
+            self._host.signal_process(rank.state.shim_pid, signal.SIGCONT)  # stopped, it would hear nothing
+        rank.peer.send(Terminate(grace_seconds))
+        asyncio.get_event_loop().call_later(
+            max(0.0, grace_seconds) + STOPPED_SHIM_SECONDS, self._kill_stopped_shim, rank
+        )
+
+    def _kill_stopped_shim(self, rank: Rank) -> None:
+        if rank.watched and rank.vitals.shim_stopped:
+            _log.warning("%s: its shim was stopped again and again, killing it", rank.id)
+            self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
+
+    def resume(self, id: RankId) -> None:
+        """Continue a rank and its shim; whether it helped is seen at the next look."""
+        rank = self._ranks.get(id)
+        if rank is None or not rank.watched:
+            return
+        self._host.signal_process(rank.state.shim_pid, signal.SIGCONT)
+        if rank.state.pid is not None:
+            self._host.signal_group(rank.state.pid, signal.SIGCONT)
+        rank.vitals.stopped = rank.vitals.shim_stopped = False
+        self._on_change(True)
+
+    async def watch(self) -> None:
+        """Look at the processes of all ranks now and then, until cancelled."""
+        loop = asyncio.get_event_loop()
+        before = loop.time()
+        measure_at = before
+        while True:
+            if before >= measure_at:
+                await self._measure(before)
+                measure_at = before + MEASURE_SECONDS
+            await asyncio.sleep(self.look_seconds)
+            pids = [
+                pid
+                for rank in self._ranks.values()
+                if rank.watched
+                for pid in (rank.state.pid, rank.state.shim_pid)
+                if pid
+            ]
+            found = await self._host.states(pids) if pids else {}
+            self._keep_standby()
+            now = loop.time()
+            self._tick(now - before, [pid for pid, state in found.items() if state == STOPPED])
+            before = now
+
+    async def _measure(self, now: float) -> None:
+        pids = {rank.state.pid: rank for rank in self._ranks.values() if rank.watched and rank.state.pid}
+        measured = await self._host.measure(pids)
+        if measured is not None:
+            self.load = measured.load
+            for pid, usage in measured.processes.items():
+                rank = pids[pid]
+                rank.usage = rank.usage.next(now, usage, rank.state.progress.tokens)
+
+    def _keep_standby(self) -> None:
+        """One that is ready says which program the next rank is likely to have, and needs the machine less now."""
+        ready = (
+            r.id
+            for r in self._ranks.values()
+            if r.spare and r.watched and r.state.progress.phase == Phase.READY
+        )
+        id = next(ready, None)
+        if id is not None:
+            self._host.prepare(id)
+        elif all(r.ended_before(self._spare_seconds) for r in self._ranks.values()):
+            self._host.end_standby()
+
+    def _tick(self, seconds: float, stopped: Sequence[int]) -> None:
+        telling = False
+        for rank in self._ranks.values():
+            state = rank.state
+            if rank.watched:
+                who = (state.pid in stopped, state.shim_pid in stopped)
+                telling = rank.vitals.tick(state, seconds, who) or telling
+        if telling:
+            self._on_change(True)
+
+    def forget(self, id: RankId) -> None:
+        """Remove what is left of a rank that has exited. Raises ``OSError``."""
+        rank = self._ranks.pop(id, None)
+        if rank is None:
+            return
+        if rank.peer is not None:
+            rank.peer.abort()
+        self._host.remove(id, rank.socket)
+        self._on_change(True)
+
+    # --- shims ---
+
+    def _watch(self, rank: Rank) -> None:
+        try:
+            rank.peer = self._host.connect(
+                rank.id,
+                lambda message: self._on_message(rank, message),
+                lambda: self._on_connection_lost(rank),
+            )
+        except OSError:
+            self._resolve_without_shim(rank)
+
+    def _on_message(self, rank: Rank, message: Any) -> None:
+        if isinstance(message, ShimState):
+            before, rank.state = rank.state, message
+            self._prove(rank)
+            urgent = (before.progress.phase, before.pid, before.exit) != (
+                message.progress.phase,
+                message.pid,
+                message.exit,
+            )
+            self._on_change(urgent)
+
+    def _on_connection_lost(self, rank: Rank) -> None:
+        rank.peer = None
+        if rank.state.exit is None and rank.id in self._ranks:
+            self._resolve_without_shim(rank)
+
+    def _resolve_without_shim(self, rank: Rank) -> None:
+        """The shim is gone: find out how the rank ended, and see to it that it has."""
+        rank.state = self._host.state(rank.id) or rank.state
+        if rank.state.exit is not None:
+            self._prove(rank)
+            self._on_change(True)
+            return
+        process = self._host.process(rank.id)
+        if process is None:
+            self._end(rank, _NEVER_STARTED, None, "never started: " + self._host.words(rank.id))
+        elif self._host.birth(process[0]) == process[1]:
+            _log.warning("%s: its shim died, killing process %d", rank.id, process[0])
+            self._host.signal_group(process[0], signal.SIGKILL)
+            asyncio.get_event_loop().call_later(GONE_CHECK_SECONDS, self._resolve_without_shim, rank)
+        elif not process[1].startswith(self._host.boot_id()):
+            self._end(rank, None, signal.SIGKILL, "the machine was restarted")
+        else:
+            self._end(rank, None, signal.SIGKILL, "the shim died; " + self._host.words(rank.id))
+
+    def _end(self, rank: Rank, code: Optional[int], number: Optional[int], detail: str) -> None:
+        ended = Exit(code, number, self._host.clock(), detail)
+        progress = dataclasses.replace(rank.state.progress, phase=Phase.EXITED, demand=0)
+        rank.state = dataclasses.replace(rank.state, progress=progress, exit=ended)
+        try:
+            self._host.write_state(rank.id, rank.state)
+        except OSError as error:
+            _log.warning("%s: state.json cannot be written: %s", rank.id, error)
+        self._prove(rank)
+        self._on_change(True)
+
+    # --- what ranks leave behind ---
+
+    def close(self) -> None:
+        """Look at nothing any more."""
+        for task in self._proving.values():
+            task.cancel()
+
+    def _prove(self, rank: Rank) -> None:
+        """From the end of a rank on, look whether everything of it is gone, until it is."""
+        if rank.state.exit is None or rank.ended_at is not None:
+            return
+        loop = asyncio.get_event_loop()
+        rank.ended_at = loop.time()
+        if rank.own_ports is None:
+            return  # what it was started with cannot be read
+        rank.gone = Gone.PENDING
+        task = loop.create_task(self._find_leftovers(rank), name="look at what {} left".format(rank.id))
+        self._proving[rank.id] = task
+        task.add_done_callback(lambda _: self._proving.pop(rank.id, None))
+
+    async def _find_leftovers(self, rank: Rank) -> None:
+        assert rank.state.exit is not None
+        foreign = rank.state.exit.code == ExitCode.PORT_IN_USE
+        ports = () if foreign or rank.own_ports is None else rank.own_ports
+        while rank.id in self._ranks and rank.gone in (Gone.PENDING, Gone.NO):
+            before = (rank.gone, rank.kept)
+            rank.gone, rank.kept = await self._host.leftovers_of(rank.id, ports)
+            if before != (rank.gone, rank.kept):
+                self._on_change(True)
+            if rank.gone == Gone.NO:
+                await asyncio.sleep(LEFT_CHECK_SECONDS)
+
+
+def _own_ports(spec: LaunchSpec) -> Tuple[int, ...]:
+    """The ports that a rank itself listens on: its address, and with rank 0 the control channel's."""
+    config = spec.config
+    own = [*config.addresses[spec.id.rank : spec.id.rank + 1], *([] if spec.id.rank else [config.control])]
+    texts = (address.rpartition(":")[2] for address in own)
+    return tuple(int(text) for text in texts if text.isdecimal())
+
+
+def _first_port(addresses: Sequence[str]) -> int:
+    """The port of rank 0's address, ``ip:port``; 0 where there is none."""
+    text = addresses[0].rpartition(":")[2] if addresses else ""
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,338 @@
+"""The shim: parent of one rank, and nothing else.
+
+It outlives its agent, so that the exit status of a rank is never lost, and it is small, so that nothing in
+it is likely to fail. What it knows it writes to ``state.json``; to agents it says the same over its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+from reconciler.agent.system import machine
+from reconciler.agent.system.connection import Peer
+from reconciler.agent.system.files import prune
+from reconciler.agent.system.process import birth, signal_group, signal_process
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.file_identity import FileIdentity, wait_until_removed
+from reconciler.wire.launch import Exit, Phase, Progress
+from reconciler.wire.node import SHIM_RECEIVES, ShimState, Terminate
+
+from . import child
+from .directory import RankDirectory
+from .log import RankLog, last_line
+
+TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
+"""Of what programs leave in the node's own ``TMPDIR``: MLX's compiled kernels, some kilobytes each."""
+PUSH_SECONDS = 0.2
+"""Steps and demand are told to agents at most this often; phases and the end at once."""
+LINE_BYTES_MAX = 64 * 1024
+LOST_GRACE_SECONDS = 3.0
+"""The same when the rank's directory is gone: nobody can use the rank, and another may soon want its memory."""
+OWN_GRACE_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL of the rank when it is the shim that is asked to end by a signal."""
+FAREWELL_SECONDS = 5.0
+"""The longest that the shim waits for a slow agent to take the last message: the same is on disk."""
+HELD_CHECK_SECONDS = 1.0
+"""How often a killed rank is looked at of whose end nothing was heard."""
+_READ_BYTES = 64 * 1024
+_LAST_READS = 64
+"""More than a pipe holds: what has left the rank's group may go on writing for ever."""
+_log = logging.getLogger("agent")
+
+
+class Lines:
+    """Bytes in, whole lines out; a line that is too long is dropped as a whole."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._overlong = False
+
+    def feed(self, chunk: bytes) -> List[bytes]:
+        """The lines that ``chunk`` completes."""
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        if whole and self._overlong:
+            whole, self._overlong = whole[1:], False
+        if len(self._rest) > LINE_BYTES_MAX:
+            self._rest, self._overlong = b"", True
+        return whole
+
+
+class Shim:
+    """One rank, from its start to its end."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, directory: RankDirectory, spare: Optional[Standby] = None
+    ) -> None:
+        self._loop = loop
+        self._spare = spare
+        self._directory = directory
+        self._rank_log = RankLog(directory.path)
+        self._lossy = False
+        self._lines = Lines()
+        self._peers: Set[Peer] = set()
+        self._child: Optional[child.Child] = None
+        self._push: Optional[asyncio.TimerHandle] = None
+        self._kill: Optional[asyncio.TimerHandle] = None
+        self._killed = ""
+        """Why the shim has killed its rank; empty while it has not."""
+        self._grace = 0.0
+        """How long the rank was given for its end before that."""
+        self._ended = asyncio.Event()
+        self._alone = asyncio.Event()
+        self._state = ShimState(None, os.getpid(), time.time(), Progress(Phase.STARTING))
+
+    async def run(self, listener: socket.socket) -> None:
+        """Start the rank, and return once it has ended and agents know."""
+        server = await self._loop.create_unix_server(self._accept, sock=listener)
+        self._loop.add_signal_handler(signal.SIGTERM, self._terminate, OWN_GRACE_SECONDS)
+        self._loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        self._directory.write_state(self._state)
+        self._start()
+        standing = self._loop.create_task(self._watch_directory())
+        await self._ended.wait()
+        standing.cancel()
+        server.close()
+        for peer in self._peers:
+            peer.close()
+        if self._peers:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._alone.wait(), FAREWELL_SECONDS)
+
+    async def _watch_directory(self) -> None:
+        """End the rank when its directory is taken away: no agent could find it again."""
+        await wait_until_removed(self._directory.path)
+        _log.error("%s was taken away: its rank is ended", self._directory.path)
+        self._terminate(LOST_GRACE_SECONDS)
+
+    # --- the rank's process ---
+
+    def _start(self) -> None:
+        self._child = self._standby_child() or self._start_child()
+        for descriptor, read in ((self._child.output, self._output), (self._child.progress, self._progress)):
+            os.set_blocking(descriptor, False)
+            self._loop.add_reader(descriptor, read)
+        self._change(dataclasses.replace(self._state, pid=self._child.pid))
+        self._reap()
+
+    def _start_child(self) -> child.Child:
+        argv, env = read_program(self._directory)
+        return child.start(argv, env, self._directory.path, self._at_gate)
+
+    def _standby_child(self) -> Optional[child.Child]:
+        """The process that waits, where it is one of this program and has not ended."""
+        if self._spare is None:
+            return None
+        waiting = self._spare.child
+        if self._spare.program != read_program(self._directory) or not waiting.progress_closed():
+            waiting.end_unused()
+            return None
+        self._at_gate(waiting.pid)
+        waiting.begin(self._directory.file("config.json"))
+        return waiting
+
+    def _at_gate(self, pid: int) -> None:
+        born = birth(pid, machine.boot_id())
+        self._directory.write_process(pid, born or "")
+
+    def _output(self) -> bool:
+        assert self._child is not None
+        chunk = _read(self._child.output)
+        if chunk:
+            self._append(chunk)
+        elif chunk == b"":
+            self._loop.remove_reader(self._child.output)
+        return bool(chunk)
+
+    def _progress(self) -> bool:
+        assert self._child is not None
+        chunk = _read(self._child.progress)
+        for line in self._lines.feed(chunk or b""):
+            self._on_progress(line)
+        if chunk == b"":
+            self._loop.remove_reader(self._child.progress)
+        return bool(chunk)
+
+    def _append(self, chunk: bytes) -> None:
+        try:
+            self._rank_log.write(chunk)
+        except OSError as error:
+            if not self._lossy:
+                _log.warning("output of the rank is lost: %s", error)
+            self._lossy = True
+
+    def _on_progress(self, line: bytes) -> None:
+        try:
+            progress = from_wire(Progress, json.loads(line))
+            if progress.phase not in Phase.ALL or progress.phase == Phase.EXITED:
+                raise ValueError("{!r} is no phase of a living rank".format(progress.phase))
+        except (ValueError, RecursionError, WireError) as error:
+            self._append("[shim] not understood on the progress pipe: {:.200}\n".format(str(error)).encode())
+            return
+        told = self._state.progress
+        self._state = dataclasses.replace(self._state, progress=progress)
+        if progress.phase != told.phase:
+            self._change(self._state)
+        elif progress != told and self._push is None:
+            self._push = self._loop.call_later(PUSH_SECONDS, self._push_state)
+
+    def _reap(self) -> None:
+        if self._child is None or self._state.exit is not None:
+            return
+        pid, status = os.waitpid(self._child.pid, os.WNOHANG)
+        if pid == 0:
+            return
+        self._end(pid, status)
+
+    def _end(self, pid: int, status: int) -> None:
+        """The rank is gone, with a status as ``waitpid`` gives it: whatever it left behind goes as well."""
+        assert self._child is not None
+        signal_group(pid, signal.SIGKILL)
+        for read in (self._progress, self._output):
+            for _ in range(_LAST_READS):
+                if not read():
+                    break
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        number = os.WTERMSIG(status) if code is None else None
+        last = self._state.progress
+        killed = self._killed if number == signal.SIGKILL else ""
+        detail = self._child.problem or killed or last.detail or self._last_line()
+        ended = Exit(code, number, time.time(), detail, self._grace if killed else None)
+        if self._kill is not None:
+            self._kill.cancel()
+        self._change(
+            dataclasses.replace(
+                self._state, exit=ended, progress=dataclasses.replace(last, phase=Phase.EXITED, demand=0)
+            )
+        )
+        self._ended.set()
+
+    def _last_line(self) -> str:
+        try:
+            return last_line(self._directory.path)
+        except OSError:
+            return ""
+
+    def _terminate(self, grace_seconds: float) -> None:
+        """SIGTERM now (and SIGCONT, for a stopped process takes none), SIGKILL to all when time is up.
+
+        Asked again it only ever comes sooner.
+        """
+        if self._child is None or self._state.exit is not None:
+            return
+        grace_seconds = max(0.0, grace_seconds)
+        due = self._loop.time() + grace_seconds
+        if self._kill is None:
+            signal_process(self._child.pid, signal.SIGTERM)
+            signal_process(self._child.pid, signal.SIGCONT)
+        elif due >= self._kill.when():
+            return
+        else:
+            self._kill.cancel()
+        self._kill = self._loop.call_at(due, self._kill_rank, self._child.pid, grace_seconds)
+
+    def _kill_rank(self, pid: int, grace_seconds: float) -> None:
+        self._grace = grace_seconds
+        self._killed = "it was asked to end and had not after {:g} s".format(grace_seconds)
+        signal_group(pid, signal.SIGKILL)
+        self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
+
+    def _check_traced(self, pid: int) -> None:
+        """A debugger that holds a process keeps its end from its parent until the debugger lets go of it."""
+        self._reap()
+        if self._state.exit is not None:
+            return
+        if birth(pid, machine.boot_id()) is None:
+            self._end(pid, signal.SIGKILL)
+        else:
+            self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
+
+    # --- what is told ---
+
+    def _change(self, state: ShimState) -> None:
+        """A change that must not be lost: on disk first, then to the agents."""
+        self._state = state
+        try:
+            self._directory.write_state(state)
+        except OSError as error:
+            _log.warning("state.json cannot be written: %s", error)
+        self._push_state()
+
+    def _push_state(self) -> None:
+        if self._push is not None:
+            self._push.cancel()
+            self._push = None
+        for peer in tuple(self._peers):
+            if not peer.congested or self._state.exit is not None:
+                peer.send(self._state)
+
+    def _accept(self) -> Peer:
+        peer = Peer("shim", SHIM_RECEIVES, self._on_message, self._on_connected, self._leave)
+        peer.on_drained = lambda drained: drained.send(self._state)
+        return peer
+
+    def _on_connected(self, peer: Peer) -> None:
+        self._peers.add(peer)
+        self._alone.clear()
+        peer.send(self._state)
+
+    def _leave(self, peer: Peer) -> None:
+        self._peers.discard(peer)
+        if not self._peers:
+            self._alone.set()
+
+    def _on_message(self, peer: Peer, message: Any, request: Optional[int]) -> None:
+        if isinstance(message, Terminate):
+            self._terminate(message.grace_seconds)
+
+
+def _read(descriptor: int) -> Optional[bytes]:
+    """What a pipe holds now: None for nothing yet, empty for its end."""
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except BlockingIOError:
+        return None
+
+
+Program = Tuple[Sequence[str], Mapping[str, str]]
+
+
+class Standby(NamedTuple):
+    """A process that waits to become a rank, and what it was started with."""
+
+    program: Program
+    child: child.Child
+
+
+def read_program(directory: RankDirectory) -> Program:
+    """The program of a rank, and its environment. Raises ``OSError``, ``ValueError`` or ``WireError``."""
+    spec = directory.spec()
+    temporary = directory.path.parents[1] / "tmp"
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    prune(temporary, TEMPORARY_BYTES_MAX)
+    return spec.argv, child.environment(os.environ, spec.env, temporary)
+
+
+def run(rank_directory: Path, listener: socket.socket, spare: Optional[Standby] = None) -> None:
+    """Be the shim of the rank in ``rank_directory``; returns when the rank has ended."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    path = Path(listener.getsockname())
+    own = FileIdentity.at(str(path))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory), spare).run(listener))
+    finally:
+        loop.close()
+        if not own.replaced:
+            path.unlink()

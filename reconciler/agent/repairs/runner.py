@@ -1,0 +1,244 @@
+"""Repairs of the machine: what is on disk of the last one, and the process that carries it out and outlives the agent.
+
+==========================  =================================================================================
+file                        contents
+==========================  =================================================================================
+``repair.json``             the ``Record``
+``repair.verdict``          ``confirmed ID`` or ``undo ID``: whoever makes it first decides, agent or watchdog
+``repair.lock``             locked by the watchdog as long as it lives
+==========================  =================================================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import List, Optional, Sequence, Tuple
+
+from reconciler.agent.system import files, machine
+from reconciler.agent.system.tools import Tools
+from reconciler.wire.codec import WireError, from_wire, to_wire
+from reconciler.wire.repair import CONFIRM_SECONDS, Repair, RepairReport, RepairState, permitted
+from reconciler.wire.tools import Ending, RunTool
+
+from . import script
+from .script import Await, Failure, Keep, Record, Run, Story
+
+COMMAND_SECONDS = 10.0
+POLL_SECONDS = 0.1
+CONFIRMED, UNDO = "confirmed", "undo"
+_RECORD_BYTES_MAX = 256 * 1024
+_WORDS_BYTES = 200
+_log = logging.getLogger("agent")
+
+
+class Unconfirmed(Exception):
+    """Another repair goes on."""
+
+
+class StoredRepair:
+    """The files of the last repair, in the directory of an agent."""
+
+    def __init__(self, directory: Path) -> None:
+        self._record = directory / "repair.json"
+        self._verdict = directory / "repair.verdict"
+        self.lock = directory / "repair.lock"
+
+    def read(self) -> Optional[Record]:
+        """What was kept last; None where there is nothing that can be read."""
+        try:
+            return from_wire(Record, files.read_json(self._record, _RECORD_BYTES_MAX))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, WireError) as error:
+            _log.error("%s cannot be read: %s", self._record, error)
+            return None
+
+    def write(self, record: Record) -> None:
+        """Raises ``OSError``."""
+        files.write_json(self._record, to_wire(record))
+
+    def forget_verdict(self) -> None:
+        """Before another repair begins. Raises ``OSError``."""
+        with contextlib.suppress(FileNotFoundError):
+            self._verdict.unlink()
+
+    def decide(self, id: str, wish: str) -> bool:
+        """Whether it is as wished: it is, where nobody has decided otherwise before. Raises ``OSError``."""
+        draft = self._verdict.with_name("{}.{}".format(self._verdict.name, wish))
+        draft.write_text("{} {}".format(wish, id))
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, self._verdict)
+        draft.unlink()
+        return self.decided(id, wish)
+
+    def decided(self, id: str, wish: str) -> bool:
+        """Whether somebody has decided so."""
+        with contextlib.suppress(OSError):
+            return self._verdict.read_text() == "{} {}".format(wish, id)
+        return False
+
+    def watched(self) -> bool:
+        """Whether a watchdog lives."""
+        with self.lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+
+class Repairs:
+    """The agent's side."""
+
+    def __init__(self, directory: Path, program: Sequence[str], tools: Sequence[str]) -> None:
+        self._kept = StoredRepair(directory)
+        self._directory = directory
+        self._command = (*program, "repair", "--directory", str(directory), "--tools", ":".join(tools))
+        self._watchdogs: List[subprocess.Popen[bytes]] = []
+
+    def begin(self, request: Repair) -> None:
+        """Have a repair carried out by a process of its own. Raises ``Unconfirmed``, ``ValueError`` and ``OSError``."""
+        before = self._kept.read()
+        if before is not None and not before.over:
+            if before.id == request.id:
+                return
+            raise Unconfirmed("the repair {} is {}".format(before.id, before.state))
+        if self._kept.watched():
+            raise Unconfirmed("a repair is about to end")
+        check(request, machine.boot_id())
+        self._kept.forget_verdict()
+        self._kept.write(script.begin(before, recorded(request), time.monotonic()))
+        self._watch("--new")
+
+    def confirm(self, id: str) -> bool:
+        """Whether the changes stay. Raises ``OSError``."""
+        record = self._kept.read()
+        if record is None or record.id != id:
+            return False
+        if record.over:
+            return record.state == RepairState.CONFIRMED
+        return record.state == RepairState.WAITING and self._kept.decide(id, CONFIRMED)
+
+    def report(self) -> Optional[RepairReport]:
+        """The last one; None where there was none."""
+        record = self._kept.read()
+        if record is None:
+            return None
+        # What stays from now on is so at once, and not only when the watchdog has written it down.
+        stays = record.state == RepairState.WAITING and self._kept.decided(record.id, CONFIRMED)
+        return script.report(record, time.monotonic(), stays)
+
+    def continue_abandoned(self) -> bool:
+        """Whether a repair goes on, or its process has not quite ended; one whose process is gone is taken up again.
+        Raises ``OSError``."""
+        self._watchdogs = [each for each in self._watchdogs if each.poll() is None]
+        record = self._kept.read()
+        if record is None:
+            return False
+        if record.over:
+            return self._kept.watched()
+        if not self._watchdogs and not self._kept.watched():
+            self._watch()
+        return True
+
+    def _watch(self, *options: str) -> None:
+        with (self._directory / "repair.log").open("wb") as words:
+            self._watchdogs.append(
+                subprocess.Popen(
+                    [*self._command, *options],
+                    stdin=subprocess.DEVNULL,
+                    stdout=words,
+                    stderr=words,
+                    start_new_session=True,
+                )
+            )
+
+
+def check(request: Repair, boot_id: str) -> None:
+    """Raises ``ValueError`` for what is not to be run."""
+    if request.boot_id != boot_id:
+        raise ValueError("it is meant for another boot of this machine")
+    for change in request.changes:
+        for argv in (change.argv, change.undo):
+            if not permitted(argv):
+                raise ValueError("{!r} is none of the commands that repair a machine".format(" ".join(argv)))
+    if not request.changes:
+        raise ValueError("nothing is to be changed")
+
+
+def recorded(request: Repair) -> Record:
+    """The beginning of a record."""
+    seconds = min(request.confirm_seconds, CONFIRM_SECONDS)
+    return Record(request.id, request.boot_id, request.changes, seconds)
+
+
+def watch(directory: Path, tools: Tuple[str, ...], new: bool) -> int:
+    """Be the watchdog of the repair that is on disk: carry it out, or take up what another has left; returns the exit
+    status. What was never begun is not begun by whoever takes it up: who has asked for it may be gone."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    kept = StoredRepair(directory)
+    with kept.lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return 0
+        record = kept.read()
+        if record is None or record.over:
+            return 0
+        boot_id = machine.boot_id()
+        if new and (record.state, record.begun) == (RepairState.RUNNING, 0):
+            story = script.carry_out(record)
+        else:
+            story = script.finish_abandoned(record, boot_id, not kept.decide(record.id, UNDO))
+        _perform(story, record.id, kept, Tools(tools, {}))
+    return 0
+
+
+def _perform(story: Story, id: str, kept: StoredRepair, tools: Tools) -> None:
+    """Do what the story says."""
+    answer: script.Answer = None
+    with contextlib.suppress(StopIteration):
+        while True:
+            act = story.send(answer)
+            answer = None
+            if isinstance(act, Keep):
+                answer = _store(kept, act.record)
+            elif isinstance(act, Run):
+                answer = _run(tools, act.argv)
+            else:
+                answer = _confirmed(kept, id, act)
+
+
+def _store(kept: StoredRepair, record: Record) -> Optional[Failure]:
+    try:
+        kept.write(record)
+    except OSError as error:
+        return Failure("it cannot be written down: {}".format(error))
+    return None
+
+
+def _run(tools: Tools, argv: Tuple[str, ...]) -> Optional[Failure]:
+    said = tools.run(RunTool(argv, COMMAND_SECONDS, as_root=True))
+    if said.ending == Ending.ENDED and said.code == 0:
+        return None
+    words = (said.stderr or said.stdout or said.problem or said.ending).strip()[-_WORDS_BYTES:]
+    ended = said.ending in (Ending.ENDED, Ending.ABSENT, Ending.STUCK, Ending.BARRED)
+    barred = said.code == 1 and said.stderr.startswith("sudo: ")
+    return Failure("{}: {}".format(" ".join(argv), words), ended, barred)
+
+
+def _confirmed(kept: StoredRepair, id: str, act: Await) -> bool:
+    deadline = time.monotonic() + act.seconds
+    while time.monotonic() < deadline:
+        if kept.decided(id, CONFIRMED):
+            return True
+        time.sleep(POLL_SECONDS)
+    return not kept.decide(id, UNDO)

@@ -1,0 +1,187 @@
+"""A repair from its first command to its end, without doing anything itself: what is to be done next is yielded, and
+whoever does it sends back what came of it.
+
+Everything is kept before it is done: from what is on disk a successor undoes what was begun.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Generator, NamedTuple, Optional, Tuple, Union
+
+from reconciler.wire.repair import Change, RepairReport, RepairState
+
+CONFIRMED_SECONDS = 3600.0
+"""So long a repair that was confirmed speaks against the same again: it did not last."""
+BARRED_SECONDS = 1800.0
+"""So long one that sudo did not allow does: each try is written to the machine's log."""
+TRIES_KEPT = 32
+UNDO_TRIES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Try:
+    """One repair of this boot."""
+
+    id: str
+    at: float
+    """When it began, by a clock of the boot that nobody sets."""
+    state: str = RepairState.RUNNING
+    barred: bool = False
+    broken_off: bool = False
+    """Whether the process that carried it out went away."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What is on disk of the last repair."""
+
+    id: str
+    boot_id: str
+    changes: Tuple[Change, ...]
+    confirm_seconds: float
+    state: str = RepairState.RUNNING
+    begun: int = 0
+    """So many changes were begun; the last of them may not have been made."""
+    made: int = 0
+    """So many are known to be made, and not known to be undone."""
+    problem: str = ""
+    barred: bool = False
+    tries: Tuple[Try, ...] = ()
+    """Of this boot, the oldest first; the last is this one."""
+    version: int = 1
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing goes on any more."""
+        return self.state in RepairState.OVER
+
+
+class Failure(NamedTuple):
+    """Why a command has not done what it should."""
+
+    text: str
+    certain: bool = True
+    """Whether it certainly did nothing: it ended by itself, and said so."""
+    barred: bool = False
+
+
+class Keep(NamedTuple):
+    """Write this to disk; the answer is None, or a ``Failure``, with which nothing is begun and all is undone."""
+
+    record: Record
+
+
+class Run(NamedTuple):
+    """Run this as root; the answer is None, or a ``Failure``."""
+
+    argv: Tuple[str, ...]
+
+
+class Await(NamedTuple):
+    """Wait for the confirmation; the answer is whether it came in time."""
+
+    seconds: float
+
+
+Act = Union[Keep, Run, Await]
+Answer = Union[Failure, bool, None]
+Story = Generator[Act, Answer, Record]
+
+
+def begin(before: Optional[Record], record: Record, now: float) -> Record:
+    """The record of a repair that is about to begin, after the one before."""
+    tries = before.tries if before is not None and before.boot_id == record.boot_id else ()
+    return dataclasses.replace(record, tries=(*tries, Try(record.id, now))[-TRIES_KEPT:])
+
+
+def carry_out(record: Record) -> Story:
+    """Make all changes and wait for the confirmation; undo them where one fails, or it does not come."""
+    for at, change in enumerate(record.changes):
+        failure = yield Keep(dataclasses.replace(record, begun=at + 1))
+        if failure is None:
+            record = dataclasses.replace(record, begun=at + 1)
+            failure = yield Run(change.argv)
+        if isinstance(failure, Failure):
+            begun = at if failure.certain else at + 1
+            record = dataclasses.replace(
+                record, begun=begun, problem=failure.text, barred=failure.barred, made=at
+            )
+            return (yield from undo(record, record.boot_id))
+        record = dataclasses.replace(record, made=at + 1)
+    failure = yield Keep(dataclasses.replace(record, state=RepairState.WAITING))
+    if isinstance(failure, Failure):
+        return (yield from undo(dataclasses.replace(record, problem=failure.text), record.boot_id))
+    if (yield Await(record.confirm_seconds)):
+        return (yield from _end(record, RepairState.CONFIRMED))
+    text = "nobody has confirmed it within {:g} s".format(record.confirm_seconds)
+    return (yield from undo(dataclasses.replace(record, problem=text), record.boot_id))
+
+
+def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Story:
+    """End a repair whose process is gone: what was confirmed stays, everything else is undone."""
+    if confirmed:
+        return (yield from _end(record, RepairState.CONFIRMED))
+    problem = record.problem or "it was broken off"
+    last = (dataclasses.replace(each, broken_off=not record.problem) for each in record.tries[-1:])
+    record = dataclasses.replace(record, problem=problem, tries=(*record.tries[:-1], *last))
+    return (yield from undo(record, boot_id))
+
+
+def undo(record: Record, boot_id: str) -> Story:
+    """Undo what was begun, the last first. Another boot has undone all that does not outlast one."""
+    record = dataclasses.replace(record, state=RepairState.UNDOING)
+    yield Keep(record)
+    left = []
+    while record.begun:
+        at = record.begun - 1
+        change = record.changes[at]
+        if change.lasting or record.boot_id == boot_id:
+            failure = yield from undo_change(change)
+            if failure is not None and at < record.made:
+                left.append("{} ({})".format(" ".join(change.undo), failure.text))
+        record = dataclasses.replace(record, begun=at, made=min(record.made, at))
+        yield Keep(record)
+    if left:
+        text = "{}; not undone, to do: {}".format(record.problem, "; ".join(left))
+        return (yield from _end(dataclasses.replace(record, problem=text), RepairState.LEFT))
+    return (yield from _end(record, RepairState.UNDONE))
+
+
+def undo_change(change: Change) -> Generator[Act, Answer, Optional[Failure]]:
+    failure: Optional[Failure] = None
+    for _ in range(UNDO_TRIES):
+        answer = yield Run(change.undo)
+        failure = answer if isinstance(answer, Failure) else None
+        if failure is None:
+            return None
+    return failure
+
+
+def _end(record: Record, state: str) -> Story:
+    tries = record.tries
+    if tries:
+        last = dataclasses.replace(tries[-1], state=state, barred=record.barred)
+        tries = (*tries[:-1], last)
+    record = dataclasses.replace(record, state=state, tries=tries)
+    yield Keep(record)
+    return record
+
+
+def report(record: Record, now: float, stays: bool) -> RepairReport:
+    """What a controller is told of it; ``now`` is of the clock of ``Try.at``; ``stays``: it is confirmed already."""
+    return RepairReport(
+        id=record.id,
+        boot_id=record.boot_id,
+        state=RepairState.CONFIRMED if stays else record.state,
+        changes=record.changes,
+        problem=record.problem,
+        tried=tuple(each.id for each in record.tries if _speaks(each, now)),
+        barred=tuple(each.id for each in record.tries if each.barred and now - each.at < BARRED_SECONDS),
+        broken_off=tuple(each.id for each in record.tries if each.broken_off),
+    )
+
+
+def _speaks(each: Try, now: float) -> bool:
+    confirmed = each.state == RepairState.CONFIRMED
+    return not (each.barred or each.broken_off) and (not confirmed or now - each.at < CONFIRMED_SECONDS)

@@ -1,0 +1,80 @@
+"""Facts of the machine that do not change while it runs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Sequence
+
+from . import operating_system
+
+_SECONDS = 10
+_PLATFORM_UUID = re.compile(r'"IOPlatformUUID" = "([0-9A-Fa-f-]+)"')
+
+
+@functools.lru_cache(maxsize=None)
+def boot_id() -> str:
+    """Different after every start of the machine."""
+    if operating_system.is_mac():
+        return _output([operating_system.tool("sysctl"), "-n", "kern.bootsessionuuid"])
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+def memory_bytes() -> int:
+    """Physical memory."""
+    if operating_system.is_mac():
+        return int(_output([operating_system.tool("sysctl"), "-n", "hw.memsize"]))
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def build() -> str:
+    """Which build of macOS it is: two machines with the same have the same system; empty elsewhere."""
+    if not operating_system.is_mac():
+        return ""
+    try:
+        return _output([operating_system.tool("sw_vers"), "-buildVersion"])
+    except (OSError, subprocess.SubprocessError):
+        return ""  # not known, which keeps nobody from serving
+
+
+def host_id() -> str:
+    """Equal for two agents exactly when they share a machine; a digest, for the source may identify it."""
+    return hashlib.sha256(_host_name().encode()).hexdigest()[:32]
+
+
+def _host_name() -> str:
+    if operating_system.is_mac():
+        shown = _output([operating_system.tool("ioreg"), "-rd1", "-c", "IOPlatformExpertDevice"])
+        match = _PLATFORM_UUID.search(shown)
+        if match:
+            return "platform " + match.group(1).upper()
+    try:
+        content = Path("/etc/machine-id").read_text("ascii").strip()
+    except FileNotFoundError:
+        content = ""
+    if re.match(r"[0-9a-f]{32}\Z", content):
+        return "machine " + content
+    address = uuid.getnode()
+    drawn_at_random = address >> 40 & 1  # RFC 4122, 4.5: the multicast bit marks an address that is none
+    return "host {} {:012x}".format(os.uname().nodename, 0 if drawn_at_random else address)
+
+
+def _output(command: Sequence[str]) -> str:
+    return (
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"LC_ALL": "C"},
+            timeout=_SECONDS,
+            check=True,
+        )
+        .stdout.decode("utf-8", "replace")
+        .strip()
+    )

@@ -1,0 +1,80 @@
+"""Which system this machine runs, by its own ``uname``, and where its tools are.
+
+Tools are in the system's folders, unless the agent was told of others: then those say what the machine is.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple, Tuple
+
+FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
+"""Where a system keeps its tools; what a login shell would find elsewhere may be anybody's."""
+EMULATED = "emulated"
+"""A file of this name beside the tools says that they only answer as such a machine would."""
+_SECONDS = 10
+_told: Tuple[str, ...] = FOLDERS
+
+
+class System(NamedTuple):
+    """As ``uname`` tells it."""
+
+    sysname: str
+    nodename: str
+    release: str
+    machine: str
+
+
+def use(folders: Tuple[str, ...]) -> None:
+    """Ask the tools in these folders from now on. Called once, before anything is asked."""
+    global _told
+    _told = folders
+    uname.cache_clear()
+    tool.cache_clear()
+
+
+@functools.lru_cache(maxsize=None)
+def uname() -> System:
+    """Of the machine. Raises ``OSError`` or ``subprocess.SubprocessError`` where a tool is to say it, and does not."""
+    own = os.uname()
+    if _told == FOLDERS:
+        return System(own.sysname, own.nodename, own.release, own.machine)
+    words = [_uname(option) for option in ("-s", "-n", "-r", "-m")]
+    return System(*words)
+
+
+def _uname(option: str) -> str:
+    done = subprocess.run(
+        [tool("uname"), option],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"LC_ALL": "C"},
+        timeout=_SECONDS,
+        check=True,
+    )
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def is_linux() -> bool:
+    """Whether there is a ``/proc`` to read instead of asking tools."""
+    return uname().sysname == "Linux"
+
+
+def is_mac() -> bool:
+    return uname().sysname == "Darwin"
+
+
+@functools.lru_cache(maxsize=None)
+def tool(name: str) -> str:
+    """The absolute path of a tool; where there is none, one at which there might have been."""
+    places = [Path(folder) / name for folder in (*_told, *FOLDERS)]
+    return next((str(place) for place in places if os.access(place, os.X_OK)), "/usr/bin/" + name)
+
+
+def emulated() -> bool:
+    """Whether the tools that were told of are those of no real machine."""
+    return any((Path(folder) / EMULATED).exists() for folder in _told)

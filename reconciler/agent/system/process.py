@@ -1,0 +1,103 @@
+"""Telling a process from a later one that was given the same number, and ending process groups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Dict, Iterable, Optional
+
+from . import operating_system
+
+STOPPED = "T"
+"""State of a process that a signal has stopped; one that a debugger holds shows ``t`` on Linux."""
+_PS_SECONDS = 10
+
+
+def birth(pid: int, boot_id: str) -> Optional[str]:
+    """What a process has in common with no other: the boot and the time of its start. None when gone.
+
+    Linux: field 22 of ``/proc/PID/stat`` (proc_pid_stat(5)); elsewhere ``ps -o lstart=``. A process that
+    has ended and only waits to be reaped counts as gone.
+    """
+    if operating_system.is_linux():
+        return _birth_from_proc(pid, boot_id)
+    shown = subprocess.run(
+        [operating_system.tool("ps"), "-o", "stat=,lstart=", "-p", str(pid)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={"LC_ALL": "C"},
+        timeout=10,
+        check=False,
+    )
+    state, _, start = shown.stdout.decode("ascii", "replace").strip().partition(" ")
+    return None if not state or state.startswith("Z") else boot_id + " " + " ".join(start.split())
+
+
+def _birth_from_proc(pid: int, boot_id: str) -> Optional[str]:
+    try:
+        content = Path("/proc/{}/stat".format(pid)).read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = content[content.rindex(b")") + 2 :].split()
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return boot_id + " " + fields[19].decode("ascii")
+
+
+def states(pids: Iterable[int]) -> Dict[int, str]:
+    """The state of each process that is there, as one letter of ``ps``; nothing when they cannot be read.
+
+    Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere
+    ``ps -o state=``, of which only the first letter is the state (ps(1) of macOS).
+    """
+    if operating_system.is_linux():
+        return _states_from_proc(pids)
+    return states_by_ps(pids)
+
+
+def _states_from_proc(pids: Iterable[int]) -> Dict[int, str]:
+    found = {}
+    for pid in pids:
+        try:
+            content = Path("/proc/{}/stat".format(pid)).read_bytes()
+        except OSError:
+            continue
+        found[pid] = content[content.rindex(b")") + 2 :][:1].decode("ascii", "replace")
+    return found
+
+
+def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
+    """``states`` where there is no ``/proc``: one ``ps`` for all processes."""
+    try:
+        shown = subprocess.run(
+            [operating_system.tool("ps"), "-o", "pid=,state=", "-p", ",".join(map(str, pids))],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={"LC_ALL": "C"},
+            timeout=_PS_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    rows = [line.split() for line in shown.stdout.decode("ascii", "replace").splitlines()]
+    return {int(row[0]): row[1][0] for row in rows if len(row) == 2 and row[0].isdigit()}
+
+
+def signal_group(pid: int, number: int) -> None:
+    """Send a signal to the process group that ``pid`` leads; nothing when there is none left.
+
+    macOS answers EPERM, not ESRCH, for a group of which only zombies are left.
+    """
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def signal_process(pid: int, number: int) -> None:
+    """Send a signal to one process; nothing when it is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return

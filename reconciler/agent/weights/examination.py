@@ -1,0 +1,113 @@
+"""What the runtime of a node can do with a model, asked once for each state of the model's folder.
+
+``python -m reconciler.runner.examination FOLDER`` answers: it alone knows the installed mlx-lm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from reconciler.agent.ranks.child import environment
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.node import ModelReport, RankShare
+
+from .files import mark
+from .runtime import Question
+
+EXAMINATION_SECONDS = 120.0
+"""A large model's headers from a cold disk; who takes longer is not waited for, its ranks will tell."""
+VERIFIED = "verified"
+_KEPT_MAX = 256
+_log = logging.getLogger("agent")
+
+Subject = Tuple[str, str]
+"""Folder, and mark of its state."""
+
+
+class Examiner:
+    """Asks about one model at a time. ``on_answer`` is called when there is something new to report."""
+
+    def __init__(self, python: str, directory: Path, on_answer: Callable[[], None]) -> None:
+        self._python = python
+        self._directory = directory
+        self._on_answer = on_answer
+        self._answers: Dict[Subject, Mapping[str, Any]] = {}
+        self._queue: List[Subject] = []
+        self._wanted: Optional[Question] = None
+
+    def complete(self, report: ModelReport) -> ModelReport:
+        """The report with what the runtime says; what it has not said yet is asked."""
+        if not report.present or report.problem:
+            return report
+        try:
+            # What is verified is as its commit has it, whichever of its files are here in full by now.
+            state = VERIFIED if report.verified else mark(Path(report.directory))
+            subject = (report.directory, state)
+        except OSError as error:
+            return dataclasses.replace(report, problem=str(error))
+        answer = self._answers.get(subject)
+        if answer is None:
+            self._enqueue(subject)
+            self._ask()
+            answer = self._answers.get(subject)  # at once, where the interpreter cannot be started
+        if answer is None:
+            return dataclasses.replace(report, examining=True)
+        return dataclasses.replace(
+            report,
+            problem=str(answer.get("problem", "")),
+            code=str(answer.get("code", "")),
+            unsplittable=_texts(answer.get("unsplittable")),
+            ranks_tried=int(answer.get("ranks_tried", 0)),
+            shares=_shares(answer.get("shares")),
+        )
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._queue.clear()
+        if self._wanted is not None:
+            self._wanted.withdraw()
+
+    def _enqueue(self, subject: Subject) -> None:
+        """Of a folder that changes only the newest state is of interest, beside one that is being asked about."""
+        begun = self._queue[:1] if self._wanted is not None else []
+        others = [known for known in self._queue[len(begun) :] if known[0] != subject[0]]
+        self._queue = begun + others + ([] if subject in begun else [subject])
+
+    def _ask(self) -> None:
+        if self._wanted is not None or not self._queue:
+            return
+        folder = self._queue[0][0]
+        command = (self._python, "-m", "reconciler.runner.examination", folder)
+        self._wanted = Question(command, self._take_answer, EXAMINATION_SECONDS)
+        temporary = self._directory / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        self._wanted.start(self._directory, environment(os.environ, {"HF_HUB_OFFLINE": "1"}, temporary))
+
+    def _take_answer(self, answer: Mapping[str, Any]) -> None:
+        subject = self._queue.pop(0)
+        self._wanted = None
+        if not answer:
+            _log.warning("%s: its examination gave no answer; its ranks will tell", subject[0])
+        if len(self._answers) >= _KEPT_MAX:
+            self._answers.clear()
+        self._answers[subject] = answer
+        self._on_answer()
+        self._ask()
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+
+
+def _shares(value: Any) -> Mapping[str, Tuple[RankShare, ...]]:
+    """As the runtime says it; nothing where it says something else."""
+    if not isinstance(value, dict):
+        return {}
+    try:
+        return {key: tuple(from_wire(RankShare, share) for share in shares) for key, shares in value.items()}
+    except (WireError, TypeError):
+        return {}

@@ -1,0 +1,48 @@
+"""What the runtime of a node is, and what it can do with which weights, as far as it has said so."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Callable, Mapping, Optional
+
+from reconciler.wire.node import ModelReport
+
+from .examination import Examiner
+from .files import Weights
+from .runtime import Question, versions
+
+
+class Software:
+    """Asks the interpreter of the ranks in the background. ``on_change`` is called when more is known."""
+
+    def __init__(self, python: str, directory: Path, models: Path, on_change: Callable[[], None]) -> None:
+        self._python = python
+        self._on_change = on_change
+        self._weights = Weights(models)
+        self._examiner = Examiner(python, directory, on_change)
+        self._requested: Optional[Question] = None
+        self.runtime: Optional[Mapping[str, str]] = None
+        """``NodeReport.runtime``."""
+
+    def ask(self) -> None:
+        """Begin."""
+        self._requested = versions(self._python, self._know)
+        self._requested.start()
+
+    def _know(self, found: Mapping[str, str]) -> None:
+        self.runtime = found
+        self._on_change()
+
+    def model(self, path: str) -> ModelReport:
+        """What is known now of the weights at ``path``."""
+        report = self._weights.report(path)
+        if self.runtime is None:  # whom to ask is not known yet
+            return dataclasses.replace(report, examining=report.present and not report.problem)
+        return self._examiner.complete(report) if "mlx-lm" in self.runtime else report
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._requested is not None:
+            self._requested.withdraw()
+        self._examiner.close()

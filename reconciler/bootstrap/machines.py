@@ -1,0 +1,81 @@
+"""The machines of a cluster: reached by SSH or locally, probed, and asked for completions over the same connections."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from reconciler.execution.proof import ask_once
+from reconciler.inventory import Probes
+from reconciler.resources import Access
+from reconciler.state import MachineFacts, NodeName
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.nodes.local import LocalNode
+from reconciler.transport.nodes.machines import Machine, MachinePool
+from reconciler.transport.runtime.agent_file import bundle_of, write_bundle
+from reconciler.transport.runtime.recipe import recipes, runtime_names
+from reconciler.transport.runtime.wheelhouse import Wheelhouse
+from reconciler.wire.node import NodeReport
+
+from .home import Home
+
+CONNECTING_MAX = 16
+"""SSH connections that are made at a time."""
+
+
+class ClusterMachines(MachinePool):
+    """What ``transport.machines.Machines`` asks for, of real machines."""
+
+    def __init__(
+        self,
+        make: Callable[[NodeName, Access], Machine],
+        agent_file: str = "",
+        runtimes: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(make)
+        self.agent_file = agent_file
+        self.runtimes: Mapping[str, str] = runtimes or {}
+        self._probes = Probes(time.time)
+
+    async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+        """Ask the probes that are due. Raises as ``Machines.probe``."""
+        return await self._probes(link, report, anew)
+
+    def expire_probes(self, report: NodeReport) -> None:
+        """Have all probes asked in the next round."""
+        self._probes.expire(report)
+
+    def expect_addresses(self, report: NodeReport) -> None:
+        """Have the RDMA driver asked soon."""
+        self._probes.expect(report)
+
+    async def request_completion(self, name: NodeName, socket: str) -> float:
+        """Return the seconds that one completion took. Raises as ``Machines.request_completion``."""
+        return await ask_once(lambda: self.stream(name, socket))
+
+
+def machines_of(home: Home) -> ClusterMachines:
+    """Build the machines of the cluster whose home this is."""
+    bundle = write_bundle(home.root / "agents")
+    gate = asyncio.Semaphore(CONNECTING_MAX)
+    wheelhouse = Wheelhouse(home.root / "runtimes", recipes())
+
+    def make(name: NodeName, access: Access) -> Machine:
+        if access.ssh is not None:
+            from reconciler.transport.nodes import ssh  # a cluster on one machine need not wait for it
+
+            return ssh.SshNode(name, access, bundle_of(bundle, wheelhouse), gate, home.gateway_key)
+        return LocalNode(
+            name=name,
+            directory=home.node(name),
+            models=home.models,
+            run_directory=home.run,
+            runtime_python=Path(access.python or sys.executable),
+            agent_python=Path(sys.executable),
+            bundle=bundle,
+        )
+
+    return ClusterMachines(make, bundle.name, runtime_names())

@@ -1,0 +1,137 @@
+"""`backup` and `restore`: what a cluster is, in one file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.errors import Conflict, Invalid
+
+from . import archive
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="The file to write, or the folder to write it into.  [default: this folder]",
+)
+@click.pass_obj
+def backup(settings: Settings, output: Path) -> None:
+    """Write the cluster repository and the store into one file.
+
+    A controller may run meanwhile. Weights, logs, runtimes and the secrets of groups are not in it; manifests
+    and events are: keep it private. Its name is printed.
+
+    \b
+    Examples:
+      reconciler backup
+      reconciler backup -o /backups/before-upgrade.tar.gz
+    """
+    from reconciler import store
+    from reconciler.source.git.bundles import write_bundle
+
+    if not settings.store.exists() and not settings.repo.exists():
+        raise Invalid(f"there is no cluster in {settings.home}: nothing to back up (another home: --home)")
+    now = datetime.now(UTC)
+    target = output / f"reconciler-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
+    if target.exists():
+        raise Conflict(f"{target} exists; choose another name")
+    # Beside the target: it is there that room is needed, for the home's disk may be full.
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.absolute().parent) as made:
+        folder = Path(made)
+        if settings.store.exists():
+            store.copy(settings.store, folder / archive.STORE)
+        else:
+            store.Store(folder / archive.STORE).close()
+        revision = write_bundle(settings.repo, folder / archive.BUNDLE)
+        archive.write(target, folder, now.isoformat(timespec="seconds"), revision)
+    click.echo(str(target))
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace what is there; it is kept aside, until the next time.")
+@click.pass_obj
+def restore(settings: Settings, file: Path, force: bool) -> None:
+    """Put the cluster repository and the store of a backup in place.
+
+    Nothing of reconciler may run in the home but agents and ranks: what they serve is adopted or replaced by the
+    next `reconciler up`. Epochs go on growing. Weights are not in a backup; those that are there stay.
+
+    \b
+    Examples:
+      reconciler restore reconciler-20260102T030405Z.tar.gz
+      reconciler restore --force before-upgrade.tar.gz
+    """
+    from reconciler.bootstrap import Home, swap
+
+    Home(settings.home).check()
+    with _alone(settings):
+        swap.finish(settings.home)
+        if not force:
+            _check_empty(settings)
+        try:
+            contents = _staged(settings, file)
+        except BaseException:
+            swap.drop(settings.home)
+            raise
+        swap.decide(settings.home)
+    aside = settings.home / swap.ASIDE
+    click.echo(f"restored {file}, made {contents.at}, {_at(contents.revision)}")
+    if force and aside.exists():
+        click.echo(f"what was there before is in {aside}")
+    click.echo("start it with: reconciler up")
+
+
+def _at(revision: str | None) -> str:
+    return f"at {revision[:10]}" if revision else "without a cluster repository"
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Neither `up` nor a controller has the home meanwhile. Raises ``Conflict`` naming the one that has."""
+    from reconciler.bootstrap import Home
+
+    from .up import only_one
+
+    with only_one(settings), Home(settings.home).lock():
+        yield
+
+
+def _check_empty(settings: Settings) -> None:
+    from reconciler.source.git.repository import ClusterRepo
+
+    committed = (settings.repo / "HEAD").exists() and ClusterRepo(settings.repo).head() is not None
+    if committed or settings.store.exists():
+        raise Conflict(
+            f"there is a cluster in {settings.home}; to replace it, keeping it aside: reconciler restore --force FILE"
+        )
+
+
+def _staged(settings: Settings, file: Path) -> archive.Contents:
+    """Everything of a backup, checked and ready to be put in place. Raises ``Invalid``."""
+    from reconciler import store
+    from reconciler.bootstrap import Home, swap
+    from reconciler.source.git.bundles import read_bundle
+
+    draft = swap.stage(settings.home)
+    contents = archive.read(file, draft)
+    try:
+        store.upgrade_copy(draft / archive.STORE)
+        bundle = draft / archive.BUNDLE
+        if bundle.exists():
+            read_bundle(bundle, draft / settings.repo.name)
+            bundle.unlink()
+    except Invalid as error:
+        raise Invalid(f"{file} is no backup that can be used: {error}; nothing was changed") from error
+    store.carry_over(draft / archive.STORE, settings.store, Home(settings.home).nodes_with_agents())
+    return contents

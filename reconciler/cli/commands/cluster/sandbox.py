@@ -1,0 +1,306 @@
+"""`sandbox`: emulated Macs to try manifests on, and faults to rehearse with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.errors import Conflict, Invalid, Unreachable
+
+from .sandbox_view import view
+
+DOWN_SECONDS = 60.0
+ANSWER_SECONDS = 30.0
+EXAMPLES = Path(__file__).parents[4] / "examples" / "models"
+"""Linked into each machine where no other folder is named, and it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of `up`."""
+
+    nodes: int | None
+    fabric: str | None
+    mac: str | None
+    paths: tuple[str, ...]
+    models: Path | None
+    addressed: bool
+
+
+@click.group(cls=SuggestingGroup)
+def sandbox() -> None:
+    """Emulate Macs here, and break them.
+
+    Each is reached over SSH on loopback and answers as a Mac does; what runs on it is real. See docs/rehearse.md.
+
+    \b
+    Examples:
+      reconciler sandbox up --nodes 4 --fabric mesh --detach
+      reconciler sandbox status
+      reconciler sandbox unplug studio-1/3
+      reconciler sandbox down
+    """
+
+
+@sandbox.command()
+@click.option(
+    "--nodes", type=click.IntRange(1, 16), help="How many; with -f, how many Nodes the manifests are to have."
+)
+@click.option(
+    "--fabric",
+    help="How they are cabled: mesh, ring, or a file with a Fabric; by default as the Fabrics of the manifests say, "
+    "else mesh.",
+)
+@click.option(
+    "--mac", help="Which: studio, studio-max, mini, macbook, mini-tb4; by default studio, or by names."
+)
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    help="Manifests: each Node becomes an emulated Mac, and all else is kept.",
+)
+@click.option(
+    "--models",
+    type=click.Path(path_type=Path),
+    help="Link the model folders in here into each machine; by default those of the examples.",
+)
+@click.option("--addressed", is_flag=True, help="With the network of the cables already set.")
+@click.option("--detach", is_flag=True, help="Return when all is there, and leave it running.")
+@click.pass_obj
+def up(settings: Settings, /, detach: bool, **options: Any) -> int:
+    """Start emulated Macs, and write the manifests by which they are reached.
+
+    \b
+    Examples:
+      reconciler sandbox up --nodes 2 --fabric mesh --detach
+      reconciler sandbox up -f examples/four-studios --models examples/models --detach
+      reconciler sandbox up --nodes 4 --fabric mesh -f examples/four-studios --detach
+      reconciler sandbox up --nodes 4 -f examples/four-studios/serving.yaml --detach
+      reconciler sandbox up --nodes 3 --fabric ring --mac mini
+    """
+    from reconciler.sandbox.server import Ground, sweep
+
+    ground = Ground(settings.home / "sandbox")
+    if _answers(ground.control):
+        raise Conflict(
+            "emulated Macs run here already: reconciler sandbox status, or end them: reconciler sandbox down"
+        )
+    how = _How(**options)
+    world, manifests = _requested_machines(how)
+    if detach:
+        return _detached(settings, ground.folder)
+    ground.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.home.chmod(0o700)
+    asyncio.run(sweep(ground))
+    logging.basicConfig(
+        stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING
+    )
+    return _serve(ground, world, manifests, how.models)
+
+
+def _requested_machines(how: _How) -> tuple[Any, list[Any]]:
+    """The machines with their cables, and the manifests that go with them. Raises ``Invalid``."""
+    from reconciler.cli.core.commits import load_paths
+    from reconciler.sandbox import cluster
+    from reconciler.sandbox.world import changes
+
+    if not how.paths and not how.nodes:
+        raise click.UsageError("say how many, with --nodes, or which, with -f MANIFESTS")
+    boot_ids = [str(uuid.uuid4()).upper() for _ in range(cluster.MACHINES_MAX)]
+    manifests = [each.manifest for each in load_paths(how.paths)] if how.paths else []
+    machines = cluster.of_nodes(manifests, how.mac, boot_ids, time.time(), how.nodes)
+    shape, there = _cabling(how.fabric)
+    world = cluster.joined(machines, manifests, shape, there)
+    if not any(each.kind == "Fabric" for each in manifests):
+        manifests += there
+    return (changes.addressed(world) if how.addressed else world), manifests
+
+
+def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -> int:
+    from reconciler.sandbox import cluster
+    from reconciler.sandbox.server import Sandbox, run
+
+    box = Sandbox(ground, world, models or next(filter(Path.is_dir, [EXAMPLES]), None))
+
+    def ready() -> None:
+        ground.cluster.mkdir(mode=0o700, exist_ok=True)
+        for name, text in cluster.written(box, manifests).items():
+            (ground.cluster / name).write_text(text)
+        click.echo(_summary(box))
+
+    return asyncio.run(_until_signal(run(box, ready)))
+
+
+def _cabling(fabric: str | None) -> tuple[str | None, list[Any]]:
+    """A word for a cabling, or the Fabrics of a file."""
+    from reconciler.sandbox.world.macs import MESH, RING
+    from reconciler.source.files import read_paths
+    from reconciler.source.yaml.documents import load
+
+    if fabric in (None, MESH, RING):
+        return fabric, []
+    if not Path(fabric).exists():
+        raise Invalid(f"{fabric!r} is neither mesh nor ring, and no file with a Fabric")
+    found = [each.manifest for each in load(read_paths((fabric,), lambda: b""), part=True)]
+    fabrics = [each for each in found if each.kind == "Fabric"]
+    if not fabrics:
+        raise Invalid(f"there is no Fabric in {fabric}: write mesh, ring, or a file with one")
+    return None, fabrics
+
+
+def _summary(box: Any) -> str:
+    names = ", ".join(f"{name} (port {box.port(name)})" for name in box.places)
+    return f"emulated: {names}\nnext: reconciler up -f {box.ground.cluster}"
+
+
+async def _until_signal(work: Any) -> int:
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+    return 0
+
+
+def _detached(settings: Settings, folder: Path) -> int:
+    """The same command without --detach, in a session of its own; until it says that it is ready."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    arguments = [word for word in sys.argv[1:] if word != "--detach"]
+    log = folder / "log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "reconciler", *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+            env=_environment(settings),
+        )  # fmt: skip
+    assert process.stdout is not None
+    said = [line for line in (process.stdout.readline(), process.stdout.readline()) if line]
+    if len(said) == 2:
+        click.echo(b"".join(said).decode(), nl=False)
+        return 0
+    process.wait()
+    raise Unreachable(f"the sandbox did not start: {log.read_text().strip()[-2000:] or process.returncode}")
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    import os
+
+    paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[4]), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "RECONCILER_HOME": str(settings.home), "PYTHONPATH": paths}
+
+
+@sandbox.command()
+@click.pass_obj
+def down(settings: Settings) -> int:
+    """End the emulated Macs and everything that runs on them.
+
+    \b
+    Examples:
+      reconciler sandbox down
+    """
+    from reconciler.sandbox.server import Ground, sweep
+
+    ground = Ground(settings.home / "sandbox")
+    with suppress(OSError, TimeoutError):
+        _ask(ground.control, {"ask": "down"}, DOWN_SECONDS)
+    swept = asyncio.run(sweep(ground))
+    click.echo(
+        "no emulated Mac runs any more" + (f"; {swept} processes were left, and are killed" if swept else "")
+    )
+    return 0
+
+
+@sandbox.command()
+@output_option()
+@click.pass_obj
+def status(settings: Settings, output: str | None) -> int:
+    """Show the emulated Macs, their cables, and what is wrong with them.
+
+    \b
+    Examples:
+      reconciler sandbox status
+      reconciler sandbox status -o json
+    """
+    answer = _request(settings, {"ask": "world"})
+    if output:
+        print_body(answer["world"], output)
+    else:
+        click.echo("\n".join(view(answer["world"])))
+    return 0
+
+
+def _request(settings: Settings, question: dict[str, Any]) -> dict[str, Any]:
+    from reconciler.sandbox.server import Ground
+
+    try:
+        answer = _ask(Ground(settings.home / "sandbox").control, question, ANSWER_SECONDS)
+    except (OSError, TimeoutError):
+        raise Unreachable(
+            f"no emulated Macs run for {settings.home}; start some: reconciler sandbox up --nodes 2 --detach"
+        ) from None
+    if not answer["ok"]:
+        raise Invalid(answer["error"])
+    return answer
+
+
+def _ask(control: Path, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+    from reconciler.sandbox.control import request
+
+    return asyncio.run(request(control, question, seconds))
+
+
+def _answers(control: Path) -> bool:
+    with suppress(OSError, TimeoutError):
+        return bool(_ask(control, {"ask": "world"}, ANSWER_SECONDS)["ok"])
+    return False
+
+
+def _fault(name: str, command: Any) -> click.Command:
+    """A click command for one of ``faults.COMMANDS``."""
+
+    def act(settings: Settings, words: Sequence[str], undo: bool = False) -> int:
+        answer = _request(settings, {"ask": "do", "command": name, "words": list(words), "undo": undo})
+        click.echo(answer["said"])
+        return 0
+
+    examples = [f"reconciler sandbox {name} {words}" for words in command.examples]
+    if not command.back:
+        examples.append(f"{examples[0]} --undo")
+    back = f"Taken back by {command.back}.\n\n    " if command.back and command.back != name else ""
+    text = f"{command.summary}\n\n    {back}\b\n    Examples:\n" + "".join(
+        f"      {line}\n" for line in examples
+    )
+    arguments: list[click.Parameter] = [
+        click.Argument(["words"], nargs=-1, required=True, metavar=command.usage)
+    ]
+    if not command.back:
+        arguments.append(click.Option(["--undo"], is_flag=True, help="Take it back."))
+    call: Callable[..., int] = click.pass_obj(act)
+    return click.Command(name, params=arguments, callback=call, help=text, short_help=command.summary)
+
+
+def _with_faults(group: click.Group) -> None:
+    from reconciler.sandbox.commands import COMMANDS
+
+    for name, command in COMMANDS.items():
+        group.add_command(_fault(name, command))
+
+
+_with_faults(sandbox)

@@ -1,0 +1,91 @@
+"""How `sandbox status` shows emulated Macs: a table of machines, one of cables, each line within 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.cli.output import tables
+
+_FAULTS = {
+    "privacy": "local network forbidden",
+    "hung": "ranks hang",
+    "verbs_wedged": "verbs tools hang",
+    "ports_held": "ports in use",
+    "pairs_refused": "queue pairs refused",
+    "decayed": "queue pairs decayed",
+    "alone": "groups of one",
+    "mute": "gives no answer",
+    "partitioned": "cut off from the network",
+}
+
+
+def view(world: Mapping[str, Any]) -> list[str]:
+    """Lines for a terminal, of what the control socket tells."""
+    machines = [
+        (
+            each["name"],
+            each["product"],
+            each["chip"],
+            each["version"],
+            _rdma(each),
+            str(each["ssh_port"]),
+            _state(each),
+        )
+        for each in world["machines"]
+    ]
+    headers = ("EMULATED MAC", "PRODUCT", "CHIP", "MACOS", "RDMA", "SSH PORT", "STATE")
+    lines = tables.story(headers, machines, tables.WIDTH).splitlines()
+    if world["cables"]:
+        ports = {
+            (each["name"], port["receptacle"]): port for each in world["machines"] for port in each["ports"]
+        }
+        cables = [_cable(each, ports) for each in world["cables"]]
+        columns = ("END", "OTHER END", "SPEED", "RDMA", "ADDRESSES", "STATE")
+        lines += ["", *tables.table(columns, cables, tables.WIDTH).splitlines()]
+    return lines
+
+
+def _rdma(machine: Mapping[str, Any]) -> str:
+    return "on" if machine["rdma_enabled"] else "off"
+
+
+def _state(machine: Mapping[str, Any]) -> str:
+    if not machine["up"]:
+        return "restarts" if machine["away_until"] else "waits for its disk's password"
+    return ", ".join(_wrong(machine)) or "up"
+
+
+def _wrong(machine: Mapping[str, Any]) -> Iterator[str]:
+    faults = machine["faults"]
+    yield from (text for name, text in _FAULTS.items() if faults[name])
+    if faults["gpu"]:
+        yield f"GPU fails ({faults['gpu']})"
+    if faults["ssh_seconds"]:
+        yield f"SSH waits {faults['ssh_seconds']:g} s"
+    if not machine["jaccl"]:
+        yield "no JACCL"
+    if machine["leaked_bytes"]:
+        yield f"{tables.size(machine['leaked_bytes'])} wired for nobody"
+    if machine["domains_held"]:
+        yield f"{machine['domains_held']} protection domains held"
+    if machine["panics"]:
+        yield f"{len(machine['panics'])} panics"
+
+
+def _cable(cable: Mapping[str, Any], ports: Mapping[Any, Mapping[str, Any]]) -> tuple[str, ...]:
+    ends = [tuple(cable[end]) for end in ("a", "b")]
+    sides = [ports[end] for end in ends]
+    plugged = cable["plugged"]
+    bridged = [
+        f"{end[0]}/{end[1]} in bridge0" for end, port in zip(ends, sides, strict=True) if port["bridged"]
+    ]
+    state = (["unplugged"] if not plugged else []) + ([cable["dock"]] if cable["dock"] else []) + bridged
+    return (
+        f"{ends[0][0]}/{ends[0][1]}",
+        f"{ends[1][0]}/{ends[1][1]}",
+        f"{cable['gbps']} Gb/s",
+        "up" if all(port["rdma_up"] for port in sides) else "down",
+        " ".join("-" if not port["address"] or port["bridged"] else port["address"] for port in sides),
+        ", ".join(state) or "plugged",
+    )

@@ -1,0 +1,49 @@
+"""What `up` puts into a home that lacks it: manifests into an empty repository, model folders."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from reconciler.cli.commands.write.manifests import commit_paths
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import load_paths, prepare
+from reconciler.cli.output import tables
+from reconciler.errors import Invalid
+
+
+def seed_manifests(settings: Settings, paths: tuple[str, ...], say: Callable[[str], None]) -> None:
+    """Commit manifests to an empty cluster repository; one with commits is the truth, and is left alone."""
+    repo = prepare(settings)
+    if not paths:
+        return
+    load_paths(paths)  # wrong manifests are told in any case
+    if repo.head() is not None:
+        say(
+            f"{repo.path} has commits already and is what counts; to change it: reconciler apply -f {paths[0]}"
+        )
+        return
+    landed = commit_paths(repo, paths, "Start the cluster")
+    objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
+    say(f"{objects} committed to {repo.path} as {(landed.revision or '')[:10]}")
+
+
+def seed_models(source: Path, target: Path, say: Callable[[str], None]) -> None:
+    """Copy model folders (those with a ``config.json``) that the model directory does not have: all or nothing of each."""
+    if not source.is_dir():
+        raise Invalid(f"{source}: not a folder; --models takes one that holds folders of weights")
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in sorted(source.iterdir()):
+        if not (folder / "config.json").is_file() or (target / folder.name).exists():
+            continue
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        say(f"copying model {folder.name} ({tables.size(size)}) into {target}")
+        draft = target / f".{folder.name}.partial"  # one `up` at a time: nobody else writes it
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            shutil.copytree(folder, draft)
+        except (OSError, shutil.Error) as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise Invalid(f"model {folder.name} could not be copied into {target}: {error}") from error
+        draft.rename(target / folder.name)

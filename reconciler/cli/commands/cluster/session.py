@@ -1,0 +1,309 @@
+"""One run of `up`: from the first process to the last, with what goes on in plain words."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.cli.commands.read.events import event_line
+from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.output.columns import state, tables
+from reconciler.cli.output.screen import Screen
+from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
+from reconciler.wire.file_identity import FileIdentity
+
+from .question import QUESTION, ask_endpoint, request_body
+from .supervise import Child, Supervisor
+
+TICK_SECONDS = 0.1
+LOOK_SECONDS = 0.3
+REMIND_SECONDS = 1.5
+ANSWER_SECONDS = 2.0
+"""A controller that takes longer is reported as not answering; `up` itself must stay responsive."""
+ONCE_SECONDS_MAX = 120.0
+ACCEPT_SECONDS_MAX = 10.0
+"""For a controller that is only starting to hear that it is to stop everything."""
+STOP_SECONDS_MAX = 60.0
+LOG_LINES = 5
+EXAMPLE = ("model", "messages")
+"""What a first request needs; more would not fit a line."""
+
+
+@dataclass(slots=True)
+class UpOptions:
+    """Which end was asked for, by signals."""
+
+    stops: int = 0
+    """How often Ctrl-C was pressed: at the second time nothing is waited for any more."""
+    leave: bool = False
+
+    @property
+    def any(self) -> bool:
+        return self.leave or self.stops > 0
+
+
+@contextmanager
+def signals() -> Iterator[UpOptions]:
+    """SIGINT asks to stop; SIGTERM and SIGHUP (a closed terminal) ask to leave the ranks alone."""
+    asked = UpOptions()
+
+    def on_interrupt(number: int, frame: object) -> None:
+        asked.stops += 1
+
+    def on_terminate(number: int, frame: object) -> None:
+        asked.leave = True
+
+    handlers: dict[int, Callable[[int, object], None]] = {
+        signal.SIGINT: on_interrupt,
+        signal.SIGTERM: on_terminate,
+        signal.SIGHUP: on_terminate,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Session:
+    """One run of `up`. The first of the supervisor's children is the controller."""
+
+    def __init__(
+        self, settings: Settings, say: Screen, asked: UpOptions, supervisor: Supervisor, footing: FileIdentity
+    ) -> None:
+        self._settings = settings
+        self._say = say
+        self._options = asked
+        self._supervisor = supervisor
+        self._identity = footing
+        self._last_event = 0
+        self._began_at = time.time()
+        self._looked_at = 0.0
+        self._waits_for = "the controller to start"
+        self._welcomed = False
+
+    @property
+    def _controller(self) -> Child:
+        return self._supervisor.children[0]
+
+    def run(self, question: str | None) -> int:
+        """Until Ctrl-C, or until ``question`` is answered; the exit status."""
+        self._say.show("starting the controller and the gateway ...")
+        self._supervisor.start()
+        try:
+            return self._forever() if question is None else self._ask_once(question)
+        finally:
+            try:
+                self._end()
+            finally:
+                self._supervisor.end()
+
+    def _forever(self) -> int:
+        while not self._options.any:
+            self._tick()
+        return 0
+
+    def _ask_once(self, question: str) -> int:
+        deadline = time.monotonic() + ONCE_SECONDS_MAX
+        while (model := self._served()) is None:
+            self._tick()
+            if self._options.any:
+                return INTERRUPTED_STATUS
+            if time.monotonic() > deadline:
+                raise Invalid(self._not_ready())
+        endpoint, name = model
+        self._say(f"\n> {question}")
+        self._say(ask_endpoint(endpoint, name, question) + "\n")
+        return 0
+
+    def _not_ready(self) -> str:
+        lines = [f"not ready after {ONCE_SECONDS_MAX:.0f} s; it waits for: {self._waits_for}"]
+        for child in self._supervisor.children:
+            lines += [f"the end of {child.log}:", child.last_lines(LOG_LINES) or "(nothing)"]
+        return "\n".join(lines)
+
+    # --- looking -----------------------------------------------------------------------------------
+
+    def _client(self) -> Client:
+        return Client(self._settings.socket, ANSWER_SECONDS)
+
+    def _served(self) -> tuple[str, str] | None:
+        """The endpoint and a deployment behind it, once everything that is wanted is served."""
+        if not self._welcomed:
+            return None
+        try:
+            with self._client() as client:
+                endpoint = client.ask(ShowStatus())["endpoint"]
+                deployments = client.ask(Get("ModelDeployment"))["items"]
+        except (Unreachable, Refused):
+            return None
+        behind = [f"{d['metadata']['name']} ({state(d)})" for d in deployments if state(d) != "Ready"]
+        wanted = [d["metadata"]["name"] for d in deployments if d["spec"]["replicas"]]
+        if behind:
+            self._waits_for = ", ".join(behind)
+        elif not wanted:
+            raise Invalid("there is nothing to ask: no ModelDeployment with replicas is among the manifests")
+        return (endpoint, wanted[0]) if endpoint and wanted and not behind else None
+
+    def _restart_children(self) -> None:
+        """Start again what has died, but not in a home that was taken away: that would make a new one."""
+        if self._identity.replaced:
+            raise Conflict(
+                f"{self._settings.home} was taken away: everything that ran there ends; "
+                "start anew with: reconciler up"
+            )
+        self._supervisor.restart_dead()
+
+    def _tick(self) -> None:
+        self._restart_children()
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            try:
+                self._poll()
+            except (Unreachable, Refused):
+                if self._say.seconds_silent > REMIND_SECONDS and not self._welcomed:
+                    self._say.show("... waiting for the controller to answer")
+        time.sleep(TICK_SECONDS)
+
+    def _poll(self) -> None:
+        with self._client() as client:
+            self._print_events(client)
+            if not self._welcomed:
+                self._await_calm(client)
+
+    def _print_events(self, client: Client) -> None:
+        """What has happened in this run: a story from before it need not be told again."""
+        body = client.ask(ListEvents(self._last_event, since=self._began_at))
+        self._last_event = body["last"]
+        for event in body["items"]:
+            self._say(event_line(event))
+
+    def _await_calm(self, client: Client) -> None:
+        """Say what is waited for, until nothing is left that the loop itself could do."""
+        status = client.ask(ShowStatus())
+        items = client.ask(Get())["items"]
+        gateway = any(item["kind"] == "Gateway" for item in items)
+        if status["settled"] and (status["endpoint"] or not gateway):
+            self._welcomed = True
+            self._print_ready(client, status, items)
+            return
+        plan = client.ask(ShowPlan())
+        entries = plan["steps"] or plan["waiting"] or plan["refused"]
+        self._waits_for = entries[0]["text"] if entries else "the gateway to listen"
+        if self._say.seconds_silent > REMIND_SECONDS:
+            self._say.show(f"... {self._waits_for}")
+
+    # --- telling -----------------------------------------------------------------------------------
+
+    def _print_ready(self, client: Client, status: dict[str, Any], items: list[dict[str, Any]]) -> None:
+        ranks = client.ask(Get("Rank"))["items"]
+        parts = [tables(items), tables(ranks)]
+        self._say("\n" + "\n\n".join(part for part in parts if part))
+        for refused in client.ask(ShowPlan())["refused"]:
+            self._say(f"\nnot done: {refused['object']}: {refused['text']}")
+        home = _shown(self._settings.home)
+        if not items:
+            self._say(f"nothing is wanted yet; commit manifests: reconciler --home {home} apply -f DIR")
+        elif status["endpoint"]:
+            self._say(f"\nendpoint: {status['endpoint']}{_port_note(items, status['endpoint'])}")
+            self._print_example(status["endpoint"], items)
+        else:
+            self._say("\nthere is no endpoint: no Gateway is among the manifests")
+        self._say(f"          reconciler --home {home} get all")
+
+    def _print_example(self, endpoint: str, items: list[dict[str, Any]]) -> None:
+        deployments = [
+            item for item in items if item["kind"] == "ModelDeployment" and item["spec"]["replicas"]
+        ]
+        served = [item["metadata"]["name"] for item in deployments if state(item) == "Ready"]
+        if served:
+            said = {key: value for key, value in request_body(served[0], QUESTION).items() if key in EXAMPLE}
+            body = json.dumps(said)
+            self._say(f"try:      curl -s {endpoint}/chat/completions -H 'Content-Type: application/json' \\")
+            self._say(f"            -d '{body}'")
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        if self._identity.replaced:
+            return
+        if self._options.leave:
+            self._say("ranks and agents go on; the next `reconciler up` adopts them")
+        else:
+            self._stop_everything()
+
+    def _stop_everything(self) -> None:
+        """Have the controller end ranks and agents, then itself; one that dies meanwhile has to finish."""
+        self._say("stopping every rank and agent (Ctrl-C again: do not wait) ...")
+        stopping = _Stopping(self._controller)
+        while not stopping.done:
+            if self._options.stops > 1 or stopping.late:
+                self._say(
+                    "not everything has stopped; what still runs is adopted by the next `reconciler up`"
+                )
+                return
+            self._restart_children()
+            with suppress(ReconcilerError), self._client() as client:
+                stopping.ask(client)
+                self._print_events(client)
+            time.sleep(TICK_SECONDS)
+        self._say("stopped")
+
+
+class _Stopping:
+    """How far a controller is with stopping everything."""
+
+    def __init__(self, controller: Child) -> None:
+        self._controller = controller
+        self._began_at = time.monotonic()
+        self._accepted_by: int | None = None
+        controller.delay = controller.restart_at = 0.0
+
+    def ask(self, client: Client) -> None:
+        """Tell the controller to stop everything, once each."""
+        process = self._controller.process
+        if process is not None and self._accepted_by != process.pid:
+            client.ask(Stop())
+            self._accepted_by = process.pid
+            self._controller.ended = True
+
+    @property
+    def done(self) -> bool:
+        """Whether the controller that was told has ended in order; another end makes it start again."""
+        process = self._controller.process
+        status = process.poll() if process is not None and process.pid == self._accepted_by else None
+        self._controller.ended = self._controller.ended and status in (None, 0)
+        return status == 0
+
+    @property
+    def late(self) -> bool:
+        """Whether it is waited for no longer: one that was started again meanwhile has the time of a new one to hear."""
+        now, process = time.monotonic(), self._controller.process
+        heard = process is not None and process.pid == self._accepted_by
+        deaf_since = max(self._began_at, self._controller.started_at)
+        return now - self._began_at > STOP_SECONDS_MAX or (
+            not heard and now - deaf_since > ACCEPT_SECONDS_MAX
+        )
+
+
+def _port_note(items: list[dict[str, Any]], endpoint: str) -> str:
+    """Why the endpoint is not where the manifest has it."""
+    wanted = next(item["spec"]["listen"] for item in items if item["kind"] == "Gateway")
+    port = wanted.rpartition(":")[2]
+    return "" if f":{port}/" in endpoint else f"   ({wanted} is taken)"
+
+
+def _shown(home: Path) -> str:
+    """The home as it can be typed."""
+    import shlex
+
+    return shlex.quote(str(home))

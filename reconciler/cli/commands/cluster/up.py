@@ -1,0 +1,122 @@
+"""`up`: a whole cluster in the foreground."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.bootstrap import Home, swap
+from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
+from reconciler.cli.core.client import LOCK_NAME
+from reconciler.cli.output.screen import Screen
+from reconciler.errors import Conflict, Invalid
+from reconciler.wire.file_identity import FileIdentity
+
+from .question import QUESTION
+from .seed import seed_manifests, seed_models
+from .session import Session, signals
+from .supervise import Child, Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of `up`."""
+
+    paths: tuple[str, ...]
+    watch: Path | None
+    models: Path | None
+    any_port: bool
+    once: str | None
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "paths", multiple=True, help="Manifests to start an empty cluster repository with."
+)
+@click.option(
+    "--watch",
+    type=click.Path(path_type=Path),
+    help="Read manifests from this folder instead of git, for trying.",
+)
+@click.option("--models", type=click.Path(path_type=Path), help="Copy model folders from here when missing.")
+@click.option("--any-port", is_flag=True, help="Take the next free port when the endpoint's is taken.")
+@click.option(
+    "--once",
+    is_flag=False,
+    flag_value=QUESTION,
+    metavar="[QUESTION]",
+    help="Ask one question when everything is ready, print the answer, then stop everything.",
+)
+@click.pass_obj
+def up(settings: Settings, /, **options: Any) -> int:
+    """Run the controller and the gateway here, and keep them running.
+
+    Ctrl-C stops every rank and agent on this machine, then ends. SIGTERM ends the controller and the
+    gateway only: ranks go on, and the next `up` adopts them.
+
+    \b
+    Examples:
+      reconciler up -f manifests/ --models examples/models
+      reconciler up -f manifests/ --once "What is an epoch?"
+      reconciler up --watch manifests/
+    """
+    how = _How(**options)
+    if how.watch is not None and how.paths:
+        raise click.UsageError("--watch and -f exclude each other: a watched folder needs no repository")
+    Home(settings.home).check()
+    say = Screen()
+    with only_one(settings) as footing, signals() as asked:
+        if how.watch is None:
+            seed_manifests(settings, how.paths, say)
+        elif not how.watch.is_dir():
+            raise Invalid(f"{how.watch} is not a folder; --watch takes the one that holds the manifests")
+        if how.models is not None:
+            seed_models(how.models, settings.home / "models", say)
+        if asked.any:
+            return INTERRUPTED_STATUS
+        supervisor = _supervisor(settings, say, how)
+        return Session(settings, say, asked, supervisor, footing).run(how.once)
+
+
+@contextmanager
+def only_one(settings: Settings) -> Iterator[FileIdentity]:
+    """One `up` for a home at a time. Raises ``Conflict`` naming the process that runs."""
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = settings.home / LOCK_NAME
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip()
+            raise Conflict(
+                f"reconciler up runs already for {settings.home} (pid {holder}); "
+                "use it with: reconciler get all, end it with Ctrl-C, or choose another --home"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        swap.finish(settings.home)
+        yield FileIdentity.held(str(path), file.fileno())
+
+
+def _supervisor(settings: Settings, say: Callable[[str], None], how: _How) -> Supervisor:
+    # -P: what lies in the current folder must not be taken for the reconciler's own modules.
+    program = (sys.executable, "-P", "-m", "reconciler", "--home", str(settings.home))
+    watching = ("--watch", str(how.watch.absolute())) if how.watch is not None else ()
+    any_port = ("--any-port",) if how.any_port else ()
+    logs = settings.home / "logs"
+    logs.mkdir(mode=0o700, exist_ok=True)
+    children = [
+        Child("controller", (*program, "controller", *watching), logs / "controller.log"),
+        Child("gateway", (*program, "gateway", *any_port), logs / "gateway.log"),
+    ]
+    return Supervisor(children, say, search_path=Path(__file__).parents[4])

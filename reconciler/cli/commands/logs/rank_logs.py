@@ -1,0 +1,226 @@
+"""The logs of ranks, read through the controller: of all ranks of a group, and of the groups to come."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.kinds import kind_named, not_found
+from reconciler.cli.core.objects import reconnect
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import Get, ReadRankLog
+from reconciler.wire.launch import Phase, RankId
+
+from .merge import BEFORE_EVERYTHING, Line, LineReader, Merge, Wanted
+from .printer import Printer
+
+PIECE_BYTES = 1024 * 1024
+FOLLOW_SECONDS = 0.5
+LAST_BYTES_A_LINE = 1024
+"""A guess on the safe side, for how much to read to have a number of last lines."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whose lines are wanted: those of one rank, or of ranks of a deployment."""
+
+    deployment: str
+    id: RankId | None
+    replica: int | None
+    rank: int | None
+    previous: bool
+
+    @classmethod
+    def named(cls, text: str, how: dict[str, Any]) -> Target:
+        """The target that a command line means. Raises ``UsageError``."""
+        word, slash, name = text.rpartition("/")
+        if slash and name.isdecimal() and how["replica"] is None and not _is_kind(word):
+            return cls(word, None, int(name), how["rank"], how["previous"])
+        kind = kind_named(word) if slash else None
+        if kind not in (None, "ModelDeployment", "Rank"):
+            raise click.UsageError(f"{text}: only deployments and ranks have logs")
+        rank = None if kind == "ModelDeployment" else _rank_id(name)
+        if kind == "Rank" and rank is None:
+            raise click.UsageError(
+                f"{text}: a rank is named like tiny.0.3.1 (deployment, replica, epoch, rank)"
+            )
+        if rank is not None and (how["previous"] or how["replica"] is not None or how["rank"] is not None):
+            raise click.UsageError(
+                f"{text} is one rank: --replica, --rank and --previous go with deployments"
+            )
+        return cls(rank.deployment if rank else name, rank, how["replica"], how["rank"], how["previous"])
+
+    def takes(self, row: Row) -> bool:
+        """Whether a rank is meant, its epoch aside."""
+        if self.id is not None:
+            return str(row["metadata"]["name"]) == str(self.id)
+        return self.replica in (None, row["replica"]) and self.rank in (None, row["rank"])
+
+
+def _is_kind(word: str) -> bool:
+    try:
+        kind_named(word)
+    except click.UsageError:
+        return False
+    return True
+
+
+def _rank_id(name: str) -> RankId | None:
+    try:
+        return RankId.parse(name)
+    except ValueError:
+        return None
+
+
+class Source:
+    """One rank's log, as far as it was read."""
+
+    def __init__(self, id: RankId, began: str | None) -> None:
+        self.id = id
+        self._lines = LineReader(str(id), datetime.fromisoformat(began) if began else BEFORE_EVERYTHING)
+        self._offset = 0
+        self.node = ""
+
+    def backlog(self, client: Client, wanted: Wanted) -> list[Line]:
+        """What is there already and wanted."""
+        enough = (wanted.tail or 0) * LAST_BYTES_A_LINE
+        if wanted.since != BEFORE_EVERYTHING or wanted.tail is None or enough > PIECE_BYTES:
+            return wanted.of(self.more(client))
+        body = self._read(client, None)
+        text = body["text"]
+        if body["offset"] > len(text.encode()):  # it begins within a line
+            text = text.partition("\n")[2]
+        return wanted.of([*self._lines.feed(text), *self.more(client)])
+
+    def more(self, client: Client) -> list[Line]:
+        """Everything that has come since the last time."""
+        found = []
+        while text := self._read(client, self._offset)["text"]:
+            found += self._lines.feed(text)
+        return found
+
+    def end(self) -> list[Line]:
+        """What is left without an end of line."""
+        return self._lines.end()
+
+    def _read(self, client: Client, offset: int | None) -> Any:
+        body = client.ask(ReadRankLog(self.id, PIECE_BYTES, offset))
+        self._offset = body["offset"]
+        self.node = body["node"]
+        return body
+
+
+class Reading:
+    """The logs of a target, once or as they grow."""
+
+    def __init__(self, path: Path, target: Target, wanted: Wanted) -> None:
+        self._path = path
+        self._target = target
+        self._wanted = wanted
+        self._client = Client(path)
+        self._sources: dict[str, Source] = {}
+        self._done: set[str] = set()
+        self._merge = Merge()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+    def print(self, how: dict[str, Any]) -> None:
+        """Print what there is; with ``follow`` go on until Ctrl-C. Raises ``Refused``."""
+        chosen = self._chosen()
+        if not chosen:
+            self._check_known()
+            if not how["follow"]:
+                raise self._nothing()
+            click.echo(f"note: {self._nothing()}; what its next group prints is awaited", err=True)
+        show = Printer(how, self._target.id is None and (len(chosen) > 1 or how["follow"]))
+        self._take(chosen)
+        backlog = [source.backlog(self._client, self._wanted) for source in self._sources.values()]
+        if not how["follow"]:
+            backlog += [source.end() for source in self._sources.values()]
+        show.nodes.update({str(source.id): source.node for source in self._sources.values()})
+        show(self._merge.merged(backlog))
+        while how["follow"] and (self._sources or self._target.id is None):
+            time.sleep(FOLLOW_SECONDS)
+            self._follow(show)
+
+    def _follow(self, show: Printer) -> None:
+        try:
+            rows = self._rows()
+            found = [self._grown(name, rows) for name in list(self._sources)]
+            self._take(self._chosen(rows))
+        except Unreachable:
+            self._client.close()
+            self._client = reconnect(self._path)
+            return
+        show.nodes.update({str(source.id): source.node for source in self._sources.values()})
+        show(self._merge.merged(found))
+
+    def _grown(self, name: str, rows: list[Row]) -> list[Line]:
+        """What a rank has printed since; the last of it, where it has ended before that was read."""
+        source = self._sources[name]
+        ended = not any(row["metadata"]["name"] == name and row["phase"] != Phase.EXITED for row in rows)
+        try:
+            found = source.more(self._client)
+        except Refused as refused:
+            if refused.code != "NotFound":
+                return []  # its node is not reached now: the next time, or when it is forgotten
+            found, ended = [], True
+        if not ended:
+            return found
+        del self._sources[name]
+        self._done.add(name)
+        return [*found, *source.end()]
+
+    def _take(self, chosen: list[Row]) -> None:
+        for row in chosen:
+            name = row["metadata"]["name"]
+            if name not in self._sources and name not in self._done:
+                self._sources[name] = Source(RankId.parse(name), row["startedAt"])
+
+    # --- which ranks ---
+
+    def _rows(self) -> list[Row]:
+        rows: list[Row] = self._client.ask(Get("Rank", self._target.deployment, ended=True))["items"]
+        return [row for row in rows if self._target.takes(row)]
+
+    def _chosen(self, rows: list[Row] | None = None) -> list[Row]:
+        """The ranks of each replica's newest group, or of the one before it."""
+        if rows is None:
+            rows = self._rows()
+        if self._target.id is not None:
+            return rows or [{"metadata": {"name": str(self._target.id)}, "startedAt": None}]
+        epochs: dict[int, list[int]] = {}
+        for row in rows:
+            epochs.setdefault(row["replica"], []).append(row["epoch"])
+        place = -2 if self._target.previous else -1
+        wanted = {replica: sorted(set(found))[place:][:1] for replica, found in epochs.items()}
+        if self._target.previous:
+            wanted = {replica: found for replica, found in wanted.items() if len(set(epochs[replica])) > 1}
+        return [row for row in rows if row["epoch"] in wanted.get(row["replica"], ())]
+
+    def _check_known(self) -> None:
+        """Raises ``Refused`` for a deployment that there is not, and of which nothing is left."""
+        name = self._target.deployment
+        items = self._client.ask(Get("ModelDeployment"))["items"]
+        known = [item["metadata"]["name"] for item in items]
+        if name not in known and not self._rows():
+            raise not_found("ModelDeployment", name, known)
+
+    def _nothing(self) -> Refused:
+        name = self._target.deployment
+        which = "" if self._target.replica is None else f"replica {self._target.replica} of "
+        if self._target.previous:
+            return Refused("NotFound", f"{which}{name} has no group before the current one that a node keeps")
+        return Refused(
+            "NotFound", f"{which}{name} has no group now; see: reconciler describe deployment {name}"
+        )

@@ -1,0 +1,239 @@
+"""`node bootstrap` and `node reset`: have a machine keep its agent running, or no more, and say beforehand how."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import nodes_of
+from reconciler.cli.core.complete import nodes
+from reconciler.cli.core.confirm import agreed
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.errors import Refused
+
+if TYPE_CHECKING:
+    from reconciler.resources import Access
+    from reconciler.transport.bootstrap.actions import Action
+    from reconciler.transport.nodes.bootstrap import BootstrapPlan
+    from reconciler.transport.nodes.ssh import SshNode
+
+ROUNDS_MAX = 3
+"""What was done may bring up more, such as ending an agent that the controller has started meanwhile."""
+T = TypeVar("T")
+
+
+@click.command()
+@click.argument("name", shell_complete=nodes)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: do it.")
+@output_option()
+@click.pass_obj
+def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
+    """Have the machine of Node NAME keep its agent running.
+
+    Prints every command and every file with what it is for, and then does it: the agent's file, the gateway's way
+    to the ranks, and a service that starts the agent at every boot. On a Mac that is a LaunchDaemon of the system,
+    on Linux a service of systemd, where there is one. What takes an administrator's password is printed, to be
+    pasted on the machine. Ranks that run go on. Again does nothing.
+
+    \b
+    Examples:
+      reconciler node bootstrap studio-1 --dry-run
+      reconciler node bootstrap studio-1
+      reconciler node bootstrap studio-1 --yes -o json
+    """
+    from reconciler.transport.nodes.bootstrap import plan_bootstrap
+
+    _run_task(settings, name, _Task(plan_bootstrap, "bootstrapped", "all is in place"), dry_run, yes, output)
+
+
+@click.command()
+@click.argument("name", shell_complete=nodes)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: do it.")
+@output_option()
+@click.pass_obj
+def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
+    """Have the machine of Node NAME keep its agent running no more.
+
+    Takes back what `node bootstrap` did there: stops the service, and removes it with the files it was made of.
+    Prints every command before. The service's agent ends and ranks go on; for as long as the Node is wanted, the
+    controller starts an agent itself, as before bootstrap. To take a machine out of the cluster, delete its Node
+    afterwards. Again does nothing.
+
+    \b
+    Examples:
+      reconciler node reset studio-1 --dry-run
+      reconciler node reset studio-1 && reconciler delete node studio-1
+      reconciler node reset studio-1 --yes -o json
+    """
+    from reconciler.transport.nodes.bootstrap import plan_reset
+
+    errand = _Task(plan_reset, "reset", "no service keeps its agent running")
+    _run_task(settings, name, errand, dry_run, yes, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a command has to do on a machine."""
+
+    look: Callable[[SshNode], Coroutine[Any, Any, BootstrapPlan]]
+    done: str
+    """That it did it, in a word."""
+    nothing: str
+    """Why nothing was to be done."""
+
+
+def _run_task(
+    settings: Settings, name: str, errand: _Task, dry_run: bool, yes: bool, output: str | None
+) -> None:
+    found = nodes_of(settings)
+    if name not in found:
+        there = ", ".join(sorted(found)) or "none"
+        raise Refused("NotFound", f'there is no Node "{name}"; those that there are: {there}')
+    if found[name].ssh is None:
+        raise Refused(
+            "OwnMachine", f"{name} is the controller's own machine: `reconciler up` keeps its agent running"
+        )
+
+    def on_machine(do: Callable[[SshNode], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run(_with(settings, name, found[name], do))
+
+    _carry(name, errand, on_machine, dry_run, yes, output)
+
+
+async def _with(
+    settings: Settings, name: str, access: Access, do: Callable[[SshNode], Coroutine[Any, Any, T]]
+) -> T:
+    from reconciler.bootstrap import Home
+    from reconciler.transport.nodes.bootstrap import reach
+
+    home = Home(settings.home)
+    machine = reach(name, access, home.root, home.gateway_key)
+    try:
+        return await do(machine)
+    finally:
+        await machine.close()
+
+
+def _carry(
+    name: str, errand: _Task, on_machine: Callable[..., Any], dry_run: bool, yes: bool, output: str | None
+) -> None:
+    tell = _Reporter(output is None)
+    wanted = on_machine(errand.look)
+    tell.machine(name, wanted)
+    done: list[Action] = []
+    if wanted.own_actions and not dry_run and (yes or agreed(f"do this on {name}?")):
+        last = on_machine(lambda machine: _carry_out(machine, errand, wanted, tell, done))
+    else:
+        last = wanted
+    if output:
+        print_body(_body(name, wanted, done), output)
+    elif not last.measures:
+        click.echo(f"node/{name} {errand.done if done else f'unchanged: {errand.nothing}'}")
+    elif not last.own_actions:
+        click.echo(
+            f"node/{name} {errand.done if done else 'unchanged'} but for what a person has to do there"
+        )
+    elif dry_run:
+        click.echo(f"node/{name} {errand.done} (dry run)")
+    else:
+        click.echo("nothing was done; to do it: the same with --yes", err=True)
+
+
+async def _carry_out(
+    machine: SshNode, errand: _Task, wanted: BootstrapPlan, tell: _Reporter, done: list[Action]
+) -> BootstrapPlan:
+    """Do what can be done from here, until nothing of it is left. Raises ``Refused`` where something stays."""
+    from reconciler.transport.nodes.bootstrap import carry_out, settle
+
+    for again in range(ROUNDS_MAX):
+        if again:
+            tell.measures(wanted.own_actions)
+        for number, measure in enumerate(wanted.own_actions, 1):
+            await carry_out(machine, measure, tell.progress)
+            done.append(measure)
+            tell.done(number)
+        await settle(machine)
+        wanted = await errand.look(machine)
+        if not wanted.own_actions:
+            return wanted
+    left = "; ".join(str(measure.act) for measure in wanted.own_actions)
+    raise Refused("NotInPlace", f"{machine.name}: after {ROUNDS_MAX} attempts there is still to do: {left}")
+
+
+class _Reporter:
+    """Tells a person what is going to be done, unless the answer is for a program."""
+
+    def __init__(self, aloud: bool) -> None:
+        self._aloud = aloud
+
+    def machine(self, name: str, wanted: BootstrapPlan) -> None:
+        found, seen = wanted.found, wanted.seen
+        rights = {"root": "as root", "sudo": "sudo without a password"}.get(seen.administrator, "no sudo")
+        self._print(f"{name}: {found.system} {found.machine}, user {found.user}, {rights}, {found.python}")
+        self.measures(wanted.own_actions)
+        others = [each for each in wanted.measures if each.by_person]
+        if others:
+            self._print(f"in a terminal of {name}, by somebody with an administrator's password:")
+        for measure in others:
+            self._print(f"     # {measure.why}\n     {str(measure.act).removeprefix('$ ')}")
+        for note in wanted.notes:
+            self._print(f"note: {note.text}" + (f"\n     {note.command}" if note.command else ""))
+
+    def measures(self, wanted: tuple[Action, ...]) -> None:
+        for number, measure in enumerate(wanted, 1):
+            self._print(f"{number:3}. {measure.why}\n     {measure.act}")
+            shown = getattr(measure.act, "shown", "")
+            if shown:
+                self._print(indent(shown.rstrip("\n"), "     | ", lambda line: True))
+
+    def progress(self, text: str) -> None:
+        """On a terminal: beside what is printed."""
+        if self._aloud:
+            click.echo(f"     {text}", err=True)
+
+    def done(self, number: int) -> None:
+        self._print(f"{number:3}. done")
+
+    def _print(self, text: str) -> None:
+        if self._aloud:
+            click.echo(text)
+
+
+def _body(name: str, wanted: BootstrapPlan, done: list[Action]) -> dict[str, Any]:
+    found, seen = wanted.found, wanted.seen
+    return {
+        "node": name,
+        "machine": {
+            "system": found.system,
+            "machine": found.machine,
+            "user": found.user,
+            "python": found.python,
+            "keeper": seen.keeper.value,
+            "administrator": seen.administrator or None,
+        },
+        "measures": [dict(_measure(measure, measure in done)) for measure in wanted.measures],
+        "notes": [{"text": note.text, "command": note.command or None} for note in wanted.notes],
+    }
+
+
+def _measure(measure: Action, done: bool) -> Iterator[tuple[str, Any]]:
+    from reconciler.transport.bootstrap.actions import Build, Run
+
+    yield "why", measure.why
+    if isinstance(measure.act, Run):
+        yield "command", list(measure.act.argv)
+    elif isinstance(measure.act, Build):
+        yield "runtime", str(measure.act.path)
+    else:
+        act = measure.act
+        yield "file", {"path": str(act.path), "mode": f"{act.mode:04o}", "bytes": len(act.content)}
+    yield "byPerson", measure.by_person
+    yield "done", done

@@ -1,0 +1,135 @@
+"""`doctor`: what is wrong with machines and groups, what it means, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.targets import missing_all
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.tables import WIDTH, fold, terminal_width
+from reconciler.wire.admin import Doctor, Get
+
+NODE = "Node"
+HELD_BACK_SECONDS = 1.0
+ROUNDS_MAX = 120
+"""Of the controller's own bound on asking machines there is more than enough in it."""
+SHOWN_AFTER_SECONDS = 2.0
+INDENT = 5
+LABEL = 8
+TIME_OF_DAY = slice(11, 16)
+
+
+@click.command()
+@click.argument("nodes", nargs=-1, metavar="[NODE...]", shell_complete=complete.nodes)
+@output_option()
+@click.pass_obj
+def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> int:
+    """Say what is wrong with the machines and their groups, what it means, and what to do.
+
+    The machines are asked anew first. Findings come in the order in which one explains the next, each with its
+    class (C0 to C17); what could not be found out is told at the end, never as fine. Exits with 1 where there is
+    a finding.
+
+    \b
+    Examples:
+      reconciler doctor
+      reconciler doctor studio-1 studio-2
+      reconciler doctor -o json
+    """
+    with Client(settings.socket) as client:
+        _check(client, nodes)
+        body = _ask_controller(client, nodes)
+    body = {name: value for name, value in body.items() if name not in ("run", "asking")}
+    if output:
+        print_body(body, output)
+    else:
+        click.echo("\n".join(_page(body)))
+    return 1 if body["findings"] else 0
+
+
+def _check(client: Client, nodes: tuple[str, ...]) -> None:
+    """Raise ``Refused`` for nodes that there are not, with the nearest names."""
+    if not nodes:
+        return
+    there = {(NODE, item["metadata"]["name"]) for item in client.ask(Get(NODE))["items"]}
+    missing = [(NODE, name) for name in nodes if (NODE, name) not in there]
+    if missing:
+        raise missing_all(missing, there)
+
+
+def _ask_controller(client: Client, nodes: tuple[str, ...]) -> dict[str, Any]:
+    """What the controller says in the end; meanwhile whom it still asks."""
+    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
+    body: dict[str, Any] = client.ask(Doctor(nodes))
+    for _ in range(ROUNDS_MAX):
+        body = client.ask(Doctor(nodes, body["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS)
+        if not body["asking"]:
+            break
+        screen.show(f"asking {', '.join(body['asking'])} ...")
+    screen.clear()
+    return body
+
+
+# --- the page ----------------------------------------------------------------------------------------
+
+
+def _page(body: dict[str, Any]) -> Iterator[str]:
+    width = min(terminal_width(), WIDTH)
+    for finding in body["findings"]:
+        yield from _finding(finding, width)
+        yield ""
+    if body["healed"]:
+        yield "Healed within the last hour:"
+        for incident in body["healed"]:
+            text = f"{incident['openedAt'][TIME_OF_DAY]} UTC  {incident['class']:<4} {incident['summary']}"
+            yield from _indented(f"{text} (reconciler incidents {incident['id']})", width)
+        yield ""
+    if body["notKnown"]:
+        yield "Not known, and so neither fine nor wrong:"
+        yield from _unknown_lines(body["notKnown"], width)
+        yield ""
+    yield _sum(body)
+
+
+def _finding(finding: dict[str, Any], width: int) -> Iterator[str]:
+    objects = ", ".join(finding["objects"])
+    yield from fold(f"{finding['class']:<4} {finding['title']}: {objects}", width, " " * INDENT)
+    for label, text in (("seen", "seen"), ("means", "means"), ("to do", "steps")):
+        first, *rest = fold(finding[text], width - INDENT - LABEL)
+        yield f"{'':{INDENT}}{label:<{LABEL}}{first}"
+        for line in rest:
+            yield f"{'':{INDENT + LABEL}}{line}"
+
+
+def _unknown_lines(unknown: list[dict[str, str]], width: int) -> Iterator[str]:
+    """What is not known for the same reason of one machine, together."""
+    ordered = sorted(unknown, key=lambda each: (each["node"], each["why"]))
+    for (node, why), group in groupby(ordered, key=lambda each: (each["node"], each["why"])):
+        what = ", ".join(each["what"] for each in group)
+        yield from _indented(f"{node}: {what}: {why}", width)
+
+
+def _indented(text: str, width: int) -> Iterator[str]:
+    for number, line in enumerate(fold(text, width - INDENT)):
+        yield f"{'':{2 if number == 0 else INDENT}}{line}"
+
+
+def _sum(body: dict[str, Any]) -> str:
+    found, looked = len(body["findings"]), len(body["nodes"])
+    persons = sum(1 for each in body["findings"] if each["person"])
+    nodes = f"{looked} node{'' if looked == 1 else 's'}"
+    if not found:
+        count = len(body["notKnown"])
+        things = "1 thing is" if count == 1 else f"{count} things are"
+        return f"no findings on {nodes}" + (f"; {things} not known" if count else "")
+    needed = f", {persons} for a person" if persons else ", none for a person"
+    return f"{found} finding{'' if found == 1 else 's'} on {nodes}{needed}"

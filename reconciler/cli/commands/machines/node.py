@@ -1,0 +1,214 @@
+"""`node`: take machines in, and let them go."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.core.commits import Files, How, Landed, carry_out, nodes_of, prepare, report, subject
+from reconciler.cli.core.confirm import agreed
+from reconciler.cli.core.waiting import until_read
+from reconciler.cli.output.form import print_body
+from reconciler.cli.output.tables import size
+from reconciler.errors import Invalid, Refused, Unreachable
+
+from .bootstrap import bootstrap, reset
+
+NODE = "Node"
+HOST_KEY = ("spec", "ssh", "hostKey")
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+
+
+@click.group(cls=SuggestingGroup)
+def node() -> None:
+    """Take machines in, and let them go.
+
+    \b
+    Examples:
+      reconciler node add studio-1.local --user cluster
+      reconciler node add --again studio-1
+      reconciler node bootstrap studio-1
+      reconciler node reset studio-1
+    """
+
+
+node.add_command(bootstrap)
+node.add_command(reset)
+
+
+@node.command()
+@click.argument("host")
+@click.option("--user", help="Who logs in there; by default you, or USER of USER@HOST.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Of its SSH server; by default 22.")
+@click.option("--name", help="Of the Node; by default what the machine calls itself.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Of the Node; may be repeated.")
+@click.option("--again", is_flag=True, help="HOST is a Node: take its new host key into the manifest.")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: log in and look around.")
+@click.option("--commit", is_flag=True, help="Commit the manifest, without a question.")
+@click.option("-m", "--message", help="The commit's message.")
+@click.option("-o", "--output", type=click.Choice(("yaml", "json")), help="Print the manifest alone.")
+@click.pass_obj
+def add(
+    settings: Settings, /, host: str, again: bool, commit: bool, message: str | None, **options: Any
+) -> None:
+    """Write the manifest of a machine that is reached over SSH.
+
+    The machine's host key goes into it, and no other is accepted from then on: compare its fingerprint with the one
+    that the machine itself shows. It is committed with --commit, or when you say so.
+
+    \b
+    Examples:
+      reconciler node add studio-1.local --user cluster
+      reconciler node add cluster@10.0.0.5 --name studio-1 --label pool=studios --yes --commit
+      reconciler node add studio-2 -o yaml > studio-2.yaml
+      reconciler node add --again studio-1          its host key has changed
+    """
+    how = How(message=message)
+    if again:
+        _renew(settings, how, host, commit)
+        return
+    manifest, seen = _first_contact(host, options)
+    if options["output"]:
+        print_body(manifest, options["output"])
+        return
+    from reconciler.source.editing import as_yaml
+
+    text = f"# {seen}\n{as_yaml(manifest)}" if seen else as_yaml(manifest)
+    click.echo(text, nl=False)
+    if not (commit or agreed("commit this?")):
+        click.echo(
+            "not committed; to do it: the same with --commit, or give this to: reconciler apply -f -",
+            err=True,
+        )
+        return
+    _commit(settings, how, manifest["metadata"]["name"], text)
+
+
+def _commit(settings: Settings, how: How, name: str, text: str) -> None:
+    from reconciler.source.editing import apply_documents
+    from reconciler.source.yaml.documents import load
+
+    incoming = load({f"{name}.yaml": text.encode()}, part=True)
+
+    def decide(files: Files) -> Any:
+        if any(document.key == (NODE, name) for document in load(files)):
+            raise Refused(
+                "AlreadyExists",
+                f"there is a Node {name} already; for a new host key of it: reconciler node add --again {name};"
+                " for another machine: --name",
+            )
+        return apply_documents(files, incoming)
+
+    _land(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
+    click.echo(
+        f"next, to have the machine keep its agent running: reconciler node bootstrap {name}", err=True
+    )
+
+
+def _land(settings: Settings, how: How, landed: Landed) -> None:
+    report(how, landed)
+    until_read(settings, how, landed)
+
+
+# --- meeting ---------------------------------------------------------------------------------------
+
+
+def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The manifest of a machine, and what was seen of it."""
+    from reconciler.transport.nodes import introduction
+
+    user, _, host = words.rpartition("@")
+    user = options["user"] or user or introduction.current_user()
+    found = _presented(host, options["port"])
+    ssh = {
+        "host": host,
+        **({"port": options["port"]} if options["port"] else {}),
+        "user": user,
+        "hostKey": found.line,
+    }
+    said, seen = "", ""
+    if options["yes"] or agreed(f"is it the machine's own, and shall {user} log in there to look around?"):
+        sights = _survey(ssh)
+        if sights is not None:
+            said = sights.name
+            seen = ", ".join(filter(None, (sights.chip, size(sights.memory_bytes), sights.system)))
+    name = options["name"] or _named(said) or _named(host) or "node"
+    labels = dict(_label(word) for word in options["labels"])
+    metadata = {"name": name, **({"labels": labels} if labels else {})}
+    return {
+        "apiVersion": "reconciler/v1alpha1",
+        "kind": NODE,
+        "metadata": metadata,
+        "spec": {"ssh": ssh},
+    }, seen
+
+
+def _presented(host: str, port: int | None) -> Any:
+    from reconciler.transport.nodes import introduction
+
+    found = asyncio.run(introduction.host_key(host, port))
+    click.echo(f"{host} has the host key {found.fingerprint}", err=True)
+    click.echo("compare it on the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", err=True)
+    return found
+
+
+def _survey(ssh: dict[str, Any]) -> Any:
+    """What is to be seen there; None where the login does not work, which can be put right later."""
+    from pydantic import ValidationError
+
+    from reconciler.resources import SshAccess
+    from reconciler.transport.nodes import introduction
+
+    try:
+        return asyncio.run(introduction.survey(SshAccess.model_validate(ssh)))
+    except ValidationError as error:
+        raise Invalid(f"{ssh['user']}@{ssh['host']}: {error.errors()[0]['msg']}") from None
+    except Unreachable as error:
+        click.echo(f"warning: {error}", err=True)
+        return None
+
+
+def _named(word: str) -> str:
+    """A Node's name from a machine's: its first part, unless it is an address."""
+    plain = word if re.fullmatch(r"[0-9.]+", word) else word.partition(".")[0]
+    return _NO_NAME.sub("-", plain.lower()).strip("-")[:63].strip("-")
+
+
+def _label(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f'expected KEY=VALUE after --label, got "{word}"')
+    return key, value
+
+
+# --- again -----------------------------------------------------------------------------------------
+
+
+def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
+    """Take the new host key of a Node into its manifest, after both fingerprints were shown."""
+    from reconciler.source.editing import set_fields
+    from reconciler.transport.nodes import introduction
+
+    nodes = {each: access.ssh for each, access in nodes_of(settings).items() if access.ssh}
+    ssh = nodes.get(name)
+    if ssh is None:
+        there = ", ".join(sorted(nodes)) or "none"
+        raise Refused("NotFound", f'there is no Node "{name}" over SSH; those that there are: {there}')
+    found = _presented(ssh.host, ssh.port if ssh.port != 22 else None)
+    if found.line.split() == ssh.host_key.split()[:2]:
+        click.echo(f"node/{name} unchanged: that is the key of its manifest")
+        return
+    click.echo(f"its manifest has         {introduction.fingerprint_of(ssh.host_key)}", err=True)
+    if not (commit or agreed("is the new one the machine's own, and shall it be committed?")):
+        raise Refused(
+            "NotCommitted", "the manifest is as it was; to take the new key into it: the same with --commit"
+        )
+    wanted: dict[tuple[str, str], dict[tuple[str, ...], Any]] = {(NODE, name): {HOST_KEY: found.line}}
+    landed = carry_out(
+        settings, how, lambda current: set_fields(current, wanted), subject("Renew the host key of")
+    )
+    _land(settings, how, landed)

@@ -1,0 +1,184 @@
+"""`reboot`: machines restarted one after the other. The wish is a commit; the controller carries it out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client, ask
+from reconciler.cli.core.commits import (
+    Files,
+    How,
+    WritingCommand,
+    carry_out,
+    opened,
+    preview,
+    subject,
+    write_options,
+)
+from reconciler.cli.core.targets import Targets
+from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
+from reconciler.cli.output.columns import condition
+from reconciler.cli.output.screen import Screen
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import Get
+
+from .drain import DRAIN, NODE, UNSCHEDULABLE, agreed, named, node_options, report_nodes
+
+REBOOT_FROM = ("spec", "rebootFrom")
+CANNOT = "CannotRestart"
+GOES_ON = (
+    "the restarts go on without this command: reconciler get nodes; to keep one back that has not begun:"
+    " reconciler edit node/NAME, and remove spec.rebootFrom"
+)
+
+
+@click.command(cls=WritingCommand)
+@node_options
+@click.option("--force", is_flag=True, help="Also where something is not served meanwhile.")
+@timeout_option("1h")
+@write_options
+@click.pass_obj
+def reboot(settings: Settings, targets: Targets, how: How, force: bool, timeout: float) -> None:
+    """Restart machines, one after the other, in the order of their names.
+
+    Each is drained, restarted, and back in service before the next: its agent answers, and every group is served
+    again. What has no other place is not served meanwhile: that needs --force. A Mac with FileVault is refused unless
+    `spec.repair.fileVault` says that somebody, or something, unlocks it.
+
+    The wish is a commit, and the controller sees to it: Ctrl-C, or its own restart in the middle, keeps none from
+    being restarted, and none is restarted twice.
+
+    \b
+    Examples:
+      reconciler reboot studio-1
+      reconciler reboot studio-1 studio-2 --dry-run    what moves, what would not be served meanwhile
+      reconciler reboot -l pool=studios --force --timeout=2h
+    """
+    say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
+    boots: dict[str, str] = {}
+
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import set_fields
+
+        chosen = named(targets, files)
+        boots.update(_boots(settings, [name for _, name in chosen]))
+        edit = set_fields(files, {key: {REBOOT_FROM: boots[key[1]]} for key in chosen})
+        _refuse(settings, edit.applied_to(files), list(boots))
+        _agree(settings, files, list(boots), force, say)
+        return edit
+
+    landed = carry_out(settings, how, decide, subject("Restart"))
+    report_nodes(how, landed, "to be restarted")
+    if how.dry:
+        return
+    assert landed.revision is not None
+    try:
+        _wait(settings, landed.revision, boots, timeout, say)
+    except KeyboardInterrupt:
+        say.clear()
+        click.echo(f"\n{GOES_ON}", err=True)
+        raise
+    except Refused as error:
+        if error.code == "Timeout":
+            raise Refused("Timeout", f"{error}\n{GOES_ON}") from error
+        raise
+    say(f"restarted: {', '.join(boots)}")
+
+
+def _boots(settings: Settings, names: list[str]) -> dict[str, str]:
+    """The boot that each machine runs in. Raises ``Refused`` where one does not answer, ``Unreachable`` without a controller."""
+    try:
+        items = {
+            item["metadata"]["name"]: item["status"] for item in ask(settings.socket, Get(NODE))["items"]
+        }
+    except Unreachable as error:
+        raise Unreachable(f"{error}; it is what restarts machines") from error
+    silent = [name for name in names if items.get(name, {}).get("agent") != "reached"]
+    if silent:
+        raise Refused(
+            "NotReached",
+            f"{', '.join(silent)} does not answer, and what does not answer cannot be told to restart;"
+            f" reconciler describe node {silent[0]}",
+        )
+    return {name: items[name]["bootId"] for name in names}
+
+
+def _refuse(settings: Settings, files: Files, names: list[str]) -> None:
+    """Raises ``Refused`` with what the controller has against restarting one of them."""
+    ours = {f"{NODE.lower()}/{name}" for name in names}
+    refused = preview(settings, files)["plan"]["refused"]
+    against = [each["text"] for each in refused if each["reason"] == CANNOT and each["object"] in ours]
+    if against:
+        raise Refused(CANNOT, "nothing is restarted:\n  " + "\n  ".join(against))
+
+
+def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
+    """Say what becomes of every group, machine by machine. Raises ``Refused`` where one is not served, without force."""
+    from reconciler.source.editing import set_fields
+
+    ending: list[tuple[str, str]] = []
+    for name in names:
+        drained = set_fields(files, {(NODE, name): {UNSCHEDULABLE: True, DRAIN: True}})
+        ending += [(name, line) for line in agreed(settings, drained.applied_to(files), [name], say)]
+    if ending and not force:
+        raise Refused(
+            "WouldStop",
+            "nothing is restarted, for meanwhile these would not be served:\n  "
+            + "\n  ".join(f"without {name}: {line}" for name, line in ending)
+            + f"\nto restart all the same: reconciler reboot {' '.join(names)} --force",
+        )
+    for name, line in ending:
+        say(f"{line}; it is formed again when {name} is back")
+
+
+def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: float, say: Screen) -> None:
+    """Until every machine is in another boot, and what the controller has to do for it is done."""
+    repo = opened(settings)
+    told: set[str] = set()
+
+    def once(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            say(line)
+
+    def awaited(client: Client) -> str:
+        text = unread(client, repo, revision)
+        if text:
+            return text
+        items = {item["metadata"]["name"]: item for item in client.ask(Get(NODE))["items"]}
+        left = [found for name, boot in boots.items() if (found := _remaining(items, name, boot))]
+        for name in boots:
+            if not _remaining(items, name, boots[name]):
+                once(f"node/{name} restarted")
+        return "; ".join(left[:1]) or _unserved(client)
+
+    wait_until(settings, awaited, seconds, say)
+
+
+def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
+    """What a machine is at; nothing once it is back. Raises ``Refused`` where it will not be restarted any more."""
+    item = items.get(name)
+    if item is None or item["spec"].get("rebootFrom") != boot:
+        raise Refused(
+            "TakenBack", f"node/{name} is not to be restarted any more: somebody has changed its manifest"
+        )
+    stalled, busy = condition(item, "Stalled"), condition(item, "Reconciling")
+    if stalled["status"] == "True" and stalled["reason"] == CANNOT:
+        raise Refused(CANNOT, stalled["message"])
+    status = item["status"]
+    if status.get("bootId", boot) != boot and status.get("agent") == "reached":
+        return ""
+    return str(busy["message"] or condition(item, "Ready")["message"] or f"{name} is to be restarted")
+
+
+def _unserved(client: Client) -> str:
+    """Which deployment is still being seen to."""
+    for item in client.ask(Get("ModelDeployment"))["items"]:
+        busy = condition(item, "Reconciling")
+        if busy["status"] == "True":
+            return f"all are back; {busy['message']}"
+    return ""

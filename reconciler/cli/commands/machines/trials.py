@@ -1,0 +1,130 @@
+"""Groups on trial for `verify`: those that serve, and smaller ones that are formed for a while to compare with."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.commits import Files, How, carry_out, subject
+from reconciler.cli.core.confirm import agreed
+from reconciler.cli.core.waiting import wait_until
+from reconciler.cli.output.columns import condition
+from reconciler.cli.output.screen import Screen
+from reconciler.errors import Invalid, ReconcilerError, Refused
+from reconciler.resources import ModelDeployment
+from reconciler.wire.admin import Accept, Get
+
+DEPLOYMENT = "ModelDeployment"
+HELD_BACK_SECONDS = 1.0
+ROUNDS_MAX = 3600
+"""The controller bounds each part of a trial; together they are far below this."""
+READY_SECONDS_MAX = 600.0
+"""For a smaller group to load the weights and to answer."""
+GONE_SECONDS_MAX = 120.0
+SHOWN_AFTER_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Smaller:
+    """A group of fewer nodes, formed for a while."""
+
+    nodes: int
+    rate: float | None
+    """Tokens per second of one answer; None where it could not be measured."""
+    problem: str = ""
+
+
+def tried(client: Client, asked: Accept, screen: Screen) -> dict[str, Any]:
+    """What came of a trial; meanwhile ``screen`` says what is done."""
+    body: dict[str, Any] = client.ask(asked)
+    for _ in range(ROUNDS_MAX):
+        again = Accept(asked.deployment, asked.under_load, asked.smaller, body["run"], HELD_BACK_SECONDS)
+        body = client.ask(again, HELD_BACK_SECONDS)
+        if not body["doing"]:
+            break
+        screen.show(f"{body['doing']} ...")
+    screen.clear()
+    return body
+
+
+def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> tuple[Smaller, ...]:
+    """A group of every smaller size, one after the other, each in a deployment of its own that is removed again.
+
+    Raises ``Invalid`` where nobody agrees to that.
+    """
+    (item,) = client.ask(Get(DEPLOYMENT, name))["items"]
+    largest = max((len(group["nodes"]) for group in item["status"].get("groups", [])), default=1)
+    if largest == 1:
+        return ()
+    question = f"form groups of 1 to {largest - 1} nodes beside {name}, one after the other, each for about a minute?"
+    if not yes and not agreed(question):
+        raise Invalid(f"smaller groups of {name} need your consent: answer at a terminal, or add --yes")
+    return tuple(_measured(settings, item, nodes) for nodes in range(1, largest))
+
+
+def _measured(settings: Settings, item: dict[str, Any], nodes: int) -> Smaller:
+    """One of them. Whatever happens, its deployment is removed."""
+    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
+    name = f"{item['metadata']['name']}-verify-{nodes}"
+    try:
+        _commit(settings, _deployment(item, name, nodes))
+        wait_until(settings, lambda client: _missing(client, name), READY_SECONDS_MAX, screen)
+        with Client(settings.socket) as client:
+            body = tried(client, Accept(name), screen)
+        streams = body["replicas"][0]["streams"]
+        return Smaller(nodes, streams[0]["tokensPerSecond"] if streams else None)
+    except ReconcilerError as error:
+        return Smaller(nodes, None, str(error))
+    finally:
+        screen.clear()
+        _remove(settings, name)
+        wait_until(settings, lambda client: _remaining(client, name), GONE_SECONDS_MAX, screen)
+
+
+def _deployment(item: dict[str, Any], name: str, nodes: int) -> ModelDeployment:
+    """The same wish for so many nodes, once, and under no other name."""
+    spec = {**item["spec"], "replicas": 1}
+    spec["parallelism"] = {**spec["parallelism"], "nodes": {"min": nodes, "max": nodes}}
+    spec["serving"] = {**spec["serving"], "aliases": []}
+    body = {key: item[key] for key in ("apiVersion", "kind")}
+    return ModelDeployment.model_validate({**body, "metadata": {"name": name}, "spec": spec}, strict=False)
+
+
+def _commit(settings: Settings, manifest: ModelDeployment) -> None:
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import apply_documents, normalised
+        from reconciler.source.yaml.documents import load
+
+        text = normalised(manifest).encode()
+        return apply_documents(files, load({f"{manifest.metadata.name}.yaml": text}, part=True))
+
+    carry_out(settings, How(), decide, subject("Verify with"))
+
+
+def _remove(settings: Settings, name: str) -> None:
+    def decide(files: Files) -> Any:
+        from reconciler.cli.core.targets import labels_of
+        from reconciler.source.editing import delete_objects
+
+        there = (DEPLOYMENT, name) in labels_of(files)
+        return delete_objects(files, [(DEPLOYMENT, name)] if there else [])
+
+    carry_out(settings, How(), decide, subject("Delete"))
+
+
+def _missing(client: Client, name: str) -> str:
+    """What a deployment waits for; nothing once it serves. Raises ``Refused`` where it cannot."""
+    items = client.ask(Get(DEPLOYMENT, name))["items"]
+    if not items:
+        return f"{name} is being read"
+    stalled, ready = condition(items[0], "Stalled"), condition(items[0], "Ready")
+    if stalled["status"] == "True":
+        raise Refused("Stalled", stalled["message"])
+    return "" if ready["status"] == "True" else ready["message"] or f"{name} is being formed"
+
+
+def _remaining(client: Client, name: str) -> str:
+    return f"{name} is being removed" if client.ask(Get(DEPLOYMENT, name))["items"] else ""

@@ -1,0 +1,114 @@
+"""`verify`: the checklist after bring-up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.kinds import object_named
+from reconciler.cli.core.targets import missing_all
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.tables import WIDTH, fold, terminal_width
+from reconciler.wire.admin import Accept, Get
+
+from .trials import smaller_groups, tried
+
+DEPLOYMENT = "ModelDeployment"
+SHOWN_AFTER_SECONDS = 2.0
+WORDS = {True: "ok", False: "FAILED", None: "-"}
+INDENT = 8
+
+
+@click.command()
+@click.argument("deployment", shell_complete=complete.deployments)
+@click.option(
+    "--scale",
+    is_flag=True,
+    help="Form groups of fewer nodes for a while, and compare: commits a deployment for each, and its removal.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before that.")
+@click.option("--under-load", is_flag=True, help="Measure although requests are being answered.")
+@output_option()
+@click.pass_obj
+def verify(
+    settings: Settings, deployment: str, scale: bool, yes: bool, under_load: bool, output: str | None
+) -> int:
+    """Try every group of a deployment, and say which machine or link is to blame where one is slow.
+
+    All ranks measure together how fast they compute and how long collectives take; then the group answers 1, 2 and
+    4 requests at once, while it is seen what each rank does. What could not be measured or compared is marked with
+    a dash. Exits with 1 where a check failed.
+
+    \b
+    Examples:
+      reconciler verify llama
+      reconciler verify llama --under-load -o json
+      reconciler verify llama --scale --yes
+    """
+    name = deployment if "/" not in deployment else object_named((deployment,))[1] or deployment
+    with Client(settings.socket) as client:
+        there = {(DEPLOYMENT, item["metadata"]["name"]) for item in client.ask(Get(DEPLOYMENT))["items"]}
+        if (DEPLOYMENT, name) not in there:
+            raise missing_all([(DEPLOYMENT, name)], there)
+        smaller = smaller_groups(settings, client, name, yes) if scale else ()
+        rates = {str(each.nodes): each.rate for each in smaller if each.rate is not None}
+        body = tried(client, Accept(name, under_load, rates), Screen(sys.stderr, SHOWN_AFTER_SECONDS))
+    if scale:
+        body["scale"] = [asdict(each) for each in smaller]
+    body = {key: value for key, value in body.items() if key not in ("run", "doing")}
+    if output:
+        print_body(body, output)
+    else:
+        click.echo("\n".join(_page(body)))
+    return 0 if body["ok"] else 1
+
+
+def _page(body: dict[str, Any]) -> Iterator[str]:
+    width = min(terminal_width(), WIDTH)
+    for replica in body["replicas"]:
+        over = f" over {replica['transport']}" if replica["transport"] else ""
+        yield from fold(
+            f"{body['deployment']}/{replica['replica']}, epoch {replica['epoch']}, on"
+            f" {', '.join(replica['nodes'])}{over}",
+            width,
+            "  ",
+        )
+        for check in replica["checks"]:
+            yield from _line(check, width)
+        yield ""
+    for line in _of_scale(body.get("scale", [])):
+        yield from fold(line, width, " " * (INDENT + 1))
+    yield from fold(_verdict(body), width)
+
+
+def _line(check: dict[str, Any], width: int) -> Iterator[str]:
+    blame = f"; to blame: {', '.join(check['blame'])}" if check["blame"] else ""
+    lines = fold(f"{check['name']}: {check['text']}{blame}", width - INDENT - 1)
+    for number, line in enumerate(lines):
+        yield f"{WORDS[check['ok']] if number == 0 else '':<{INDENT}} {line}".rstrip()
+
+
+def _of_scale(scale: list[dict[str, Any]]) -> Iterator[str]:
+    for each in scale:
+        if each["rate"] is None:
+            yield f"-        a group of {each['nodes']} could not be measured: {each['problem']}"
+
+
+def _verdict(body: dict[str, Any]) -> str:
+    checks = [check for replica in body["replicas"] for check in replica["checks"]]
+    failed = [check for check in checks if check["ok"] is False]
+    untold = sum(1 for check in checks if check["ok"] is None)
+    more = f"; {untold} could not be measured or compared" if untold else ""
+    if not failed:
+        return f"{body['deployment']} is well: {len(checks) - untold} checks passed{more}"
+    blame = dict.fromkeys(name for check in failed for name in check["blame"])
+    why = f"; to blame: {', '.join(blame)}" if blame else ""
+    return f"{body['deployment']} is not well: {', '.join(check['name'] for check in failed)}{why}{more}"

@@ -1,0 +1,26 @@
+"""`completion`: what a shell needs to complete commands, options, kinds and names of objects."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from reconciler.cli.core.app import reconciler
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that completes commands, options, kinds and names.
+
+    \b
+    Examples:
+      source <(reconciler completion bash)                 for this shell; put it into ~/.bashrc
+      source <(reconciler completion zsh)                  for this shell; put it into ~/.zshrc
+      reconciler completion fish > ~/.config/fish/completions/reconciler.fish
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(reconciler, {}, "reconciler", "_RECONCILER_COMPLETE").source())

@@ -1,0 +1,191 @@
+"""`describe`: one object with everything that is known of it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import click
+
+from reconciler.cli.commands.write.approve import warn_if_held
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings, fail
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.kinds import RANK, objects_named
+from reconciler.cli.core.objects import Item, as_list, fetch, key_of, name_of
+from reconciler.cli.core.selectors import Selector, selector_option
+from reconciler.cli.output.columns import NONE, labels
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.tables import age, table, terminal_width
+from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
+
+from . import incidents, last_log
+from .events import event_table
+
+INDENT = 2
+EVENTS_SHOWN = 20
+INCIDENTS_SHOWN = 5
+NODES_SHOWN = 5
+"""Of those that one reason keeps out."""
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, shell_complete=complete.objects)
+@selector_option()
+@output_option()
+@click.pass_obj
+def describe(
+    settings: Settings, what: tuple[str, ...], selector: Selector | None, output: str | None
+) -> None:
+    """Show objects with all that is known of them.
+
+    That is their spec, conditions, groups, part of the plan, latest incidents and events; of a deployment why
+    its replicas are on these nodes and not on others; of a group that ended, and that none serves after, the
+    last lines of the rank to blame. An incident is told as a story.
+
+    \b
+    Examples:
+      reconciler describe deployment tiny
+      reconciler describe node/node-a model/tiny
+      reconciler describe nodes -l pool=studios
+      reconciler describe incident 3
+    """
+    number = None if what[0].isdigit() else incidents.identified(what)
+    if number is not None:
+        with Client(settings.socket) as client:
+            incidents.print_story(client.ask(ListIncidents(id=number))["items"], number, output)
+        return
+    chosen = objects_named(what)
+    if any(choice.kind == RANK for choice in chosen):
+        raise click.UsageError(
+            "ranks are described with their deployment: reconciler describe deployment NAME"
+        )
+    with Client(settings.socket) as client:
+        found = fetch(client, chosen, selector)
+        plan = client.ask(ShowPlan())
+        whole = [_with_context(client, item, plan) for item in found.items]
+    if output and whole:
+        single = len(found.items) == 1 and len(chosen) == 1 and len(chosen[0].names) == 1
+        print_body(whole[0] if single else as_list(found.revision, whole), output)
+    elif whole:
+        click.echo("\n\n\n".join(map(_page, whole)))
+    elif not found.missing:
+        click.echo("No resources found", err=True)
+    warn_if_held(found.body)
+    for error in found.missing[:-1]:
+        fail(str(error))
+    if found.missing:
+        raise found.missing[-1]
+
+
+def _with_context(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
+    """An object with its part of the plan, its latest incidents and events."""
+    kind, name = key_of(item)
+    key = f"{kind.lower()}/{name}"
+    concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
+    events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
+    told = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
+    logs = last_log.last_logs(client, item)
+    whole = {**item, "plan": concerned, "incidents": told, "events": events, "lastLogs": logs}
+    if kind == "ModelDeployment":
+        whole["places"] = client.ask(ShowPlaces(name))["items"]
+    return whole
+
+
+def _page(item: Item) -> str:
+    from reconciler.source.editing import as_yaml
+
+    status = {key: value for key, value in item["status"].items() if key != "conditions"}
+    lines = [
+        f"Name:        {name_of(item)}",
+        f"Kind:        {item['kind']}",
+        f"Labels:      {labels(item)}",
+        *(f"Annotation:  {key}: {text}" for key, text in item["metadata"].get("annotations", {}).items()),
+        f"Generation:  {item['metadata']['generation']} (observed {status.pop('observedGeneration')})",
+        *_terminating(item),
+        "Spec:",
+        _indented(as_yaml(item["spec"])),
+    ]
+    groups = status.pop("groups", None)
+    if status:
+        lines += ["Status:", _indented(as_yaml(status))]
+    if groups is not None:
+        lines += ["Groups:", _groups(groups), *_spread(groups)]
+    if item.get("places"):
+        lines += ["Nodes:", *_places(item["places"])]
+    rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
+    lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
+    entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
+    lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
+    if item["incidents"]:
+        lines += ["Incidents:"]
+        lines += [f"  {line}" for line in incidents.section(item["incidents"], terminal_width() - INDENT)]
+    events = event_table(item["events"], terminal_width() - INDENT) if item["events"] else NONE
+    lines += ["Events:", _indented(events), *last_log.section(item["lastLogs"])]
+    return "\n".join(lines)
+
+
+def _groups(groups: list[Item]) -> str:
+    headers = ("REPLICA", "EPOCH", "PHASE", "READY", "SINCE", "NODES")
+    rows = [
+        (
+            *(str(group[field]) for field in ("replica", "epoch", "phase")),
+            "True" if group["ready"] else "False",
+            age(group["since"]),
+            ", ".join(group["nodes"]),
+        )
+        for group in groups
+    ]
+    return _table(headers, rows) if rows else f"  {NONE}"
+
+
+def _spread(groups: list[Item]) -> list[str]:
+    """How the ranks of each group share the model and are joined, with the reasons, folded to the terminal."""
+    lines = [
+        f"{group['replica']}: {field} {group[field]}"
+        for group in groups
+        for field in ("strategy", "transport")
+        if field in group
+    ]
+    fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
+    return [fold.fill(line) for line in lines]
+
+
+def _places(places: list[Item]) -> list[str]:
+    """Why each replica is where it is and nowhere else: nodes that are not used together where one reason is all."""
+    lines = []
+    for place in places:
+        if place["text"]:
+            lines.append(f"{place['replica']}: {place['text']}")
+        used = sorted((seat for seat in place["nodes"] if seat["rank"] is not None), key=lambda s: s["rank"])
+        lines += [f"{place['replica']}: rank {s['rank']} on {s['node']}: {s['text']}" for s in used]
+        others: dict[str, list[str]] = {}
+        for seat in place["nodes"]:
+            if seat["rank"] is None:
+                others.setdefault(seat["text"], []).append(seat["node"])
+        lines += [f"{place['replica']}: not {_listed(names)}: {text}" for text, names in others.items()]
+    fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
+    return [fold.fill(line) for line in lines]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NODES_SHOWN
+    return ", ".join(names[:NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return _indented(table(headers, rows, terminal_width() - INDENT))
+
+
+def _planned(entry: Item) -> str:
+    until = entry.get("until")
+    return f"{entry['text']} (until {until})" if until else str(entry["text"])
+
+
+def _terminating(item: Item) -> list[str]:
+    since = item["metadata"].get("deletionTimestamp")
+    return [f"Terminating: since {since}"] if since else []
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"{' ' * INDENT}{line}" for line in text.rstrip("\n").splitlines())

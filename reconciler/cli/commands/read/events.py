@@ -1,0 +1,119 @@
+"""`events`: the story, in order."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.kinds import object_named
+from reconciler.cli.core.objects import reconnect
+from reconciler.cli.output.form import output_option, print_body, print_line
+from reconciler.cli.output.tables import age, fold, story, terminal_width
+from reconciler.errors import Unreachable
+from reconciler.wire.admin import ListEvents
+
+WAIT_SECONDS = 20.0
+LINE_INDENT = 17
+"""Of what does not fit into the first line of a growing list: a little more than where the object begins."""
+HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+TYPES = ("Normal", "Warning")
+
+
+class TypesType(click.ParamType[tuple[str, ...]]):
+    """Types of events, by commas, in any case."""
+
+    name = "types"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        found = tuple(word.strip().capitalize() for word in str(value).split(","))
+        for word in found:
+            if word not in TYPES:
+                self.fail(f'"{word}" is no type of event; expected {" or ".join(TYPES)}', param, ctx)
+        return found
+
+
+@click.command()
+@click.option("-w", "-f", "--watch", is_flag=True, help="Go on printing events as they come.")
+@click.option("--for", "about", metavar="KIND/NAME", help="Only events of this object.")
+@click.option("--types", type=TypesType(), metavar="Warning,Normal", help="Only events of these types.")
+@click.option("--since", type=Duration(), metavar="5m", help="Only events that are not older.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="The newest N."
+)
+@output_option()
+@click.pass_obj
+def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -> None:
+    """Show what has happened, oldest first.
+
+    \b
+    Examples:
+      reconciler events
+      reconciler events --for deployment/tiny -w
+      reconciler events --types=Warning --since 1h
+    """
+    request = _request(how)
+    client = Client(settings.socket)
+    try:
+        body = client.ask(request)
+        if not watch:
+            _print(body, output)
+            return
+        while True:
+            for event in body["items"]:
+                print_line(event, output) if output else click.echo(event_line(event))
+            request = ListEvents(**{**vars(request), "after": body["last"], "wait_seconds": WAIT_SECONDS})
+            try:
+                body = client.ask(request, WAIT_SECONDS)
+            except Unreachable:
+                client.close()
+                client = reconnect(settings.socket)
+                body = {"items": [], "last": request.after}
+    finally:
+        client.close()
+
+
+def _request(how: dict[str, Any]) -> ListEvents:
+    kind, name = _parse_for(how["about"])
+    types = how["types"] or TYPES
+    since = None if how["since"] is None else time.time() - how["since"]
+    warning = None if set(types) == set(TYPES) else "Warning" in types
+    return ListEvents(limit=how["limit"], kind=kind, name=name, warning=warning, since=since)
+
+
+def _parse_for(text: str | None) -> tuple[str | None, str | None]:
+    """The object of `--for`; `cluster` is for what is about the manifests as a whole."""
+    if text is None:
+        return None, None
+    return ("Cluster", None) if text.partition("/")[0].lower() == "cluster" else object_named((text,))
+
+
+def _print(body: dict[str, Any], output: str | None) -> None:
+    if output:
+        print_body(body, output)
+    elif body["items"]:
+        click.echo(event_table(body["items"]))
+    else:
+        click.echo("No events found.", err=True)
+
+
+def event_table(items: list[dict[str, Any]], width: int | None = None) -> str:
+    """Events with the age of each."""
+    rows = [(age(e["time"]), e["type"], e["reason"], e["object"], e["message"]) for e in items]
+    return story(HEADERS, rows, width)
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """One event for a growing list: the time of day, in UTC, instead of the age."""
+    moment = event["time"][11:23]
+    mark = "!" if event["type"] == "Warning" else " "
+    text = f"{moment} {mark} {event['object']}: {event['reason']}: {event['message']}"
+    return "\n".join(fold(text, terminal_width(), indent=" " * LINE_INDENT))

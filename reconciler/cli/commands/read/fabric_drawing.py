@@ -1,0 +1,162 @@
+"""A Fabric drawn in the terminal: its machines beside each other, each cable on a line between two of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import colours
+from reconciler.cli.output.columns import state as summary_of
+from reconciler.cli.output.tables import WIDTH, fold, lines, table, terminal_width
+
+Item = dict[str, Any]
+CONNECTED, UNDECLARED, UNKNOWN = "Connected", "Undeclared", "Unknown"
+COLOURS = {CONNECTED: "green", UNDECLARED: "yellow", UNKNOWN: "yellow"}
+"""Of the states that are no fault; a fault is red."""
+THERE = (CONNECTED, UNDECLARED, "TooSlow", "Down")
+"""States of a cable that joins the two ends that are named."""
+_LANE_MIN = 6
+_MARGIN = 2
+_STATE_WIDTH = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """One cable as a status tells of it."""
+
+    ends: tuple[tuple[str, str], tuple[str, str]]
+    """Node and receptacle, twice."""
+    state: str
+    gbps: int | None = None
+    text: str = ""
+    person: str = ""
+    interfaces: Sequence[str] = ("", "")
+    addresses: Sequence[str] = ("", "")
+
+    @property
+    def name(self) -> str:
+        """Both ends, as they are written in manifests."""
+        return " - ".join("/".join(end) for end in self.ends)
+
+    @property
+    def speed(self) -> str:
+        return f"{self.gbps} Gb/s" if self.gbps is not None else "-"
+
+
+def cables_of(item: Item) -> list[Cable]:
+    """The declared links in their order, and after them the cables that no Fabric has."""
+    rows = item["status"].get("links")
+    if rows is None:  # nobody has compared them yet
+        rows = [{"ends": ends, "state": UNKNOWN} for ends in item["spec"]["links"]]
+    return [_cable(row) for row in rows]
+
+
+def _cable(row: Item) -> Cable:
+    one, other = (_end(end) for end in row["ends"])
+    told = {name: row[name] for name in ("gbps", "text", "person", "interfaces", "addresses") if name in row}
+    return Cable((one, other), row["state"], **told)
+
+
+def _end(written: str) -> tuple[str, str]:
+    node, _, receptacle = written.rpartition("/")
+    return node, receptacle
+
+
+def nodes_of(cables: Sequence[Cable]) -> list[str]:
+    """The machines of the cables, by name."""
+    return sorted({node for cable in cables for node, _ in cable.ends})
+
+
+def show(item: Item, wide: bool) -> None:
+    """Draw one Fabric, and say what is wrong with it."""
+    width = min(WIDTH, terminal_width())
+    for text, state in drawing(item, wide, width):
+        click.echo(
+            click.style(text, fg=COLOURS.get(state, "red")) if state else text, color=colours(sys.stdout)
+        )
+
+
+def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
+    """The lines, each with the state by which it is coloured, or nothing."""
+    cables = cables_of(item)
+    for line in fold(f"{item['metadata']['name']}: {_heading(item, cables)}", width):
+        yield line, ""
+    nodes = nodes_of(cables)
+    room = width - _MARGIN - _STATE_WIDTH
+    yield "", ""
+    if nodes and len(nodes) <= min(room // _LANE_MIN, len(ascii_uppercase)):
+        yield from _lanes(cables, nodes, room)
+    else:
+        yield from _listed(cables, width)
+    if wide:
+        yield "", ""
+        yield from _detailed(cables, width)
+    told: set[str] = set()
+    silent = False
+    for cable in cables:
+        if cable.text and cable.text not in told:
+            told.add(cable.text)
+            if not (silent and cable.state == UNKNOWN):
+                yield "", ""
+            silent = cable.state == UNKNOWN
+            for line in fold(f"{cable.state}: {cable.text}", width, "  "):
+                yield line, cable.state
+            for line in fold(f"  to do: {cable.person}", width, "    ") if cable.person else ():
+                yield line, ""
+
+
+def _heading(item: Item, cables: Sequence[Cable]) -> str:
+    declared = [cable for cable in cables if cable.state != UNDECLARED]
+    connected = sum(cable.state == CONNECTED for cable in declared)
+    if not item["status"].get("links") and declared:
+        return summary_of(item)
+    strangers = len(cables) - len(declared)
+    more = f", and {strangers} undeclared" if strangers else ""
+    return f"{connected} of {len(declared)} links are connected{more}"
+
+
+def _lanes(cables: Sequence[Cable], nodes: list[str], room: int) -> Iterator[tuple[str, str]]:
+    lane = max(_LANE_MIN, min(room // len(nodes), max(map(len, nodes)) + 3, 18))
+    shown = dict(zip(nodes, nodes, strict=True))
+    if max(map(len, nodes)) > lane - 2:
+        shown = dict(zip(nodes, ascii_uppercase, strict=False))
+        for node in nodes:
+            yield f"{' ' * _MARGIN}{shown[node]} = {node}", ""
+    places = {node: _MARGIN + number * lane for number, node in enumerate(nodes)}
+    end = _MARGIN + len(nodes) * lane
+    yield "".join(shown[node].ljust(lane) for node in nodes).rjust(end).rstrip(), ""
+    for cable in cables:
+        row = [" "] * end
+        for place in places.values():
+            row[place] = "│"
+        (left, right) = sorted((places[node], number) for node, number in cable.ends)
+        for at in range(left[0] + 1, right[0]):
+            passing = row[at] == "│"
+            row[at] = "┼" if passing else "─" if cable.state in THERE else "┄"
+        for place, number in (left, right):
+            row[place : place + len(number)] = number
+        yield f"{''.join(row)}{cable.speed:<9} {cable.state}".rstrip(), cable.state
+
+
+def _listed(cables: Sequence[Cable], width: int) -> Iterator[tuple[str, str]]:
+    """Of more machines than fit beside each other."""
+    rows = [["LINK", "SPEED", "STATE"], *([cable.name, cable.speed, cable.state] for cable in cables)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for line, cable in zip(lines(rows, widths), (None, *cables), strict=True):
+        yield line, cable.state if cable else ""
+
+
+def _detailed(cables: Sequence[Cable], width: int) -> Iterator[tuple[str, str]]:
+    """A row for each end: that is what somebody types on that machine."""
+    rows = [
+        ["/".join(end), "/".join(there), cable.interfaces[side] or "-", cable.addresses[side] or "-"]
+        for cable in cables
+        for side, (end, there) in enumerate(zip(cable.ends, cable.ends[::-1], strict=True))
+    ]
+    for line in table(("END", "LEADS TO", "INTERFACE", "ADDRESS"), sorted(rows), width).splitlines():
+        yield line, ""

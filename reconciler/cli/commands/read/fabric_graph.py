@@ -1,0 +1,189 @@
+"""A Fabric as a graph for other programs: Graphviz' language, and SVG of our own."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from reconciler.cli.output.tables import fold
+
+from .fabric_drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, Item, cables_of, nodes_of
+
+_COLOURS = {CONNECTED: "#1a7f37", UNDECLARED: "#9a6700", UNKNOWN: "#57606a"}
+_FAULT = "#cf222e"
+_NODE_WIDTH, _NODE_HEIGHT = 150, 44
+_LINE_HEIGHT = 20
+_TEXT_COLUMNS = 92
+_CROWDED = 40.0
+"""So near the centre of the picture no label is put."""
+Point = tuple[float, float]
+
+
+def colour(cable: Cable) -> str:
+    """Green for what is as declared, red for faults."""
+    return _COLOURS.get(cable.state, _FAULT)
+
+
+def label(cable: Cable) -> str:
+    """What stands beside a cable: its speed, and its state where it is not simply connected."""
+    speed = cable.speed if cable.gbps is not None else ""
+    return speed if cable.state == CONNECTED else " ".join(filter(None, (speed, cable.state)))
+
+
+# --- dot ---------------------------------------------------------------------------------------------
+
+
+def dot(item: Item) -> str:
+    """An undirected graph; receptacles are ports of records."""
+    cables = cables_of(item)
+    used: dict[str, set[str]] = {node: set() for node in nodes_of(cables)}
+    for cable in cables:
+        for node, receptacle in cable.ends:
+            used[node].add(receptacle)
+    rows = [f"graph {_quoted(item['metadata']['name'])} {{", "  layout=neato;", "  overlap=false;"]
+    rows.append("  node [shape=record];")
+    for node, receptacles in used.items():
+        ports = "|".join(f"<r{number}>{number}" for number in sorted(receptacles, key=int))
+        rows.append(f"  {_quoted(node)} [label={_quoted(f'{{{node}|{{{ports}}}}}')}];")
+    for cable in cables:
+        one, other = (f"{_quoted(node)}:r{receptacle}" for node, receptacle in cable.ends)
+        style = "solid" if cable.state in THERE else "dashed"
+        looks = f"label={_quoted(label(cable))}, color={_quoted(colour(cable))}, style={style}"
+        rows.append(f"  {one} -- {other} [{looks}];")
+    return "\n".join([*rows, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# --- svg ---------------------------------------------------------------------------------------------
+
+
+def svg(item: Item) -> str:
+    """The machines on a circle, each cable a line with the numbers of its receptacles, findings below."""
+    cables = cables_of(item)
+    nodes = nodes_of(cables)
+    radius = max(250.0, 55.0 * len(nodes))
+    width = max(2 * radius + _NODE_WIDTH + 60, 760)
+    centre = (width / 2, radius + 70)
+    places = {node: _place(number, len(nodes), centre, radius) for number, node in enumerate(nodes)}
+    drawn = list(_lines(cables, places, centre))
+    notes = [line for cable in _differing(cables) for line in _note(cable)]
+    height = centre[1] + radius + 60 + _LINE_HEIGHT * (len(notes) + 1)
+    name = escape(item["metadata"]["name"])
+    rows = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
+        f' height="{height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="13">',
+        f"<title>Fabric {name}</title>",
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
+        f'<text x="20" y="28" font-size="16" font-weight="bold">{name}</text>',
+        *(line for line, _ in drawn),
+        *(_box(node, place) for node, place in places.items()),
+        *(text for _, texts in drawn for text in texts),
+    ]
+    top = centre[1] + radius + 60
+    for number, (text, fill) in enumerate(notes):
+        rows.append(f'<text x="20" y="{top + number * _LINE_HEIGHT:.0f}" fill="{fill}">{escape(text)}</text>')
+    return "\n".join([*rows, "</svg>"]) + "\n"
+
+
+def _place(number: int, count: int, centre: Point, radius: float) -> Point:
+    """From the left over the top, so that two machines stand beside each other."""
+    angle = math.pi + 2 * math.pi * number / max(count, 1)
+    if count == 4:
+        angle += math.pi / 4  # as a square its sides are level
+    return centre[0] + radius * math.cos(angle), centre[1] + radius * math.sin(angle)
+
+
+def _lines(
+    cables: Sequence[Cable], places: dict[str, Point], centre: Point
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Of each cable the line, and what is written at it: that lies above everything else."""
+    between = Counter(frozenset(node for node, _ in cable.ends) for cable in cables)
+    drawn: Counter[frozenset[str]] = Counter()
+    for cable in cables:
+        (one, number), (other, number_there) = cable.ends
+        pair = frozenset((one, other))
+        aside = 26 * (drawn[pair] - (between[pair] - 1) / 2)
+        drawn[pair] += 1
+        start, end = _moved(places[one], places[other], aside if one < other else -aside)
+        dashes = "" if cable.state in THERE else ' stroke-dasharray="6 5"'
+        line = (
+            f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
+            f' stroke="{colour(cable)}" stroke-width="3"{dashes}/>'
+        )
+        length = math.dist(start, end)
+        middle = _along(start, end, length / 2)
+        if math.dist(middle, centre) < _CROWDED:  # all that lead across meet there, and so would their labels
+            middle = _along(start, end, 0.36 * length)
+        yield (
+            line,
+            (
+                _mark(_along(start, end, _reach(start, end)), number),
+                _mark(_along(end, start, _reach(start, end)), number_there),
+                *_label(middle, label(cable), colour(cable)),
+            ),
+        )
+
+
+def _moved(start: Point, end: Point, aside: float) -> tuple[Point, Point]:
+    """A line moved sideways: two cables between one pair lie beside each other."""
+    length = math.dist(start, end) or 1.0
+    across = (-(end[1] - start[1]) / length * aside, (end[0] - start[0]) / length * aside)
+    return (start[0] + across[0], start[1] + across[1]), (end[0] + across[0], end[1] + across[1])
+
+
+def _reach(start: Point, end: Point) -> float:
+    """How far from the middle of its box a line leaves it, and a little more."""
+    length = math.dist(start, end) or 1.0
+    slope_x, slope_y = abs(end[0] - start[0]) / length, abs(end[1] - start[1]) / length
+    sides = [
+        _NODE_WIDTH / 2 / slope_x if slope_x else math.inf,
+        _NODE_HEIGHT / 2 / slope_y if slope_y else math.inf,
+    ]
+    return min(sides) + 14
+
+
+def _along(start: Point, end: Point, distance: float) -> Point:
+    length = math.dist(start, end) or 1.0
+    part = distance / length
+    return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
+
+
+def _mark(at: Point, number: str) -> str:
+    return (
+        f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="10" fill="#ffffff" stroke="#24292f"/>'
+        f'<text x="{at[0]:.1f}" y="{at[1] + 4.5:.1f}" text-anchor="middle">{escape(number)}</text>'
+    )
+
+
+def _label(at: Point, text: str, fill: str) -> Iterator[str]:
+    """On a margin of white, as an element of its own: not everything that shows SVG knows ``paint-order``."""
+    for looks in ('fill="#ffffff" stroke="#ffffff" stroke-width="5" aria-hidden="true"', f'fill="{fill}"'):
+        yield f'<text x="{at[0]:.1f}" y="{at[1] - 6:.1f}" text-anchor="middle" {looks}>{escape(text)}</text>'
+
+
+def _box(node: str, at: Point) -> str:
+    left, top = at[0] - _NODE_WIDTH / 2, at[1] - _NODE_HEIGHT / 2
+    shown = node if len(node) <= 20 else node[:19] + "…"
+    return (
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{_NODE_WIDTH}" height="{_NODE_HEIGHT}" rx="8" fill="#f6f8fa"'
+        f' stroke="#24292f"/><text x="{at[0]:.1f}" y="{at[1] + 5:.1f}" text-anchor="middle"'
+        f' font-weight="bold">{escape(shown)}<title>{escape(node)}</title></text>'
+    )
+
+
+def _differing(cables: Sequence[Cable]) -> list[Cable]:
+    """What is not as declared, once."""
+    return list({cable.text: cable for cable in cables if cable.text}.values())
+
+
+def _note(cable: Cable) -> Iterator[tuple[str, str]]:
+    for line in fold(f"{cable.state}: {cable.text}", _TEXT_COLUMNS):
+        yield line, colour(cable)
+    for line in fold(f"to do: {cable.person}", _TEXT_COLUMNS) if cable.person else ():
+        yield line, "#24292f"

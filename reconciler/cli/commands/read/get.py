@@ -1,0 +1,265 @@
+"""`get`: what there is and how it is, once or as it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from reconciler.cli.commands.write.approve import warn_if_held
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings, fail
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.kinds import RANK, Chosen, full_name, objects_named
+from reconciler.cli.core.objects import Found, Item, as_list, fetch, follow, key_of, name_of, pick
+from reconciler.cli.core.selectors import selector_option
+from reconciler.cli.output.columns import NONE, headers, row
+from reconciler.cli.output.form import Form, FormType, print_body, print_line
+from reconciler.cli.output.jsonpath import BadTemplate, Path, find, render, written
+from reconciler.cli.output.tables import fitting, lines
+from reconciler.resources import KIND_NAMES
+
+TABLE = Form("table")
+FABRIC = "Fabric"
+
+
+class PathType(click.ParamType[Path]):
+    """A JSONPath, with or without braces."""
+
+    name = "jsonpath"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from reconciler.cli.output.jsonpath_parser import parse_path
+
+        if isinstance(value, tuple):
+            return value
+        try:
+            return parse_path(value)
+        except BadTemplate as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@click.argument("what", nargs=-1, shell_complete=complete.objects)
+@selector_option()
+@click.option("-w", "--watch", is_flag=True, help="Go on: print what changes, until Ctrl-C.")
+@click.option("--watch-only", is_flag=True, help="Only what changes from now on.")
+@click.option("--show-labels", is_flag=True, help="A column with the labels.")
+@click.option("--sort-by", type=PathType(), metavar="JSONPATH", help="Such as .metadata.name.")
+@click.option("--no-headers", is_flag=True, help="Rows alone.")
+@click.option("--ignore-not-found", is_flag=True, help="Exit with 0 where there is no such object.")
+@click.option(
+    "-o",
+    "--output",
+    type=FormType(),
+    default=TABLE,
+    metavar="json|yaml|name|wide|dot|svg|jsonpath=TEMPLATE|custom-columns=SPEC",
+    help="Print in this form instead of a table.",
+)
+@click.pass_obj
+def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
+    """List objects and their state.
+
+    WHAT is a kind (reconciler api-resources lists them), several with commas, or all; KIND NAME...; or
+    KIND/NAME...
+
+    \b
+    Examples:
+      reconciler get all
+      reconciler get deployments -o wide -w
+      reconciler get nodes -l pool=studios --show-labels
+      reconciler get ranks --sort-by .pid
+      reconciler get node/node-a -o yaml
+      reconciler get fabric studios                drawn, with what is wrong
+      reconciler get fabric studios -o svg > studios.svg
+      reconciler get modeldeployments -o jsonpath='{range .items[*]}{.metadata.name}{"\\n"}{end}'
+      reconciler get models -o custom-columns=NAME:.metadata.name,PATH:.spec.source.path
+    """
+    chosen = objects_named(what)
+    if how["watch"] or how["watch_only"]:
+        return _watch(settings, chosen, how)
+    with Client(settings.socket) as client:
+        found = fetch(client, chosen, how["selector"])
+    if how["sort_by"] is not None:
+        found.items.sort(key=lambda item: _sort_key(how["sort_by"], item))
+    _print(found, _one(chosen, found), how)
+    warn_if_held(found.body)
+    if how["ignore_not_found"]:
+        return 0
+    for error in found.missing[:-1]:
+        fail(str(error))
+    if found.missing:
+        raise found.missing[-1]
+    return 0
+
+
+def _one(chosen: tuple[Chosen, ...], found: Found) -> bool:
+    """Whether one object was asked for by its name, and not what goes by a common name."""
+    names = [name for choice in chosen for name in choice.names]
+    return len(names) == 1 and [name_of(item) for item in found.items] == names
+
+
+def _sort_key(path: Path, item: Item) -> tuple[int, Any]:
+    """Numbers by value, before texts; what is not there comes first."""
+    value = next(iter(find(path, item)), None)
+    if value is None:
+        return 0, 0
+    return (1, value) if isinstance(value, int | float) else (2, written(value))
+
+
+# --- once ------------------------------------------------------------------------------------------
+
+
+def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
+    form: Form = how["output"]
+    whole = found.items[0] if one else as_list(found.revision, found.items)
+    if not found.items and (found.missing or how["ignore_not_found"]):
+        return
+    match form.name:
+        case "json" | "yaml":
+            print_body(whole, form.name)
+        case "jsonpath":
+            click.echo(render(form.template, whole), nl=False)
+        case _ if not found.items:
+            click.echo("No resources found", err=True)
+        case "name":
+            for item in found.items:
+                click.echo(full(item))
+        case "dot" | "svg":
+            click.echo(_graph(found.items, form.name), nl=False)
+        case "custom-columns":
+            _echo_rows([header for header, _ in form.columns], _columns(form, found.items), how)
+        case _ if one and whole["kind"] == FABRIC and not how["no_headers"]:
+            from .fabric_drawing import show
+
+            show(whole, form.name == "wide")
+        case _:
+            _print_tables(found.items, how)
+
+
+def _graph(items: list[Item], form: str) -> str:
+    """One Fabric in a language for graphs. Raises ``UsageError`` for anything else."""
+    from . import fabric_graph
+
+    if len(items) != 1 or items[0]["kind"] != FABRIC:
+        raise click.UsageError(f"{form} is a form of one Fabric: reconciler get fabric NAME -o {form}")
+    return fabric_graph.dot(items[0]) if form == "dot" else fabric_graph.svg(items[0])
+
+
+def full(item: Item) -> str:
+    """As `-o name` has it: what other commands take."""
+    return f"rank/{name_of(item)}" if item["kind"] == RANK else full_name(*key_of(item))
+
+
+def _columns(form: Form, items: list[Item]) -> list[list[str]]:
+    return [[_cell(find(path, item)) for _, path in form.columns] for item in items]
+
+
+def _cell(values: list[Any]) -> str:
+    return ",".join(map(written, values)) if values else NONE
+
+
+def _print_tables(items: list[Item], how: dict[str, Any]) -> None:
+    """A table for each kind there is, in the order of kinds."""
+    first = True
+    for kind in (*KIND_NAMES, RANK):
+        rows = [_row(item, how) for item in items if item["kind"] == kind]
+        if rows and not first:
+            click.echo()
+        if rows:
+            first = False
+            _echo_rows(_headers(kind, how), rows, how)
+
+
+def _echo_rows(above: list[str], rows: list[list[str]], how: dict[str, Any]) -> None:
+    widths = fitting([above, *rows])
+    for line in lines(rows if how["no_headers"] else [above, *rows], widths):
+        click.echo(line)
+
+
+def _headers(kind: str, how: dict[str, Any]) -> list[str]:
+    return headers(kind, how["output"].name == "wide", how["show_labels"])
+
+
+def _row(item: Item, how: dict[str, Any]) -> list[str]:
+    return row(item, how["output"].name == "wide", how["show_labels"])
+
+
+# --- as it changes ---------------------------------------------------------------------------------
+
+
+def _watch(settings: Settings, chosen: tuple[Chosen, ...], how: dict[str, Any]) -> int:
+    if len(chosen) != 1:
+        raise click.UsageError("a watch is of one kind, of objects of one kind, or of all")
+    choice, selector = chosen[0], how["selector"]
+    if choice.names:
+        with Client(settings.socket) as client:
+            missing = fetch(client, chosen, selector).missing
+        if missing and not how["ignore_not_found"]:
+            raise missing[0]
+    shown = _Changes(how, silent=how["watch_only"])
+    for items in follow(settings.socket, choice):
+        shown.update(pick(items, choice, selector))
+    return 0
+
+
+class _Changes:
+    """Prints what is not as it was printed last; the columns stay as wide as they began."""
+
+    def __init__(self, how: dict[str, Any], silent: bool) -> None:
+        self._how = how
+        self._silent = silent
+        self._last: dict[tuple[str, str], Any] = {}
+        self._widths: dict[str, list[int]] = {}
+
+    def update(self, items: list[Item]) -> None:
+        now = {key_of(item): item for item in items}
+        changed = [item for key, item in now.items() if self._last.get(key) != self._seen(item)]
+        gone = [key for key in self._last if key not in now]
+        self._last = {key: self._seen(item) for key, item in now.items()}
+        if not self._silent:
+            self._print(changed)
+            for kind, name in gone:
+                click.echo(f"{f'rank/{name}' if kind == RANK else full_name(kind, name)} deleted")
+        self._silent = False
+
+    def _seen(self, item: Item) -> Any:
+        """What a change shows in: an object's whole content, or what its row says, ages aside."""
+        if not self._tabular:
+            return item
+        cells = zip(_headers(item["kind"], self._how), _row(item, self._how), strict=True)
+        return [cell for header, cell in cells if header != "AGE"]
+
+    @property
+    def _tabular(self) -> bool:
+        return self._how["output"].name in ("table", "wide")
+
+    def _print(self, items: list[Item]) -> None:
+        form: Form = self._how["output"]
+        for item in items if not self._tabular else ():
+            _PRINTERS[form.name](form, item)
+        for kind in (*KIND_NAMES, RANK) if self._tabular else ():
+            self._print_rows(kind, [_row(item, self._how) for item in items if item["kind"] == kind])
+
+    def _print_rows(self, kind: str, rows: list[list[str]]) -> None:
+        if not rows:
+            return
+        if kind not in self._widths:
+            self._widths[kind] = fitting([_headers(kind, self._how), *rows])
+            rows = rows if self._how["no_headers"] else [_headers(kind, self._how), *rows]
+        for line in lines(rows, self._widths[kind]):
+            click.echo(line)
+
+
+def _print_columns(form: Form, item: Item) -> None:
+    click.echo("   ".join(_columns(form, [item])[0]))
+
+
+_PRINTERS: dict[str, Callable[[Form, Item], None]] = {
+    "json": lambda form, item: print_line(item, "json"),
+    "yaml": lambda form, item: print_line(item, "yaml"),
+    "name": lambda form, item: click.echo(full(item)),
+    "jsonpath": lambda form, item: click.echo(render(form.template, item), nl=False),
+    "custom-columns": _print_columns,
+}

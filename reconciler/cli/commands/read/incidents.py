@@ -1,0 +1,252 @@
+"""`incidents`: what went wrong, what was tried, how long it took, what a person must do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.kinds import object_named
+from reconciler.cli.core.objects import Item, reconnect
+from reconciler.cli.output.form import print_body, print_line
+from reconciler.cli.output.tables import age, duration, fitting, fold, lines, plain, story, terminal_width
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import ListIncidents
+
+WAIT_SECONDS = 20.0
+HEADERS = ("ID", "OPENED", "LASTED", "CLASS", "OBJECT", "WHAT HAPPENED")
+WIDE_HEADERS = ("ID", "OPENED", "LASTED", "CLASS", "OBJECT", "NOT SERVED", "CAME BACK", "WHAT HAPPENED")
+WORD = "incident"
+TIME_OF_DAY = slice(11, 19)
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[ID | KIND/NAME]", shell_complete=complete.incidents)
+@click.option("--open", "open_", is_flag=True, help="Only those that are not over.")
+@click.option("--since", type=Duration(), metavar="24h", help="Only those that were open then, or later.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The newest N.")
+@click.option("-w", "--watch", is_flag=True, help="Go on: print what changes, until Ctrl-C.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("json", "yaml", "name", "wide")),
+    help="Print in this form instead of a table.",
+)
+@click.pass_obj
+def incidents(
+    settings: Settings, /, what: tuple[str, ...], watch: bool, output: str | None, **how: Any
+) -> None:
+    """Show what went wrong and how it was healed, oldest first; with an ID, the whole story.
+
+    \b
+    Examples:
+      reconciler incidents
+      reconciler incidents --open -o wide
+      reconciler incidents deployment/tiny --since 24h
+      reconciler incidents -w -o json
+    """
+    number = identified(what)
+    request = _request(what, number, how)
+    if watch:
+        _watch(settings, request, output)
+        return
+    with Client(settings.socket) as client:
+        items = client.ask(request)["items"]
+    if number is not None:
+        print_story(items, number, output)
+    elif output in ("json", "yaml"):
+        print_body({"items": items}, output)
+    elif items:
+        _echo(items, output)
+    else:
+        click.echo("No incidents found.", err=True)
+
+
+def identified(words: tuple[str, ...]) -> int | None:
+    """The number of an incident, where words name one: `12`, `incident 12` or `incident/12`."""
+    parts = [part for word in words for part in word.split("/")]
+    if len(parts) == 2 and parts[0].lower() in (WORD, f"{WORD}s"):
+        if not parts[1].isdigit():
+            raise click.UsageError(f'"{parts[1]}" is no number of an incident; see: reconciler incidents')
+        return int(parts[1])
+    return int(parts[0]) if len(parts) == 1 and parts[0].isdigit() else None
+
+
+def _request(what: tuple[str, ...], number: int | None, how: dict[str, Any]) -> ListIncidents:
+    if number is not None:
+        return ListIncidents(id=number)
+    kind, name = object_named(what) if what else (None, None)
+    since = None if how["since"] is None else time.time() - how["since"]
+    return ListIncidents(kind=kind, name=name, open=how["open_"], since=since, limit=how["limit"])
+
+
+def print_story(items: list[Item], number: int, output: str | None) -> None:
+    """The story of one incident. Raises ``Refused`` where there is none of that number."""
+    if not items:
+        raise Refused("NotFound", f"incident {number} not found; what there is shows: reconciler incidents")
+    if output in ("json", "yaml"):
+        print_body(items[0], output)
+    elif output == "name":
+        _echo(items, output)
+    else:
+        click.echo(page(items[0]))
+
+
+def _watch(settings: Settings, request: ListIncidents, output: str | None) -> None:
+    """What there is, and again each that is no longer as it was; over the end of a controller too."""
+    shown: dict[int, Item] = {}
+    client, first, seen = Client(settings.socket), True, ""
+    try:
+        while True:
+            wait = WAIT_SECONDS if seen else 0.0
+            try:
+                body = client.ask(
+                    ListIncidents(**{**vars(request), "seen": seen, "wait_seconds": wait}), wait
+                )
+            except Unreachable:
+                client.close()
+                client, seen = reconnect(settings.socket), ""
+                continue
+            seen = body["version"]
+            changed = [
+                item
+                for item in body["items"]
+                if _without_counters(shown.get(item["id"])) != _without_counters(item)
+            ]
+            shown.update({item["id"]: item for item in changed})
+            if output in ("json", "yaml"):
+                for item in changed:
+                    print_line(item, output)
+            elif changed:
+                _echo(changed, output, headers=first)
+                first = False
+    finally:
+        client.close()
+
+
+def _without_counters(item: Item | None) -> Item | None:
+    """An incident without what grows as long as it is open."""
+    return item and {key: value for key, value in item.items() if key not in ("seconds", "unservedSeconds")}
+
+
+# --- as tables ---------------------------------------------------------------------------------------
+
+
+def _echo(items: list[Item], output: str | None, headers: bool = True) -> None:
+    if output == "name":
+        for item in items:
+            click.echo(f"{WORD}/{item['id']}")
+        return
+    text = incident_table(items, wide=output == "wide")
+    click.echo(text if headers else text.partition("\n")[2])
+
+
+def incident_table(items: list[Item], width: int | None = None, wide: bool = False) -> str:
+    """A row for each."""
+    rows = [_row(item, wide) for item in items]
+    return story(WIDE_HEADERS if wide else HEADERS, rows, width)
+
+
+def _row(item: Item, wide: bool) -> tuple[str, ...]:
+    spent = duration(item["seconds"]) + (" so far" if item["open"] else "")
+    begin = (str(item["id"]), age(item["openedAt"]), spent, item["class"], item["object"])
+    more = (_seconds(item["unservedSeconds"]), f"{item['reopened']} times" if item["reopened"] else "-")
+    return (*begin, *more, item["summary"]) if wide else (*begin, item["summary"])
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else duration(value)
+
+
+# --- as a story --------------------------------------------------------------------------------------
+
+
+def page(item: Item) -> str:
+    """Everything about an incident, what has to be done first."""
+    width = terminal_width()
+    lasted = duration(item["seconds"])
+    state = f"open since {_moment(item['openedAt'])}, {lasted} so far"
+    if not item["open"]:
+        state = f"over: from {_moment(item['openedAt'])} to {_moment(item['closedAt'])}, {lasted}"
+    facts = [
+        ("Incident:", f"{item['id']}, {item['title']} ({item['class']})"),
+        ("Object:", f"{item['object']} ({item['subject']})"),
+        ("State:", state),
+        ("Came back:", f"{item['reopened']} times" if item["reopened"] else ""),
+        ("Not served:", _seconds(item["unservedSeconds"]) if item["unservedSeconds"] else ""),
+        ("Being tried:", item["doing"] if item["open"] else ""),
+        ("What to do:", _next_steps(item)),
+    ]
+    told = [line for name, text in facts if text for line in _fact(name, text, width)]
+    return "\n".join([*told, "Story:", *(f"  {line}" for line in tale(item, width - 2)), *_more_lines(item)])
+
+
+def _fact(name: str, text: str, width: int) -> list[str]:
+    first, *more = fold(text, width - 14)
+    return [f"{name:<13} {first}", *(f"{'':<13} {line}" for line in more)]
+
+
+def _next_steps(item: Item) -> str:
+    if not item["open"]:
+        return "nothing: it is over"
+    return item["person"] or "nothing: it is being healed"
+
+
+def tale(item: Item, width: int) -> list[str]:
+    """The entries of an incident, each with its time of day in UTC and how long after the first sign it was."""
+    rows = [
+        (entry["time"][TIME_OF_DAY], f"+{duration(entry['after'])}", entry["kind"], _entry_line(entry))
+        for entry in item["entries"]
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)] if rows else [0, 0, 0]
+    found: list[str] = []
+    for row in rows:
+        begin = "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=False))
+        found += fold(f"{begin}  {plain(row[3])}", width, " " * (sum(widths) + 6))
+    if item["entriesLeftOut"]:
+        found.append(f"({item['entriesLeftOut']} entries in the middle were left out)")
+    return found
+
+
+def _entry_line(entry: Item) -> str:
+    notes = []
+    if entry["class"]:
+        notes.append(entry["class"])
+    if entry["seconds"] is not None:
+        notes.append(f"took {duration(entry['seconds'])}")
+    if entry["times"] > 1:
+        notes.append(f"{entry['times']} times")
+    return f"{entry['text']} [{', '.join(notes)}]" if notes else str(entry["text"])
+
+
+def _more_lines(item: Item) -> list[str]:
+    kind, _, name = item["object"].partition("/")
+    more = [f"reconciler describe {kind} {name}"]
+    if kind == "modeldeployment":
+        more.append(f"reconciler logs {name} --previous")
+    return ["More:", *(f"  {command}" for command in more)]
+
+
+def _moment(text: str) -> str:
+    return f"{text[:10]} {text[TIME_OF_DAY]} UTC"
+
+
+def section(items: list[Item], width: int) -> list[str]:
+    """What `describe` says of an object's incidents: open ones in full, the others in a line each."""
+    found: list[str] = []
+    for item in items:
+        if item["open"]:
+            found += [f"{item['id']}: {item['title']} ({item['class']}), {duration(item['seconds'])} so far"]
+            found += [f"  {line}" for line in fold(f"What to do: {_next_steps(item)}", width - 2)]
+            found += [f"  {line}" for line in tale(item, width - 2)]
+    over = [_row(item, False) for item in items if not item["open"]]
+    rows = [(*row[:4], row[-1]) for row in over]
+    if rows:
+        shown = [(*HEADERS[:4], HEADERS[-1]), *rows]
+        found += lines(shown, fitting(shown, width))
+    return found

@@ -1,0 +1,40 @@
+"""What the rank to blame printed last, for `describe`: of each group that ended and that none serves after."""
+
+from __future__ import annotations
+
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.objects import Item
+from reconciler.errors import Refused
+from reconciler.wire.admin import ReadRankLog
+from reconciler.wire.launch import RankId
+
+LINES_SHOWN = 20
+LINE_CHARACTERS_MAX = 400
+BYTES_MAX = 32 * 1024
+GROUPS_SHOWN = 4
+
+
+def last_logs(client: Client, item: Item) -> list[Item]:
+    """The last lines of each, as far as their nodes still have them."""
+    groups = item["status"].get("groups") or []
+    return [_last_lines(client, group["failed"]) for group in groups if "failed" in group][:GROUPS_SHOWN]
+
+
+def _last_lines(client: Client, failed: Item) -> Item:
+    found = {**failed, "lines": [], "problem": "", "command": f"reconciler logs {failed['rank']}"}
+    try:
+        text = client.ask(ReadRankLog(RankId.parse(failed["rank"]), BYTES_MAX))["text"]
+    except Refused as refused:
+        return {**found, "problem": str(refused)}
+    lines = [line.rstrip("\r") for line in text.rstrip("\n").split("\n")][-LINES_SHOWN:]
+    return {**found, "lines": [line[:LINE_CHARACTERS_MAX] for line in lines if text]}
+
+
+def section(logs: list[Item]) -> list[str]:
+    """The same for people."""
+    found = []
+    for log in logs:
+        found += [f"Last log of {log['rank']} on {log['node']}: {log['text']}"]
+        found += [f"  {line}" for line in log["lines"]] or [f"  {log['problem'] or '<nothing was printed>'}"]
+        found += [f"  (all of it: {log['command']})"]
+    return found

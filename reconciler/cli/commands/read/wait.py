@@ -1,0 +1,196 @@
+"""`wait`: until objects are what they should be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings, fail
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.kinds import Chosen, full_name, objects_named, plural
+from reconciler.cli.core.objects import Item, fetch, follow, key_of, pick
+from reconciler.cli.core.selectors import selector_option
+from reconciler.cli.output.columns import condition, state
+from reconciler.cli.output.jsonpath import BadTemplate, Path, find, written
+from reconciler.cli.output.progress import Progress
+from reconciler.errors import Refused, Unreachable
+
+WEEK_SECONDS = 7 * 86_400.0
+LOOK_SECONDS = 1.0
+"""The longest between two words about what is waited for."""
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What one `--for` asks of an object: that it is gone, that it is there, a condition, or a value."""
+
+    what: str
+    path: Path = ()
+    value: str | None = None
+
+    def met(self, item: Item | None) -> bool:
+        """Whether an object (None: there is none) is what it should be, and is so by its newest spec."""
+        if self.what == "delete":
+            return item is None
+        if item is None or self.what == "create":
+            return item is not None
+        if self.path:
+            return self._has_value(item)
+        found = condition(item, _cased(item, self.what))
+        observed = found.get("observedGeneration", 0)
+        newest: bool = observed >= item["metadata"].get("generation", 0)
+        return newest and found["status"].lower() == (self.value or "True").lower()
+
+    def _has_value(self, item: Item) -> bool:
+        values = [written(value) for value in find(self.path, item) if value is not None]
+        return bool(values) and (self.value is None or values == [self.value])
+
+
+def _cased(item: Item, name: str) -> str:
+    """`ready` means `Ready`, as kubectl has it."""
+    types = [c["type"] for c in item.get("status", {}).get("conditions", [])]
+    return next((type for type in types if type.lower() == name.lower()), name)
+
+
+class GoalType(click.ParamType[Goal]):
+    """`condition=NAME[=VALUE]`, `delete`, `create` or `jsonpath={PATH}[=VALUE]`."""
+
+    name = "goal"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
+        if isinstance(value, Goal):
+            return value
+        kind, _, rest = str(value).partition("=")
+        if kind in ("delete", "create") and not rest:
+            return Goal(kind)
+        if kind == "condition" and rest:
+            name, equals, wanted = rest.partition("=")
+            if name and bool(equals) == bool(wanted):
+                return Goal(name, value=wanted or None)
+        if kind == "jsonpath" and rest:
+            return self._of_path(rest, param, ctx)
+        self.fail(
+            f'"{value}" is nothing to wait for; expected condition=NAME[=VALUE], delete, create '
+            "or jsonpath='{.path}'[=VALUE]", param, ctx,
+        )  # fmt: skip
+
+    def _of_path(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
+        from reconciler.cli.output.jsonpath_parser import parse_path
+
+        end = text.rfind("}") + 1 if text[:1] == "{" and "}" in text else len(text.partition("=")[0])
+        path, equals, wanted = text[:end], text[end : end + 1], text[end + 1 :]
+        if equals not in ("", "=") or bool(equals) != bool(wanted):
+            self.fail(f'"{text}": expected =VALUE behind the path', param, ctx)
+        try:
+            return Goal(path, parse_path(path), wanted or None)
+        except BadTemplate as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, shell_complete=complete.objects)
+@selector_option()
+@click.option("--all", "every", is_flag=True, help="All objects of the kind.")
+@click.option(
+    "--for",
+    "goals",
+    type=GoalType(),
+    multiple=True,
+    required=True,
+    metavar="GOAL",
+    help="condition=NAME[=VALUE], delete, create or jsonpath={PATH}[=VALUE]; several in their order.",
+)
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="0 looks once, a negative one waits a week.",
+)
+@click.pass_obj
+def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], **how: Any) -> int:
+    """Wait until objects are what they should be.
+
+    A condition counts once it is about the newest spec (observedGeneration).
+
+    \b
+    Examples:
+      reconciler wait deployment/tiny --for=condition=Ready --timeout=5m
+      reconciler wait nodes --all --for=condition=Ready
+      reconciler wait md/tiny --for=jsonpath='{.status.readyReplicas}'=2
+      reconciler wait md/old --for=delete
+    """
+    chosen = objects_named(what)
+    named = all(choice.names for choice in chosen)
+    if named == (how["every"] or how["selector"] is not None):
+        raise click.UsageError("expected KIND/NAME..., KIND NAME..., KIND --all or KIND -l SELECTOR")
+    waited = _WaitState(goals, _targets(settings, chosen, how["selector"], goals[0]))
+    deadline = time.monotonic() + (WEEK_SECONDS if how["timeout"] < 0 else how["timeout"])
+    try:
+        for choice in chosen:
+            _follow(settings, choice, waited, deadline)
+    except Unreachable as error:
+        fail(str(error))
+    for kind, name in waited.open():
+        fail(f"timed out waiting for the condition on {plural(kind)}/{name}")
+    return 1 if waited.open() else 0
+
+
+def _targets(settings: Settings, chosen: tuple[Chosen, ...], selector: Any, first: Goal) -> list[Key]:
+    """The objects to wait for. Raises ``Refused`` for one that is not there and is not waited for to be."""
+    with Client(settings.socket) as client:
+        found = fetch(client, chosen, selector)
+    if found.missing and first.what not in ("create", "delete"):
+        raise found.missing[0]
+    there = [key_of(item) for item in found.items]
+    named = [(choice.kind or "", name) for choice in chosen for name in choice.names]
+    if not named and not there and first.what != "delete":
+        raise Refused("NotFound", "no matching resources found")
+    return list(dict.fromkeys(named or there))
+
+
+class _WaitState:
+    """How far each object has come through the goals, in their order."""
+
+    def __init__(self, goals: tuple[Goal, ...], targets: Iterable[Key]) -> None:
+        self._goals = goals
+        self._reached = dict.fromkeys(targets, 0)
+
+    def open(self, kind: str | None = None) -> list[Key]:
+        """Those that have a goal left, of one kind or of all."""
+        return [
+            key for key, met in self._reached.items() if met < len(self._goals) and kind in (None, key[0])
+        ]
+
+    def check(self, key: Key, item: Item | None, progress: Progress) -> None:
+        """Say each goal that is met."""
+        while self._reached[key] < len(self._goals) and self._goals[self._reached[key]].met(item):
+            self._reached[key] += 1
+            progress.done()
+            click.echo(f"{full_name(*key)} condition met")
+
+
+def _follow(settings: Settings, choice: Chosen, waited: _WaitState, deadline: float) -> None:
+    """Until nothing is left to wait for among the chosen, or the time is over."""
+    progress = Progress()
+    mine = [key for key in waited.open(choice.kind) if not choice.names or key[1] in choice.names]
+    for items in follow(settings.socket, choice, deadline, tick_seconds=LOOK_SECONDS):
+        there = {key_of(item): item for item in pick(items, choice, None)}
+        for key in mine:
+            waited.check(key, there.get(key), progress)
+        left = [key for key in mine if key in waited.open()]
+        if not left or time.monotonic() >= deadline:
+            break
+        item = there.get(left[0])
+        progress.show(
+            f"waiting for {plural(left[0][0])}/{left[0][1]}: {state(item) if item else 'not there'}"
+        )
+    progress.done()

@@ -1,0 +1,176 @@
+"""`edit`: an object's own text in the editor of whoever asks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import (
+    Files,
+    How,
+    WritingCommand,
+    carry_out,
+    present,
+    refuse_watched_folder,
+    report,
+    subject,
+    write_options,
+)
+from reconciler.cli.core.targets import Key, labels_of, missing_all, one_object
+from reconciler.cli.core.waiting import until_read
+from reconciler.errors import Conflict, Invalid, InvalidManifests
+
+EDITORS = ("KUBE_EDITOR", "VISUAL", "EDITOR")
+MARK = "#|"
+"""Begins the lines that are ours, not the object's."""
+
+
+@click.command(cls=WritingCommand)
+@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@write_options
+@click.pass_obj
+def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
+    """Change an object in an editor.
+
+    What is edited is its own text, comments and all, as it is in the repository. The editor is
+    $KUBE_EDITOR, $VISUAL, $EDITOR or vi. Text with mistakes is opened again, with what is wrong at its
+    top. Nothing is lost: what could not be committed stays in a file whose name is told.
+
+    \b
+    Examples:
+      reconciler edit deployment/tiny
+      KUBE_EDITOR="code --wait" reconciler edit node node-a
+    """
+    key = one_object(words)
+    refuse_watched_folder(settings)
+    _, files = present(settings)
+    opened = _text(files, key)
+    draft = _draft(key)
+    if not _edited(draft, key, opened, lambda text: _checked(files, key, text)):
+        return
+
+    def decide(now: Files) -> Any:
+        if key not in labels_of(now) or _text(now, key) != opened:
+            raise Conflict(
+                f"somebody else has changed {key[0].lower()}/{key[1]} meanwhile: nothing was changed"
+            )
+        return _checked(now, key, _content(draft))
+
+    try:
+        landed = carry_out(settings, how, decide, subject("Edit"))
+    except BaseException:
+        click.echo(_save_draft(draft), err=True)
+        raise
+    draft.unlink()
+    report(how, landed, {"configured": "edited"})
+    until_read(settings, how, landed)
+
+
+def _text(files: Files, key: Key) -> str:
+    from reconciler.source.yaml.documents import load
+
+    found = next((document.text for document in load(files) if document.key == key), None)
+    if found is None:
+        raise missing_all((key,), labels_of(files))
+    return found
+
+
+def _draft(key: Key) -> Path:
+    descriptor, path = tempfile.mkstemp(prefix=f"reconciler-edit-{key[1]}-", suffix=".yaml")
+    os.close(descriptor)
+    return Path(path)
+
+
+def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> bool:
+    """Have the draft edited until it is right; False where nothing is to be changed."""
+    text, refused = opened, ""
+    problems: tuple[str, ...] = ()
+    while True:
+        draft.write_bytes((_header(key, problems) + text).encode("utf-8", "surrogateescape"))
+        _open(draft, changed=lambda: _content(draft) != opened)
+        text = _content(draft)
+        if not text.strip() or text == opened:
+            draft.unlink()
+            why = "no changes made" if text.strip() else "saved file was empty"
+            click.echo(f"Edit cancelled, {why}.", err=True)
+            return False
+        if text == refused:
+            click.echo(_save_draft(draft), err=True)
+            raise Invalid("Edit cancelled, no valid changes were saved.")
+        try:
+            check(text)
+        except Invalid as error:
+            problems, refused = _problems(error), text
+        else:
+            return True
+
+
+def _checked(files: Files, key: Key, text: str) -> Any:
+    """The edit that makes ``text`` the object's. Raises ``Invalid`` with what is wrong with it."""
+    from reconciler.source.editing import put_text
+    from reconciler.source.yaml.documents import load
+
+    documents = load({"": text.encode("utf-8", "surrogateescape")}, part=True)
+    if [document.key for document in documents] != [key]:
+        raise Invalid(
+            f'expected one document, which stays the {key[0]} "{key[1]}"; kind and name cannot change'
+        )
+    return put_text(files, documents[0])
+
+
+def _problems(error: Invalid) -> tuple[str, ...]:
+    if not isinstance(error, InvalidManifests):
+        return (str(error),)
+    return tuple(str(problem).removeprefix(":") for problem in error.problems)
+
+
+def _header(key: Key, problems: tuple[str, ...]) -> str:
+    """Lines above the text; places in ``problems`` count from the text's own first line, and are moved."""
+    lines = [
+        f"{MARK} {key[0].lower()}/{key[1]}. Lines that begin with {MARK} are left out; other comments stay.",
+        f"{MARK} An empty file, or one without a change, changes nothing.",
+    ]
+    if problems:
+        lines.append(f"{MARK} It was not saved:")
+        total = len(lines) + len(problems)
+        lines += [f"{MARK}   {_moved(problem, total)}" for problem in problems]
+    return "\n".join(lines) + "\n"
+
+
+def _moved(problem: str, by: int) -> str:
+    line, colon, rest = problem.partition(":")
+    return f"line {int(line) + by}:{rest}" if colon and line.isdigit() else problem
+
+
+def _content(draft: Path) -> str:
+    text = draft.read_bytes().decode("utf-8", "surrogateescape")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(MARK))
+
+
+def _open(draft: Path, changed: Callable[[], bool]) -> None:
+    """Run the editor. Raises ``Invalid`` where it fails; a draft with changes is kept then."""
+    words = next((os.environ[name] for name in EDITORS if os.environ.get(name, "").strip()), "vi")
+    try:
+        status = subprocess.run([*shlex.split(words), str(draft)], check=False).returncode
+        said = f"exited with {status}" if status else ""
+    except (OSError, ValueError) as error:
+        said = f"cannot be started: {error}"
+    if not said:
+        return
+    if changed():
+        click.echo(_save_draft(draft), err=True)
+    else:
+        draft.unlink()
+    raise Invalid(f"there was a problem with the editor {words!r}: it {said}")
+
+
+def _save_draft(draft: Path) -> str:
+    return f"A copy of your changes has been stored to {draft}"

@@ -1,0 +1,160 @@
+"""`fabric`: the manifest of the cabling that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.commits import Files, How, carry_out, prepare, report, subject
+from reconciler.cli.core.confirm import agreed
+from reconciler.cli.core.objects import Item, name_of
+from reconciler.cli.core.waiting import until_read
+from reconciler.cli.output.columns import condition
+from reconciler.cli.output.form import print_body
+from reconciler.errors import Refused
+from reconciler.resources import API_VERSION, End, Link, link_between
+from reconciler.wire.admin import Get
+
+FABRIC = "Fabric"
+NAME = "main"
+
+
+@click.group(cls=SuggestingGroup)
+def fabric() -> None:
+    """Write down how machines are cabled.
+
+    \b
+    Examples:
+      reconciler fabric import
+      reconciler fabric import studios --pool 10.77.0.0/16 --commit
+    """
+
+
+@fabric.command("import")
+@click.argument("name", default=NAME)
+@click.option("--pool", help="A private IPv4 network that nothing else uses: each link gets a /30 of it.")
+@click.option("--commit", is_flag=True, help="Commit the manifest, without a question.")
+@click.option("-m", "--message", help="The commit's message.")
+@click.option("-o", "--output", type=click.Choice(("yaml", "json")), help="Print the manifest alone.")
+@click.pass_obj
+def import_(
+    settings: Settings, name: str, pool: str | None, commit: bool, message: str | None, output: str | None
+) -> None:
+    """Write the manifest of the Thunderbolt cables that are there.
+
+    NAME is the Fabric's, by default main; one that exists is replaced. It has every cable that joins two Nodes
+    directly, as both machines tell, and that no other Fabric has. It is committed with --commit, or when you say so.
+
+    \b
+    Examples:
+      reconciler fabric import
+      reconciler fabric import studios --pool 10.77.0.0/16 --commit
+      reconciler fabric import studios -o yaml > fabric.yaml
+    """
+    with Client(settings.socket) as client:
+        nodes, fabrics = (client.ask(Get(kind))["items"] for kind in ("Node", FABRIC))
+    links = _new(cabling(nodes), fabrics, name)
+    _warn_unreachable(nodes)
+    if not links:
+        raise Refused("NoCable", _no_cables_reason(nodes))
+    manifest = _manifest(name, links, pool)
+    from reconciler.source.yaml.documents import load
+
+    text = _text(name, links, pool)
+    incoming = load({f"fabric-{name}.yaml": text.encode()}, part=True)
+    if output:
+        print_body(manifest, output)
+        return
+    click.echo(text, nl=False)
+    if not (commit or agreed("commit this?")):
+        click.echo(
+            "not committed; to do it: the same with --commit, or give this to: reconciler apply -f -",
+            err=True,
+        )
+        return
+
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import apply_documents
+
+        return apply_documents(files, incoming)
+
+    how = How(message=message)
+    landed = carry_out(settings, how, decide, subject("Import"), prepare)
+    report(how, landed)
+    until_read(settings, how, landed)
+
+
+def cabling(nodes: Sequence[Item]) -> list[Link]:
+    """The cables between these Nodes of which both ends say the same, without those through docks."""
+    peers = {
+        End(name_of(node), port["receptacle"]): port["peer"]
+        for node in nodes
+        if _answers(node)
+        for port in node["status"].get("mac", {}).get("ports", ())
+        if port.get("peer") and port.get("connected") is not False and not port.get("through")
+    }
+    ends = {str(end): end for end in peers}
+    return sorted(
+        {
+            link_between(end, ends[there])
+            for end, there in peers.items()
+            if there in ends and peers[ends[there]] == str(end)
+        }
+    )
+
+
+def _answers(node: Item) -> bool:
+    return bool(condition(node, "Ready")["status"] == "True")
+
+
+def _new(links: list[Link], fabrics: Sequence[Item], name: str) -> list[Link]:
+    """Those that no other Fabric has an end of."""
+    taken = {
+        end
+        for fabric in fabrics
+        if name_of(fabric) != name
+        for pair in fabric["spec"]["links"]
+        for end in pair
+    }
+    return [link for link in links if taken.isdisjoint(map(str, link))]
+
+
+def _warn_unreachable(nodes: Sequence[Item]) -> None:
+    """Which machines' cables cannot be in it."""
+    for node in nodes:
+        if not _answers(node):
+            click.echo(f"warning: {name_of(node)} does not answer: its cables are not known", err=True)
+        elif not node["status"].get("mac", {}).get("ports"):
+            click.echo(f"warning: {name_of(node)} tells of no Thunderbolt port", err=True)
+
+
+def _no_cables_reason(nodes: Sequence[Item]) -> str:
+    if len(nodes) < 2:
+        return "a cable joins two Nodes; add machines with: reconciler node add HOST"
+    return (
+        "no cable is known that joins two Nodes and is in no other Fabric; what each machine tells of its ports"
+        " shows: reconciler get nodes -o yaml"
+    )
+
+
+def _manifest(name: str, links: list[Link], pool: str | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"links": [[str(end) for end in link] for link in links]}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": FABRIC,
+        "metadata": {"name": name},
+        "spec": {**({"addressing": {"pool": pool}} if pool else {}), **spec},
+    }
+
+
+def _text(name: str, links: list[Link], pool: str | None) -> str:
+    """As a person would write it: a line for each cable."""
+    rows = [f"apiVersion: {API_VERSION}", f"kind: {FABRIC}", "metadata:", f"  name: {name}", "spec:"]
+    if pool:
+        rows += ["  addressing:", f"    pool: {pool}"]
+    rows += ["  links:", *(f"    - [{link.one}, {link.other}]" for link in links)]
+    return "\n".join(rows) + "\n"

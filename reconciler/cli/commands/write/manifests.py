@@ -1,0 +1,141 @@
+"""`init`, `validate`, `apply`, `diff`: what concerns manifests. Every write is a commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import (
+    Files,
+    How,
+    Landed,
+    WritingCommand,
+    carry_out,
+    change,
+    files_option,
+    load_paths,
+    prepare,
+    present,
+    refuse_watched_folder,
+    report,
+    subject,
+    write_options,
+)
+from reconciler.cli.core.kinds import full_name
+from reconciler.cli.core.waiting import until_read
+from reconciler.cli.output.form import output_option, print_body
+
+
+@click.command()
+@click.pass_obj
+def init(settings: Settings) -> None:
+    """Make the cluster repository, and say where to push to.
+
+    \b
+    Example:
+      reconciler init
+    """
+    repo = prepare(settings)
+    click.echo(f"cluster repository: {repo.path}")
+    click.echo(f"clone it with:      git clone {repo.path}")
+    click.echo(f"or push to it:      git remote add cluster {repo.path} && git push cluster HEAD:main")
+
+
+@click.command()
+@files_option(required=True)
+@output_option()
+@click.pass_obj
+def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> None:
+    """Check manifests without touching anything; no cluster is needed.
+
+    \b
+    Examples:
+      reconciler validate -f manifests/
+      cat llama.yaml | reconciler validate -f -
+    """
+    documents = load_paths(paths, whole=True)
+    if output:
+        print_body({"valid": True, "objects": [f"{d.key[0]}/{d.key[1]}" for d in documents]}, output)
+        return
+    for document in documents:
+        click.echo(f"{full_name(*document.key)} valid")
+
+
+@click.command(cls=WritingCommand)
+@files_option(required=True)
+@write_options
+@click.pass_obj
+def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
+    """Commit manifests to the cluster repository.
+
+    Objects that exist are replaced where they stand; the rest of their files is left as it is.
+
+    \b
+    Examples:
+      reconciler apply -f manifests/
+      reconciler apply -f llama.yaml --dry-run
+      reconciler apply -f llama.yaml --dry-run=server     what the controller would do
+    """
+    from reconciler.source.editing import apply_documents
+
+    incoming = load_paths(paths)
+    dangling: list[str] = []
+
+    def decide(files: Files) -> Any:
+        edit = apply_documents(files, incoming)
+        dangling[:] = _dangling(edit.applied_to(files), incoming)
+        return edit
+
+    landed = carry_out(settings, how, decide, subject("Apply"), prepare)
+    report(how, landed)
+    for text in dangling:
+        click.echo(f"warning: {text}", err=True)
+    until_read(settings, how, landed)
+
+
+def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:
+    """What the applied objects ask for that is in no manifest: it may still come, so it is no error."""
+    from reconciler.planning.placement.references import dangling
+    from reconciler.source.yaml.documents import load
+    from reconciler.state import Desired, ObjectKey
+
+    desired = Desired.of("", (document.manifest for document in load(files)))
+    return dangling(desired, {ObjectKey(*document.key) for document in incoming})
+
+
+def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Landed:
+    """Land manifests in the repository as one commit."""
+    from reconciler.source.editing import apply_documents
+
+    incoming = load_paths(paths)
+    return change(repo, lambda files: apply_documents(files, incoming), message or subject("Apply"))
+
+
+@click.command()
+@files_option(required=True)
+@output_option()
+@click.pass_obj
+def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
+    """Show what an apply would change.
+
+    Exits with 0 where that is nothing, with 1 where there are differences, and with more for errors.
+
+    \b
+    Example:
+      reconciler diff -f manifests/
+    """
+    from reconciler.source.editing import diff as differences
+    from reconciler.source.yaml.documents import load
+
+    incoming = load_paths(paths)
+    refuse_watched_folder(settings)
+    _, files = present(settings)
+    found = differences(load(files), incoming)
+    if output:
+        rows = [{"kind": d.kind, "name": d.name, "action": d.action, "diff": d.text} for d in found]
+        print_body(rows, output)
+    else:
+        click.echo("".join(d.text for d in found), nl=False)
+    return 1 if found else 0

@@ -1,0 +1,131 @@
+"""`model`: verify the weights of a Model, and move it to another revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, report, subject, write_options
+from reconciler.cli.core.targets import labels_of, missing_all
+from reconciler.cli.core.waiting import timeout_option, until_read, wait_until
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.tables import size, table
+from reconciler.errors import Invalid, Refused
+from reconciler.wire.admin import Verify
+
+MODEL = "Model"
+HELD_BACK_SECONDS = 1.0
+
+
+@click.group(cls=SuggestingGroup)
+def model() -> None:
+    """Verify the weights of a Model, or move it to another revision.
+
+    \b
+    Examples:
+      reconciler model verify llama
+      reconciler model update llama --revision 0b5b1f4f9b7c4a5e8d3f6a7c9e1d2b3a4f5c6d7e
+    """
+
+
+@model.command()
+@click.argument("name", shell_complete=complete.models)
+@timeout_option("0")
+@output_option()
+@click.pass_obj
+def verify(settings: Settings, name: str, timeout: float, output: str | None) -> None:
+    """Read every file of the weights on every node, and compare it with what the hub lists.
+
+    A file that is damaged or missing is fetched again, alone; what serves goes on. Exits with 1 where weights
+    are not whole in the end.
+
+    \b
+    Examples:
+      reconciler model verify llama
+      reconciler model verify llama -o json
+    """
+    told: dict[str, Any] = {}
+
+    def awaited(client: Client) -> str:
+        if "run" not in told:
+            told.update(client.ask(Verify(name)))
+        told.update(client.ask(Verify(name, told["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS))
+        return "" if told["done"] else _progress(told["nodes"])
+
+    wait_until(settings, awaited, timeout, Screen())
+    if output:
+        print_body(told, output)
+    else:
+        click.echo(table(("NODE", "FILE", "SIZE", "STATE"), list(_rows(told["nodes"]))))
+    failed = [entry for entry in told["nodes"] if entry.get("problem")]
+    if failed:
+        texts = "; ".join(f"{entry['node']}: {entry['text']} ({entry['problem']})" for entry in failed)
+        raise Refused("NotVerified", texts)
+
+
+def _progress(nodes: list[dict[str, Any]]) -> str:
+    return "; ".join(
+        f"{entry['node']} is {entry['phase']}, {size(entry['doneBytes'])} of {size(entry['totalBytes'])}"
+        for entry in nodes
+        if entry.get("phase") not in (None, "done", "failed")
+    )
+
+
+def _rows(nodes: list[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
+    rows = []
+    for entry in nodes:
+        if "beside" in entry:
+            rows.append((entry["node"], "-", "-", f"the same folder as {entry['beside']}"))
+        files = entry.get("files", ())
+        rows += [(entry["node"], file["name"], size(file["size"]), file["state"]) for file in files]
+    return rows
+
+
+@model.command(cls=WritingCommand)
+@click.argument("name", shell_complete=complete.models)
+@click.option("--revision", required=True, metavar="COMMIT", help="40 hexadecimal digits.")
+@write_options
+@click.pass_obj
+def update(settings: Settings, name: str, how: How, revision: str) -> None:
+    """Move a Model to another revision of its repository.
+
+    It is a commit. What serves goes on until the new weights are verified on the nodes of the next group; then
+    that takes its place. Where the new one does not come up, the old one is served again, and the Model says so.
+
+    \b
+    Examples:
+      reconciler model update llama --revision 0b5b1f4f9b7c4a5e8d3f6a7c9e1d2b3a4f5c6d7e
+      reconciler model update llama --revision 0b5b1f4f9b7c4a5e8d3f6a7c9e1d2b3a4f5c6d7e --dry-run
+    """
+
+    def decide(files: Files) -> Any:
+        from reconciler.resources import Model, uncommitted
+        from reconciler.source.editing import set_fields
+        from reconciler.source.yaml.documents import load
+
+        found = {
+            each.manifest.metadata.name: each.manifest for each in load(files) if each.manifest.kind == MODEL
+        }
+        if name not in found:
+            raise missing_all([(MODEL, name)], labels_of(files))
+        manifest = found[name]
+        assert isinstance(manifest, Model)
+        hub = manifest.spec.source.huggingface
+        if hub is None:
+            text = f"model/{name} has its weights at a path; change what is there, or spec.source.path"
+            raise Refused("NoRevision", text)
+        problem = uncommitted(hub.repo, revision)
+        if problem:
+            raise Invalid(problem)
+        return set_fields(files, {(MODEL, name): {("spec", "source", "huggingface", "revision"): revision}})
+
+    landed = carry_out(
+        settings, how, decide, lambda results: f"{subject('Update')(results)} to {revision[:10]}"
+    )
+    report(how, landed, {"configured": "updated"})
+    until_read(settings, how, landed)

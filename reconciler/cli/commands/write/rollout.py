@@ -1,0 +1,243 @@
+"""`rollout`: see a change through, start groups anew, and go back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.commits import (
+    Files,
+    How,
+    WritingCommand,
+    carry_out,
+    opened,
+    report,
+    subject,
+    write_options,
+)
+from reconciler.cli.core.kinds import full_name, not_found
+from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, one_object, target_options
+from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
+from reconciler.cli.output.columns import condition
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.tables import table
+from reconciler.errors import Refused
+from reconciler.wire.admin import Get, ShowStatus
+
+from .scale import DEPLOYMENT
+
+
+@click.group(cls=SuggestingGroup)
+def rollout() -> None:
+    """See a change of a deployment through, restart it, or go back.
+
+    \b
+    Examples:
+      reconciler rollout status deployment/tiny
+      reconciler rollout restart deployment/tiny
+      reconciler rollout undo deployment/tiny
+      reconciler rollout history deployment/tiny
+    """
+
+
+# --- status ----------------------------------------------------------------------------------------
+
+
+@rollout.command()
+@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.option("-w", "--watch/--no-watch", default=True, help="Until it is done; else only as it is now.")
+@timeout_option("30m")
+@click.pass_obj
+def status(settings: Settings, words: tuple[str, ...], watch: bool, timeout: float) -> None:
+    """Wait until a deployment is served as its newest manifest says.
+
+    Exits with 1 when that cannot be, or takes longer than --timeout.
+
+    \b
+    Examples:
+      reconciler rollout status deployment/tiny
+      reconciler rollout status deployment tiny --timeout=10m
+    """
+    key = one_object(words)
+    if key[0] != DEPLOYMENT:
+        raise Refused("NoRollout", f"{key[0].lower()}/{key[1]} is not rolled out; modeldeployments are")
+    say = Screen()
+    if not watch:
+        with Client(settings.socket) as client:
+            say(_missing(settings, client, key) or _done(key))
+        return
+    wait_until(settings, lambda client: _missing(settings, client, key), timeout, say)
+    say(_done(key))
+
+
+def _done(key: Key) -> str:
+    return f'deployment "{key[1]}" successfully rolled out'
+
+
+def _missing(settings: Settings, client: Client, key: Key) -> str:
+    """What is still missing, in kubectl's words. Raises ``Refused`` where it will not come by itself."""
+    unseen = "Waiting for deployment spec update to be observed..."
+    head = _head(settings, client)
+    if head is not None and unread(client, *head):
+        return unseen
+    items = client.ask(Get(*key))["items"]
+    if not items:
+        raise not_found(*key)
+    (item,) = items
+    found, name = item["status"], key[1]
+    if item["metadata"].get("deletionTimestamp"):
+        raise Refused("Deleted", f'deployment "{name}" is being removed')
+    if found["observedGeneration"] < item["metadata"]["generation"]:
+        return unseen
+    stalled, busy = condition(item, "Stalled"), condition(item, "Reconciling")
+    if stalled["status"] == "True":
+        raise Refused("Stalled", f'deployment "{name}" cannot be rolled out: {stalled["message"]}')
+    begins = f'Waiting for deployment "{name}" rollout to finish'
+    unready = condition(item, "Ready")
+    if unready["status"] != "True":
+        ready, wanted = found.get("readyReplicas", 0), found.get("replicas", item["spec"]["replicas"])
+        asked_for = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
+        told = busy["message"] or asked_for
+        detail = f" ({told})" if told else ""
+        return f"{begins}: {ready} of {wanted} updated replicas are available...{detail}"
+    return f"{begins}: {busy['message']}" if busy["status"] == "True" else ""
+
+
+def _head(settings: Settings, client: Client) -> tuple[Any, str] | None:
+    """The repository and its newest revision; None where that is not what the controller reads."""
+    from reconciler.source.git.repository import ClusterRepo
+
+    if not client.ask(ShowStatus())["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
+        return None
+    repo = ClusterRepo(settings.repo)
+    revision = repo.head()
+    return None if revision is None else (repo, revision)
+
+
+# --- restart ---------------------------------------------------------------------------------------
+
+
+@rollout.command(cls=WritingCommand)
+@target_options
+@write_options
+@click.pass_obj
+def restart(settings: Settings, targets: Targets, how: How) -> None:
+    """Form every group of deployments anew: a commit that sets spec.restartedAt.
+
+    \b
+    Examples:
+      reconciler rollout restart deployment/tiny
+      reconciler rollout restart deployments --all
+    """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import set_fields
+
+        there = labels_of(files)
+        chosen, missing = targets.choose(there)
+        if missing:
+            raise missing_all(missing, there)
+        wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
+        if wrong is not None or not chosen:
+            what = (
+                f"{wrong[0].lower()}/{wrong[1]} cannot be restarted" if wrong else "no objects are selected"
+            )
+            raise Refused("NotRestartable", f"{what}; modeldeployments can be")
+        return set_fields(files, {key: {("spec", "restartedAt"): now} for key in chosen})
+
+    landed = carry_out(settings, how, decide, subject("Restart"))
+    report(how, landed, {"configured": "restarted"})
+    until_read(settings, how, landed)
+
+
+# --- undo, history ---------------------------------------------------------------------------------
+
+
+@rollout.command(cls=WritingCommand)
+@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.option(
+    "--to-revision", metavar="REVISION", help="As it was at this commit; else before its last change."
+)
+@write_options
+@click.pass_obj
+def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, how: How) -> None:
+    """Take back the newest commit that changed an object: a commit that reverts it.
+
+    Where that commit changed other objects too, or later ones stand against it, only this object goes back.
+
+    \b
+    Examples:
+      reconciler rollout undo deployment/tiny
+      reconciler rollout undo deployment/tiny --to-revision=1f0c2a9b3d
+      reconciler rollout undo deployment/tiny --dry-run
+    """
+    from reconciler.source.git import history
+
+    key = one_object(words)
+    said: list[history.Undo] = []
+
+    def decide(files: Mapping[str, bytes]) -> Any:
+        repo = opened(settings)
+        if to_revision is None:
+            said[:] = [history.undo(repo, files, key)]
+        else:
+            said[:] = [history.go_back(repo, files, key, repo.resolve(to_revision))]
+        return said[0].edit
+
+    landed = carry_out(settings, how, decide, lambda _: said[0].message)
+    if said[0].note:
+        click.echo(f"note: {said[0].note}", err=True)
+    words_for = {"configured": "rolled back", "created": "rolled back", "unchanged": "skipped rollback"}
+    report(how, landed, words_for)
+    until_read(settings, how, landed)
+
+
+@rollout.command(name="history")
+@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.option("--revision", metavar="REVISION", help="Show the object as it was at this commit.")
+@output_option()
+@click.pass_obj
+def history_(settings: Settings, words: tuple[str, ...], revision: str | None, output: str | None) -> None:
+    """List the commits that changed an object, oldest first.
+
+    \b
+    Examples:
+      reconciler rollout history deployment/tiny
+      reconciler rollout history deployment/tiny --revision=1f0c2a9b3d
+    """
+    from reconciler.source.git import history
+
+    key = one_object(words)
+    repo = opened(settings)
+    if revision is not None:
+        _, text = history.text_at(repo, repo.resolve(revision), key)
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    commits = [change.commit for change in reversed(history.changes(repo, key))]
+    if not commits:
+        raise not_found(*key)
+    if output:
+        print_body([_entry(commit) for commit in commits], output)
+        return
+    rows = [(c.revision[:10], _time(c.at), c.author, c.subject) for c in commits]
+    click.echo(f"{full_name(*key)}\n{table(('REVISION', 'TIME', 'AUTHOR', 'CHANGE'), rows)}")
+
+
+def _entry(commit: Any) -> dict[str, str]:
+    return {
+        "revision": commit.revision,
+        "time": _time(commit.at),
+        "author": commit.author,
+        "subject": commit.subject,
+    }
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,260 @@
+"""The command `reconciler`: its options, its commands, and how errors end it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from reconciler.errors import InvalidManifests, ReconcilerError
+
+USAGE_STATUS = 2
+INTERRUPTED_STATUS = 130
+UNCUT = 1000
+"""Characters of help that are no bound at all."""
+
+COMMANDS = {
+    "up": "cluster.up",
+    "init": "write.manifests",
+    "validate": "write.manifests",
+    "apply": "write.manifests",
+    "diff": "write.manifests",
+    "delete": "write.delete",
+    "edit": "write.edit",
+    "scale": "write.scale",
+    "rollout": "write.rollout",
+    "model": "write.model",
+    "cordon": "machines.drain",
+    "uncordon": "machines.drain",
+    "drain": "machines.drain",
+    "reboot": "machines.reboot",
+    "stop": "cluster.stop",
+    "start": "cluster.stop",
+    "node": "machines.node",
+    "fabric": "write.fabric",
+    "sandbox": "cluster.sandbox",
+    "approve": "write.approve",
+    "plan": "read.plan",
+    "get": "read.get",
+    "describe": "read.describe",
+    "top": "read.top",
+    "wait": "read.wait",
+    "events": "read.events",
+    "incidents": "read.incidents",
+    "doctor": "machines.doctor",
+    "verify": "machines.verify",
+    "logs": "logs.logs",
+    "backup": "cluster.backup",
+    "restore": "cluster.backup",
+    "explain": "read.explain",
+    "api-resources": "read.explain",
+    "api-versions": "read.explain",
+    "completion": "read.completion",
+    "version": "read.plan",
+    "controller": "cluster.processes",
+    "gateway": "cluster.processes",
+}
+"""Every command and the module that has it: loaded when it is used, for the start of a command is felt."""
+
+UNLISTED = [name for name, module in COMMANDS.items() if module == "cluster.processes"]
+"""Those that `up` starts, and nobody types."""
+LISTED = [name for name in COMMANDS if name not in UNLISTED]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all commands know."""
+
+    home: Path
+
+    @property
+    def socket(self) -> Path:
+        return self.home / "controller.sock"
+
+    @property
+    def store(self) -> Path:
+        return self.home / "store.db"
+
+    @property
+    def repo(self) -> Path:
+        return self.home / "cluster.git"
+
+
+class SuggestingGroup(click.Group):
+    """A group that says which command was meant: the nearest one, or that of a habit from elsewhere."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Whole sentences: click cuts those that are longer than a line."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(UNCUT)) for name, one in commands if one and not one.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            said = f'unknown command "{args[0]}"{self._meant(ctx, args[0])}'
+            raise click.UsageError(said, ctx) from error
+
+    def _meant(self, ctx: click.Context, word: str) -> str:
+        from .hints import COMMANDS as ELSEWHERE
+
+        path = " ".join([*ctx.command_path.split()[1:], word])
+        if path in ELSEWHERE:
+            return f"; {ELSEWHERE[path]}"
+        close = closest(word, [name for name in self.list_commands(ctx) if name not in UNLISTED])
+        return f', did you mean "{close}"?' if close else ""
+
+
+class Commands(SuggestingGroup):
+    """A group that imports a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(
+            import_module(f"reconciler.cli.commands.{module}"), cmd_name.replace("-", "_")
+        )
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands without their help: that would need every module."""
+        if not incomplete.startswith("-"):
+            return [CompletionItem(name) for name in LISTED if name.startswith(incomplete)]
+        return click.Command.shell_complete(self, ctx, incomplete)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ReconcilerError, OSError) as error:
+            if isinstance(error, BrokenPipeError):  # click's, who ends in silence for a reader that is gone
+                raise
+            raise Failed(error, ctx.invoked_subcommand) from error
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        return super().resolve_command(ctx, _without_equals(args))
+
+
+def _without_equals(arguments: list[str]) -> list[str]:
+    """`-o=json` as `-ojson`, for kubectl takes both."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [
+        f"{word[:2]}{word[3:]}" if re.match(r"-[A-Za-z]=.", word) and at < end else word
+        for at, word in enumerate(arguments)
+    ]
+
+
+class Failed(click.ClickException):
+    """A command that could not do what it was asked."""
+
+    def __init__(self, cause: ReconcilerError | OSError, command: str | None) -> None:
+        super().__init__(_sentence(cause))
+        self.problems = cause.problems if isinstance(cause, InvalidManifests) else ()
+        # As kubectl has it: an error of `diff` is not to be taken for a difference.
+        self.status = 2 if command == "diff" else 1
+
+
+def _sentence(cause: ReconcilerError | OSError) -> str:
+    if isinstance(cause, InvalidManifests):
+        count = len(cause.problems)
+        return (
+            f"{count} problem{'' if count == 1 else 's'} in the manifests, listed above; nothing was changed"
+        )
+    if isinstance(cause, OSError) and cause.filename is not None:
+        return f"{os.fsdecode(cause.filename)}: {cause.strerror}"
+    return str(cause)
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A clause with the nearest right name, or one that lists them all."""
+    close = closest(word, known)
+    return f', did you mean "{close}"?' if close else f"; expected one of {', '.join(known)}"
+
+
+def closest(word: str, known: list[str]) -> str | None:
+    """The name that was meant, where one is near enough: a slip of a letter or two, not another word."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, 1, 0.65)
+    return close[0] if close else None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    envvar="RECONCILER_HOME",
+    default=Path("~/.reconciler"),
+    show_default=True,
+    help="Where the cluster's state is (RECONCILER_HOME).",
+)
+@click.pass_context
+def reconciler(context: click.Context, home: Path) -> None:
+    """Serve models on a cluster as manifests in git say.
+
+    \b
+    Examples:
+      reconciler up -f manifests/        run a cluster on this machine, in the foreground
+      reconciler get all                 what should be there, and whether it is
+      reconciler diff -f manifests/      what an apply would change
+      reconciler plan                    what the loop would do now, and why it waits
+    """
+    context.obj = Settings(home.expanduser().absolute())
+
+
+def run() -> None:
+    """Run, and exit: 0, 1 for errors, 2 for wrong usage; `diff` has 1 for differences and more for errors."""
+    try:
+        status = reconciler.main(prog_name="reconciler", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(0)
+    except click.UsageError as error:
+        fail(_usage_sentence(error), error.ctx)
+        sys.exit(USAGE_STATUS)
+    except Failed as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        fail(error.message)
+        sys.exit(error.status)
+    except click.ClickException as error:
+        fail(error.format_message())
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(INTERRUPTED_STATUS)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _usage_sentence(error: click.UsageError) -> str:
+    from .hints import ARGUMENTS, OPTIONS
+
+    name = error.ctx.info_name if error.ctx else None
+    if name in ARGUMENTS and error.message.startswith("Got unexpected extra argument"):
+        return f"{error.message}; {ARGUMENTS[name]}"
+    if isinstance(error, click.NoSuchOption) and error.option_name in OPTIONS:
+        return f"{error.message} {OPTIONS[error.option_name][0].upper()}{OPTIONS[error.option_name][1:]}"
+    return error.format_message()
+
+
+def fail(text: str, context: click.Context | None = None) -> None:
+    """An error on standard error, with the way to more help."""
+    click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=colours(sys.stderr))
+    if context is not None:
+        click.echo(f"See: {context.command_path} --help", err=True)
+
+
+def colours(stream: Any) -> bool:
+    """Colours only on a terminal, and not where NO_COLOR asks for none (no-color.org)."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")

@@ -1,0 +1,129 @@
+"""A blocking client of ``controller.sock``: one request after the other."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire import SPOKEN, frames
+from reconciler.wire.admin import CLI_RECEIVES, Answer
+from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.codec import Refused as RefusedMessage
+
+ANSWER_SECONDS = 30.0
+START_SECONDS_MAX = 5.0
+POLL_SECONDS = 0.05
+ABSENT = (FileNotFoundError, ConnectionRefusedError)
+LOCK_NAME = "up.lock"
+"""Of a home: it holds the number of the process of `up`."""
+
+
+class Client:
+    """A connection to the controller of a home. Raises ``Unreachable`` when there is none.
+
+    ``seconds``: the longest to wait for any part of an answer.
+    """
+
+    def __init__(self, path: Path, seconds: float = ANSWER_SECONDS) -> None:
+        self._path = path
+        self._seconds = seconds
+        self._number = 0
+        self._socket = _connected(path, seconds)
+        try:
+            self._send(to_wire(Hello("cli", SPOKEN)))
+            agree(SPOKEN, decode(self._receive(), CLI_RECEIVES).versions)
+        except (OSError, WireError) as error:
+            self._socket.close()
+            raise Unreachable(_unanswered(path, error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+
+    def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:
+        """The body of the answer. ``wait_seconds``: how long the controller may hold it back."""
+        self._number += 1
+        self._socket.settimeout(self._seconds + wait_seconds)
+        try:
+            self._send({**to_wire(message), "call": self._number})
+            while True:
+                frame = self._receive()
+                if frame.get("reply") == self._number:
+                    break
+            answer = decode(frame, CLI_RECEIVES)
+        except (OSError, WireError) as error:
+            raise Unreachable(f"the controller at {self._path} broke off: {error}") from error
+        if isinstance(answer, RefusedMessage):
+            raise Refused(answer.code, answer.text)
+        assert isinstance(answer, Answer)
+        return answer.body
+
+    def _send(self, frame: dict[str, Any]) -> None:
+        self._socket.sendall(frames.encode(frame))
+
+    def _receive(self) -> dict[str, Any]:
+        frame = frames.receive(self._socket)
+        if frame is None:
+            raise WireError("the connection was closed")
+        return frame
+
+
+def _connected(path: Path, seconds: float) -> socket.socket:
+    """A connection. One that `up` is about to start, or to start again, is waited for a little."""
+    deadline = time.monotonic() + min(seconds, START_SECONDS_MAX)
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(seconds)
+        try:
+            connection.connect(str(path))
+            return connection
+        except OSError as error:
+            connection.close()
+            if not isinstance(error, ABSENT) or _upper(path) is None or time.monotonic() >= deadline:
+                raise Unreachable(_unanswered(path, error)) from error
+        time.sleep(POLL_SECONDS)
+
+
+def _upper(path: Path) -> int | None:
+    """The process of another `up` that keeps a controller running here; at worst one that has its number now."""
+    try:
+        pid = int((path.parent / LOCK_NAME).read_text())
+        os.kill(pid, 0)
+    except (OSError, ValueError, OverflowError):
+        return None
+    return None if pid in (0, os.getpid()) else pid
+
+
+def _unanswered(path: Path, error: OSError | WireError) -> str:
+    if isinstance(error, ABSENT):
+        pid = _upper(path)
+        if pid is not None:
+            return (
+                f"the controller of {path.parent} is being started by reconciler up (pid {pid}); "
+                "what keeps it from running shows: reconciler logs --controller"
+            )
+        return f"no controller runs in {path.parent}; start it with: reconciler up (another home: --home)"
+    if isinstance(error, PermissionError):
+        return f"{path}: permission denied; only the user who runs the controller may use it"
+    if isinstance(error, TimeoutError):
+        return f"the controller at {path} does not answer: it may be stopped or very busy; try again"
+    return f"the controller at {path} cannot be asked: {error}"
+
+
+def ask(path: Path, message: Any) -> Any:
+    """One question over a connection of its own."""
+    with Client(path) as client:
+        return client.ask(message)

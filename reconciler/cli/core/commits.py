@@ -1,0 +1,295 @@
+"""Every write is a commit: the one way by which commands change manifests in the cluster repository."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from reconciler.cli.output.form import print_body
+from reconciler.errors import Conflict, Invalid, Unreachable
+from reconciler.wire.admin import Preview, ShowStatus
+
+from .app import Settings
+from .client import ask
+from .kinds import full_name
+
+if TYPE_CHECKING:
+    from reconciler.resources import Access
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMMITS_TRIED = 5
+DRY_RUNS = ("none", "client", "server")
+
+Files = Mapping[str, bytes]
+Decide = Callable[[Files], Any]
+"""Files of the repository to a ``source.editing.Edit``; called again where somebody else has committed meanwhile."""
+
+Message = str | Callable[[tuple[Any, ...]], str]
+"""A commit's message, or what makes it of the results."""
+
+
+class WritingCommand(click.Command):
+    """A command whose bare `--dry-run` means `--dry-run=client`, and takes no value from the next word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = args[: args.index("--")] if "--" in args else args
+        bare = ["--dry-run=client" if word == "--dry-run" else word for word in words]
+        return super().parse_args(ctx, bare + args[len(words) :])
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """The options that all writing commands share."""
+
+    dry_run: str = "none"
+    message: str | None = None
+    output: str | None = None
+
+    @property
+    def dry(self) -> bool:
+        return self.dry_run != "none"
+
+    @property
+    def suffix(self) -> str:
+        return {"none": "", "client": " (dry run)", "server": " (server dry run)"}[self.dry_run]
+
+
+def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--dry-run`, `-m` and `-o`, as ``how``."""
+
+    @wraps(command)
+    def with_how(
+        *arguments: Any, dry_run: str, message: str | None, output: str | None, **options: Any
+    ) -> Any:
+        return command(*arguments, how=How(dry_run, message, output), **options)
+
+    decorated: Callable[..., Any] = with_how
+    for option in (
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(("json", "yaml", "name")),
+            help="Print in this form instead of lines.",
+        ),
+        click.option("-m", "--message", help="The commit's message."),
+        click.option(
+            "--dry-run",
+            type=click.Choice(DRY_RUNS),
+            default="none",
+            metavar="[=none|client|server]",
+            help="Only say what would happen; server asks the controller too.",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+def files_option(required: bool) -> Callable[[F], F]:
+    """`-f` as ``paths``, and `-R`."""
+
+    def decorate(command: F) -> F:
+        option = click.option(
+            "-f",
+            "--filename",
+            "paths",
+            multiple=True,
+            required=required,
+            help="A file, a folder with YAML files, or - for standard input; may be repeated.",
+        )
+        recursive = click.option(
+            "-R",
+            "--recursive",
+            is_flag=True,
+            expose_value=False,
+            help="For kubectl's sake: folders are always read whole.",
+        )
+        return option(recursive(command))
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What came of a change: the revision that has it, and what became of each object."""
+
+    revision: str | None
+    results: tuple[Any, ...]
+
+
+def change(repo: Any, decide: Decide, message: Message) -> Landed:
+    """Land what ``decide`` makes of the repository's files as one commit.
+
+    Where somebody else commits meanwhile it is decided anew on top of that, a few times; then ``Conflict``.
+    """
+    from reconciler.source.git.repository import author_of
+
+    for attempt in range(1, COMMITS_TRIED + 1):
+        head, files = in_force(repo)
+        edit = decide(files)
+        if not edit.changes:
+            return Landed(head, edit.results)
+        subject = message if isinstance(message, str) else message(edit.results)
+        try:
+            return Landed(repo.commit(head, edit.changes, subject, author_of(Path.cwd())), edit.results)
+        except Conflict:
+            if attempt == COMMITS_TRIED:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def carry_out(
+    settings: Settings,
+    how: How,
+    decide: Decide,
+    message: Message,
+    repository: Callable[[Settings], Any] | None = None,
+) -> Landed:
+    """``change`` as ``how`` says: for good, or only looked at. ``repository`` opens it (``opened``)."""
+    refuse_watched_folder(settings)
+    if not how.dry:
+        return change((repository or opened)(settings), decide, how.message or message)
+    revision, files = present(settings)
+    edit = decide(files)
+    if how.dry_run == "server":
+        print_preview(settings, edit.applied_to(files))
+    return Landed(revision, edit.results)
+
+
+def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> None:
+    """One line for each object, as kubectl has them; ``words`` for actions that are called otherwise here."""
+    if how.output in ("json", "yaml"):
+        objects = [{"kind": r.kind, "name": r.name, "action": r.action} for r in landed.results]
+        print_body({"revision": landed.revision, "dryRun": how.dry, "objects": objects}, how.output)
+        return
+    for result in landed.results:
+        name = full_name(result.kind, result.name)
+        word = (words or {}).get(result.action, result.action)
+        click.echo(name if how.output == "name" else f"{name} {word}{how.suffix}")
+
+
+def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
+    """A commit's subject: a verb and the objects that change."""
+
+    def write(results: tuple[Any, ...]) -> str:
+        changed = [f"{r.kind.lower()}/{r.name}" for r in results if r.action != "unchanged"]
+        return f"{verb} {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"
+
+    return write
+
+
+# --- the repository --------------------------------------------------------------------------------
+
+
+def prepare(settings: Settings) -> Any:
+    """The cluster repository of a home, made with the home where they are missing."""
+    from reconciler.bootstrap import Home
+    from reconciler.source.git import hooks
+    from reconciler.source.git.repository import ClusterRepo
+
+    Home(settings.home).create()
+    return ClusterRepo.create(settings.repo, hooks.command())
+
+
+def opened(settings: Settings) -> Any:
+    """The cluster repository. Raises ``Invalid`` where there is none: there is nothing to change."""
+    if not (settings.repo / "HEAD").exists():
+        raise Invalid(
+            f"there is no cluster repository in {settings.home}; begin one with: reconciler apply -f FILE"
+        )
+    return prepare(settings)
+
+
+def in_force(repo: Any) -> tuple[str | None, dict[str, bytes]]:
+    """The newest revision and its files."""
+    head = repo.head()
+    return head, repo.read(head) if head else {}
+
+
+def present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
+    """Revision and files of the repository; nothing where there is none, and none is made."""
+    from reconciler.source.git.repository import ClusterRepo
+
+    if not (settings.repo / "HEAD").exists():
+        return None, {}
+    return in_force(ClusterRepo(settings.repo))
+
+
+def nodes_of(settings: Settings) -> dict[str, Access]:
+    """How the Nodes that are in force are reached."""
+    from reconciler.resources import Node
+    from reconciler.source.yaml.documents import load
+
+    _, files = present(settings)
+    manifests = [document.manifest for document in load(files)]
+    return {each.metadata.name: each.spec.access for each in manifests if isinstance(each, Node)}
+
+
+def load_paths(paths: tuple[str, ...], whole: bool = False) -> tuple[Any, ...]:
+    """Manifests from files and folders. Raises ``InvalidManifests`` with everything that is wrong.
+
+    ``whole``: they may be all there is, which they are where any of them is a Node.
+    """
+    from reconciler.source.files import read_paths
+    from reconciler.source.yaml.documents import load
+
+    files = read_paths(paths, lambda: sys.stdin.buffer.read())
+    documents = load(files, part=True)
+    if whole and any(document.key[0] == "Node" for document in documents):
+        documents = load(files)
+    if not documents:
+        raise Invalid(f"no manifests in {', '.join(paths)}")
+    return documents
+
+
+# --- the controller --------------------------------------------------------------------------------
+
+
+def running(settings: Settings) -> dict[str, Any] | None:
+    """What the controller says of itself; None when there is none."""
+    try:
+        status: dict[str, Any] = ask(settings.socket, ShowStatus())
+    except Unreachable:
+        return None
+    return status
+
+
+def refuse_watched_folder(settings: Settings) -> None:
+    """A commit to the repository would have no effect while a folder is watched instead."""
+    status = running(settings)
+    if status and not status["source"].startswith("git "):
+        raise Invalid(f"the controller reads {status['source']}: edit the files there, it notices by itself")
+
+
+def preview(settings: Settings, files: Files) -> dict[str, Any]:
+    """What the controller would do with ``files``. Raises ``Unreachable`` where there is none."""
+    texts = {name: content.decode("utf-8-sig") for name, content in files.items()}
+    body: dict[str, Any] = ask(settings.socket, Preview(texts))
+    return body
+
+
+def print_preview(settings: Settings, files: Files) -> None:
+    """On standard error: what the controller would do first, and whether it would hold the commit."""
+    from reconciler.source.yaml.documents import load
+
+    load(files)
+    try:
+        body = preview(settings, files)
+    except Unreachable:
+        click.echo("note: no controller runs that could say what it would do", err=True)
+        return
+    if body["held"]:
+        removed = ", ".join(body["removes"])
+        text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({removed})"
+        click.echo(f"note: the commit {text}, until: reconciler approve REVISION", err=True)
+        return
+    for step in body["plan"]["steps"]:
+        click.echo(f"note: would {step['text']}", err=True)
+    for refused in body["plan"]["refused"]:
+        click.echo(f"note: would refuse: {refused['text']}", err=True)

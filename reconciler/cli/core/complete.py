@@ -1,0 +1,153 @@
+"""What could come next on a command line: kinds, and names of objects. Quick, and silent whatever happens.
+
+Names come from the controller; where there is none, from the newest commit of the repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from reconciler.errors import ReconcilerError
+
+if TYPE_CHECKING:
+    from .app import Settings
+
+ANSWER_SECONDS = 1.0
+
+
+def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Kinds, then names of the kind that was typed; or `KIND/NAME`."""
+    from .kinds import EVERYTHING
+
+    typed = _typed(ctx, param)
+    if "/" in incomplete:
+        kind, _, name = incomplete.partition("/")
+        return _items(f"{kind}/{found}" for found in _names(ctx, kind) if found.startswith(name))
+    if typed and "/" not in typed[0]:
+        return _items(
+            name for name in _names(ctx, typed[0]) if name.startswith(incomplete) and name not in typed
+        )
+    return _items(word for word in (*_kinds(), EVERYTHING) if word.startswith(incomplete.lower()))
+
+
+def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of deployments, and of ranks."""
+    if _typed(ctx, param):
+        return []
+    found = [*_names(ctx, "modeldeployments"), *(_names(ctx, "ranks") if "." in incomplete else ())]
+    return _items(name for name in found if name.startswith(incomplete))
+
+
+def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Numbers of incidents; or kinds and names."""
+    if _typed(ctx, param):
+        return []
+    if incomplete and not incomplete.isdigit():
+        return objects(ctx, param, incomplete)
+    with contextlib.suppress(ReconcilerError, OSError):
+        return _items(number for number in _incidents(_settings(ctx)) if number.startswith(incomplete))
+    return []
+
+
+def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of nodes."""
+    typed = _typed(ctx, param)
+    return _items(name for name in _names(ctx, "nodes") if name.startswith(incomplete) and name not in typed)
+
+
+def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of models."""
+    return _items(name for name in _names(ctx, "models") if name.startswith(incomplete))
+
+
+def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Kinds, and with a dot the fields within what is there already."""
+    from .fields import field_at
+    from .kinds import kind_named
+
+    path, dot, last = incomplete.rpartition(".")
+    if not dot:
+        return _items(kind for kind in _kinds() if kind.startswith(incomplete.lower()))
+    word, *steps = path.split(".")
+    try:
+        found = [field.name for field in field_at(kind_named(word), steps).fields()]
+    except (click.UsageError, ReconcilerError):
+        return []
+    return _items(f"{path}.{name}" for name in found if name.startswith(last))
+
+
+def _typed(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
+    value = ctx.params.get(param.name or "")
+    return tuple(value) if isinstance(value, tuple | list) else (value,) if value else ()
+
+
+def _items(words: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(word) for word in words]
+
+
+def _kinds() -> list[str]:
+    from reconciler.resources import KIND_NAMES
+
+    from .kinds import RANK, plural
+
+    return [plural(kind) for kind in (*KIND_NAMES, RANK)]
+
+
+# --- names -----------------------------------------------------------------------------------------
+
+
+def _names(ctx: click.Context, word: str) -> list[str]:
+    from .kinds import kind_named
+
+    try:
+        kind = kind_named(word)
+    except click.UsageError:
+        return []
+    settings = _settings(ctx)
+    for source in (_of_controller, _of_repository):
+        with contextlib.suppress(ReconcilerError, OSError):
+            return sorted(source(settings, kind))
+    return []
+
+
+def _settings(ctx: click.Context) -> Settings:
+    """What the group's own options say: it is not run while something is completed."""
+    from .app import Settings
+
+    home: Path = ctx.find_root().params["home"]
+    return Settings(home.expanduser().absolute())
+
+
+def _of_controller(settings: Settings, kind: str) -> list[str]:
+    from reconciler.wire.admin import Get
+
+    from .client import Client
+
+    with Client(settings.socket, ANSWER_SECONDS) as client:
+        items: list[dict[str, Any]] = client.ask(Get(kind))["items"]
+    return [item["metadata"]["name"] for item in items]
+
+
+def _incidents(settings: Settings) -> list[str]:
+    from reconciler.wire.admin import ListIncidents
+
+    from .client import Client
+
+    with Client(settings.socket, ANSWER_SECONDS) as client:
+        items: list[dict[str, Any]] = client.ask(ListIncidents())["items"]
+    return [str(item["id"]) for item in items]
+
+
+def _of_repository(settings: Settings, kind: str) -> list[str]:
+    from reconciler.source.git.repository import ClusterRepo
+    from reconciler.source.yaml.names import named
+
+    repo = ClusterRepo(settings.repo)
+    head = repo.head()
+    return [name for found, name in named(repo.read(head) if head else {}) if found == kind]

@@ -1,0 +1,127 @@
+"""Which objects of the repository a command means: by name, by file, by label, or all of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from reconciler.errors import Refused
+from reconciler.resources import KIND_NAMES, PLURALS
+
+from . import complete
+from .commits import files_option, load_paths
+from .kinds import RANK, not_found, objects_named
+from .selectors import Selector, selector_option
+
+Key = tuple[str, str]
+
+EXPECTED = "expected KIND NAME..., KIND/NAME..., -f FILE, or KIND with -l SELECTOR or --all"
+
+
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The words and options that say which objects are meant, as ``targets``."""
+
+    @wraps(command)
+    def with_targets(
+        *arguments: Any,
+        words: tuple[str, ...],
+        paths: tuple[str, ...],
+        selector: Selector | None,
+        everything: bool,
+        **options: Any,
+    ) -> Any:
+        return command(*arguments, targets=Targets.parse(words, paths, selector, everything), **options)
+
+    named = click.argument(
+        "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=complete.objects
+    )
+    all_of_a_kind = click.option("--all", "everything", is_flag=True, help="All objects of a kind.")
+    return named(files_option(required=False)(selector_option()(all_of_a_kind(with_targets))))
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Objects as somebody has asked for them."""
+
+    named: tuple[Key, ...] = ()
+    kinds: tuple[str, ...] = ()
+    """All objects of these kinds that ``selector`` selects."""
+    selector: Selector | None = None
+
+    @classmethod
+    def parse(
+        cls, words: tuple[str, ...], paths: tuple[str, ...], selector: Selector | None, everything: bool
+    ) -> Targets:
+        """What the words and options of a command mean. Raises ``UsageError`` where that is not clear."""
+        if paths:
+            if words or selector or everything:
+                raise click.UsageError(
+                    f"-f says which objects are meant, and goes with nothing else; {EXPECTED}"
+                )
+            return cls(tuple(document.key for document in load_paths(paths)))
+        if not words:
+            raise click.UsageError(EXPECTED)
+        if selector is not None or everything:
+            if len(words) > 1 or "/" in words[0]:
+                raise click.UsageError(f"-l and --all go with a kind alone, got: {' '.join(words)}")
+            chosen = objects_named(words)
+            kinds = KIND_NAMES if chosen[0].kind is None else tuple(_written(c.kind) for c in chosen)
+            return cls(kinds=kinds, selector=selector)
+        return cls(_named(words))
+
+    def choose(self, labels: Mapping[Key, Mapping[str, str]]) -> tuple[list[Key], list[Key]]:
+        """Of the objects that there are, by key with their labels: those that are meant; and who is missing."""
+        chosen = [
+            key
+            for key, own in labels.items()
+            if key[0] in self.kinds and (self.selector is None or self.selector.selects(own))
+        ]
+        chosen += [key for key in dict.fromkeys(self.named) if key in labels]
+        return chosen, [key for key in dict.fromkeys(self.named) if key not in labels]
+
+
+def _named(words: tuple[str, ...]) -> tuple[Key, ...]:
+    chosen = [(_written(choice.kind), choice.names) for choice in objects_named(words)]
+    if not all(names for _, names in chosen):
+        raise click.UsageError(f"{' '.join(words)}: no name is given; {EXPECTED}")
+    return tuple((kind, name) for kind, names in chosen for name in names)
+
+
+def _written(kind: str | None) -> str:
+    """A kind that has manifests."""
+    if kind is None:
+        raise click.UsageError(EXPECTED)
+    if kind == RANK:
+        kinds = ", ".join(PLURALS.values())
+        raise click.UsageError(
+            f"ranks are no manifests: they follow from the others; expected one of {kinds}"
+        )
+    return kind
+
+
+def one_object(words: tuple[str, ...]) -> Key:
+    """Kind and name of `KIND NAME` or `KIND/NAME`, and nothing else."""
+    found = _named(words) if words else ()
+    if len(found) != 1:
+        raise click.UsageError(
+            f"expected KIND/NAME, such as deployment/tiny, got: {' '.join(words) or 'nothing'}"
+        )
+    return found[0]
+
+
+def missing_all(missing: Iterable[Key], there: Collection[Key]) -> Refused:
+    """The error for objects that are not there, with the nearest names of those that are."""
+    errors = [str(not_found(kind, name, [n for k, n in there if k == kind])) for kind, name in missing]
+    return Refused("NotFound", "\n".join(errors))
+
+
+def labels_of(files: Mapping[str, bytes]) -> dict[Key, Mapping[str, str]]:
+    """Every object of the files with its labels, in the order of kinds and names."""
+    from reconciler.source.yaml.documents import load
+
+    found = {document.key: document.manifest.metadata.labels for document in load(files)}
+    return dict(sorted(found.items(), key=lambda entry: (KIND_NAMES.index(entry[0][0]), entry[0][1])))

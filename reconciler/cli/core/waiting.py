@@ -1,0 +1,116 @@
+"""Waiting for the controller to do what was asked of it, with what goes on meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from reconciler.cli.output.screen import Screen
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import ShowStatus
+
+from .app import Settings
+from .client import Client
+from .commits import How, Landed, opened, running
+from .durations import Duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+POLL_SECONDS = 0.2
+QUIET_SECONDS = 2.0
+"""What takes no longer is not commented on."""
+READ_SECONDS_MAX = 3.0
+"""For a controller to have a commit: it looks once a second."""
+FOREVER_SECONDS = 7 * 24 * 3600.0
+"""What a time-out of 0 means: every wait has a bound."""
+
+
+def timeout_option(default: str) -> Callable[[F], F]:
+    """`--timeout` in seconds; 0 waits for as long as it takes."""
+    return click.option(
+        "--timeout",
+        type=Duration(),
+        default=default,
+        show_default=True,
+        metavar="DURATION",
+        help="The longest to wait, such as 30s or 5m; 0 for as long as it takes.",
+    )
+
+
+def wait_until(
+    settings: Settings, awaited: Callable[[Client], str], timeout_seconds: float, say: Screen
+) -> None:
+    """Ask ``awaited`` again and again until it answers with nothing; what it answers else is shown.
+
+    A controller that is started anew meanwhile is waited for. Raises ``Unreachable`` where there is none at
+    the beginning, and ``Refused`` (``Timeout``) with what is still awaited when the time is over.
+    """
+    deadline = time.monotonic() + (timeout_seconds if timeout_seconds > 0 else FOREVER_SECONDS)
+    client: Client | None = Client(settings.socket)
+    try:
+        while True:
+            try:
+                client = client or Client(settings.socket)
+                text = awaited(client)
+            except Unreachable as error:
+                _close(client)
+                client, text = None, str(error)
+            if not text:
+                say.clear()
+                return
+            if time.monotonic() >= deadline:
+                say.clear()
+                raise Refused("Timeout", f"timed out after {timeout_seconds:g} s: {text}")
+            say.show(text)
+            time.sleep(POLL_SECONDS)
+    finally:
+        _close(client)
+
+
+def _close(client: Client | None) -> None:
+    if client is not None:
+        client.close()
+
+
+def unread(client: Client, repo: Any, revision: str) -> str:
+    """What keeps a commit from being in force; nothing once it is, or one made on top of it.
+
+    Raises ``Refused`` where it is held, or wrong, with what to do.
+    """
+    status = client.ask(ShowStatus())
+    if _includes(repo, status["revision"], revision):
+        return ""
+    held = status.get("held")
+    if held and _includes(repo, held["revision"], revision):
+        raise Refused("RevisionHeld", held["text"])
+    if status.get("rejection"):
+        raise Refused("RevisionRejected", f"the newest revision is not in force: {status['rejection']}")
+    return f"revision {revision[:10]} is being read"
+
+
+def until_read(settings: Settings, how: How, landed: Landed) -> None:
+    """Wait a little for the controller to have a commit: the next command is to find what this one made.
+
+    On standard error: what keeps the commit out, and that nothing acts on it where no controller runs.
+    """
+    if not running(settings):
+        click.echo("note: the controller is not running; start it with: reconciler up", err=True)
+        return
+    if how.dry or landed.revision is None:
+        return
+    repo, revision = opened(settings), landed.revision
+    try:
+        say = Screen(sys.stderr, READ_SECONDS_MAX)
+        wait_until(settings, lambda client: unread(client, repo, revision), READ_SECONDS_MAX, say)
+    except (Refused, Unreachable) as error:
+        if not (isinstance(error, Refused) and error.code == "Timeout"):
+            click.echo(f"note: {error}", err=True)
+
+
+def _includes(repo: Any, newer: str, revision: str) -> bool:
+    """Whether ``newer``, which may be no commit at all before the first, is or was made on top of ``revision``."""
+    return newer == revision or (len(newer) == len(revision) and repo.is_ancestor(revision, newer))

@@ -1,0 +1,137 @@
+"""Plain tables as kubectl's, and quantities as people read them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from textwrap import wrap
+
+WIDTH = 100
+GAP = "   "
+CELL_WIDTH_MIN = 8
+"""No column is cut shorter; one that does not fit even so is left out."""
+FOLD_WIDTH_MIN = 24
+"""A sentence in a narrower column would be a tower of words: it is cut."""
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Left-aligned columns, cut with an ellipsis where a line would be longer than ``width``."""
+    shown = [headers, *rows]
+    return "\n".join(lines(shown, fitting(shown, width)))
+
+
+def story(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """A table whose last column is what it is read for: that is folded into several lines instead of cut."""
+    shown = [headers, *rows]
+    widths = fitting(shown, width)
+    if widths[-1] >= FOLD_WIDTH_MIN:
+        shown = [line for row in shown for line in _folded(row, widths[-1])]
+    return "\n".join(lines(shown, widths))
+
+
+def _folded(row: Sequence[str], width: int) -> Iterator[list[str]]:
+    *cells, text = row
+    for number, part in enumerate(fold(text, width)):
+        yield [*([""] * len(cells) if number else cells), part]
+
+
+def fold(text: str, width: int, indent: str = "") -> list[str]:
+    """A text in lines no longer than ``width``, those after the first behind ``indent``; at least one."""
+    return wrap(plain(text), width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int]:
+    """The widths of columns that fit into ``width`` together; 0 for one that is left out.
+
+    The first column holds names: it is never cut. The last one, a sentence for people, is cut first, then
+    the widest; what does not fit even so is left out, from the right, the last column last.
+    """
+    width = width or terminal_width()
+    natural = [max(len(plain(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    widths, last = list(natural), len(natural) - 1
+    for column in sorted(range(1, last + 1), key=lambda column: (column != last, -natural[column])):
+        room = max(0, widths[column] - CELL_WIDTH_MIN)
+        widths[column] -= min(room, max(0, _excess(widths, width)))
+    for column in sorted(range(1, last + 1), key=lambda column: (column == last, -column)):
+        if _excess(widths, width) > 0:
+            widths[column] = 0
+    if last and widths[last]:  # it may have what those have left that were left out
+        widths[last] = min(natural[last], widths[last] - _excess(widths, width))
+    return widths
+
+
+def _excess(widths: Sequence[int], width: int) -> int:
+    shown = [size for size in widths if size]
+    return sum(shown) + len(GAP) * (len(shown) - 1) - width
+
+
+def lines(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Rows as lines, in columns of these widths; the first column is longer where its cell is."""
+    return [GAP.join(_cells(row, widths)).rstrip() for row in rows]
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    yield plain(row[0]).ljust(widths[0])
+    for cell, size in zip(row[1:], widths[1:], strict=True):
+        if size:
+            yield clip(plain(cell), size).ljust(size)
+
+
+def plain(text: str) -> str:
+    """One line without anything that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
+def clip(text: str, width: int) -> str:
+    """A text no longer than ``width``; what is missing shows as an ellipsis."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def terminal_width() -> int:
+    """The terminal's, and 100 where there is none; a pipe gets whole lines, unless COLUMNS says how long they are."""
+    wished = os.environ.get("COLUMNS", "")
+    if sys.stdout.isatty() or (wished.isdecimal() and int(wished)):
+        return shutil.get_terminal_size((WIDTH, 24)).columns
+    return 10_000
+
+
+def size(number: int | None) -> str:
+    """Bytes in the largest unit that leaves a number of one or more."""
+    if not number:
+        return "-"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f}{unit}" if unit == "B" else f"{number:.1f}{unit}"
+        number /= 1024  # type: ignore[assignment]
+    return f"{number:.1f}TiB"
+
+
+def age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago a time was, as kubectl writes it: `45s`, `5m10s`, `3h`, `2d`."""
+    if not moment:
+        return "-"
+    seconds = max(0, int(((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()))
+    if seconds < 120:
+        return f"{seconds}s"
+    if seconds < 600:
+        return f"{seconds // 60}m{seconds % 60}s"
+    if seconds < 7200:
+        return f"{seconds // 60}m"
+    return f"{seconds // 3600}h" if seconds < 172_800 else f"{seconds // 86_400}d"
+
+
+def duration(seconds: float) -> str:
+    """How long something took: `0.4s`, `12s`, `4m12s`, `3h5m`, `2d4h`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    parts = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+    size, unit, rest, small = next(part for part in parts if whole >= part[0])
+    return f"{whole // size}{unit}{whole % size // rest}{small}"

@@ -1,0 +1,203 @@
+"""What the command line is told: plain JSON from the last pass's snapshots. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.incidents import summary
+from reconciler.planning.context.world import World
+from reconciler.planning.placement.explain import explain
+from reconciler.resources import KINDS, Manifest
+from reconciler.state import DeploymentName, Desired, ObjectKey, Plan, Refusal, ReplicaId, Step, Waiting
+from reconciler.state.reports.incident import Entry, Incident
+from reconciler.state.reports.status import Condition, Event, ObjectStatus
+from reconciler.status import Snapshots, Statuses
+
+
+def iso(at: float | None) -> str | None:
+    """A time as RFC 3339 with milliseconds, in UTC."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: str | None) -> dict[str, Any]:
+    """The inventory, manifests in force and those that are leaving, in the order of kinds and names."""
+    desired = snapshots.desired
+    going = {key: leaving.manifest for key, leaving in snapshots.memory.leaving.items()}
+    items = [
+        _object(key, manifest, snapshots, statuses.get(key))
+        for key, manifest in sorted(
+            {**desired.objects(), **going}.items(),
+            key=lambda entry: (list(KINDS).index(entry[0].kind), entry[0].name),
+        )
+        if kind in (None, key.kind) and name in (None, key.name)
+    ]
+    return {"revision": desired.revision, **kept_out(desired), "items": items}
+
+
+def kept_out(desired: Desired) -> dict[str, Any]:
+    """What became of a newer revision that is not in force: ``held`` and ``rejection``, each None if neither."""
+    held, rejection = desired.hold, desired.rejection
+    return {
+        "held": held
+        and {
+            "revision": held.revision,
+            "removes": [str(key) for key in held.removes],
+            "of": held.of,
+            "command": held.command,
+            "text": held.text,
+        },
+        "rejection": rejection and rejection.text,
+    }
+
+
+def _object(
+    key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
+) -> dict[str, Any]:
+    body = manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
+    leaving = snapshots.memory.leaving.get(key)
+    if leaving:
+        body["metadata"]["deletionTimestamp"] = iso(leaving.since)
+    body["metadata"]["generation"] = (
+        leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
+    )
+    body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
+    return body
+
+
+def _status(status: ObjectStatus) -> dict[str, Any]:
+    extra = dict(status.extra)
+    if "groups" in extra:
+        extra["groups"] = [{**group, "since": iso(group["since"])} for group in extra["groups"]]
+    if "sentAt" in extra:
+        extra["sentAt"] = iso(extra["sentAt"])
+    return {
+        "observedGeneration": status.generation,
+        "conditions": [_condition(condition) for condition in status.conditions],
+        **extra,
+    }
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": condition.type,
+        "status": "True" if condition.status else "False",
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": iso(condition.since),
+        "observedGeneration": condition.generation,
+    }
+
+
+def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[str, Any]:
+    """Every rank that has not ended (or every rank), of one deployment or of all."""
+    items = [
+        {
+            "kind": "Rank",
+            "metadata": {
+                "name": str(rank.report.id),
+                "labels": {
+                    "deployment": rank.report.id.deployment,
+                    "replica": str(rank.report.id.replica),
+                    "epoch": str(rank.report.id.epoch),
+                    "node": rank.node,
+                },
+            },
+            "deployment": rank.report.id.deployment,
+            "replica": rank.report.id.replica,
+            "rank": rank.report.id.rank,
+            "node": rank.node,
+            "pid": rank.report.pid,
+            "epoch": rank.report.id.epoch,
+            "phase": rank.report.phase,
+            "detail": rank.report.detail,
+            "demand": rank.report.demand,
+            "steps": rank.report.steps,
+            "stopped": rank.report.stopped,
+            "silentSeconds": rank.report.silent_seconds,
+            "startedAt": iso(rank.report.started_at),
+        }
+        for rank in snapshots.observed.ranks()
+        if (rank.alive or ended) and name in (None, rank.report.id.deployment)
+    ]
+    items.sort(key=lambda row: (row["deployment"], row["replica"], row["epoch"], row["rank"]))
+    return {"revision": snapshots.desired.revision, "items": items}
+
+
+def places(snapshots: Snapshots, name: str) -> list[dict[str, Any]]:
+    """Why the replicas of a deployment are where they are."""
+    world = World(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.now, entropy="")
+    return [asdict(found) for found in explain(world, DeploymentName(name))]
+
+
+def plan_body(plan: Plan) -> dict[str, Any]:
+    """The plan, its waiting and its refusals."""
+    return {
+        "steps": [_step(step) for step in plan.steps],
+        "waiting": [{**_reason(waiting), "until": iso(waiting.until)} for waiting in plan.waiting],
+        "refused": [_reason(refusal) for refusal in plan.refused],
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"step": type(step).__name__, "object": str(step.object), "text": str(step)}
+
+
+def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
+    return {"object": str(entry.object), "reason": entry.reason.value, "text": entry.text}
+
+
+def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
+    """Events, oldest first, and the id to go on from."""
+    items = [
+        {
+            "id": number,
+            "time": iso(event.at),
+            "type": "Warning" if event.warning else "Normal",
+            "object": str(event.object),
+            "reason": event.reason,
+            "message": event.message,
+            "revision": event.revision,
+            "hookTime": iso(event.hook_at),
+        }
+        for number, event in found
+    ]
+    return {"items": items, "last": max([last, *(number for number, _ in found)])}
+
+
+def incident(found: Incident, now: float) -> dict[str, Any]:
+    """An incident with its whole story."""
+    return {
+        "id": found.id,
+        "object": str(found.object),
+        "subject": found.subject,
+        "class": found.fault.value,
+        "title": found.fault.title,
+        "open": found.open,
+        "openedAt": iso(found.opened_at),
+        "closedAt": iso(found.closed_at),
+        "seconds": round(found.lasted(now), 3),
+        "unservedSeconds": round(found.unserved(now), 3) if ReplicaId.of_subject(found.subject) else None,
+        "reopened": found.reopened,
+        "summary": summary(found),
+        "doing": found.doing,
+        "person": found.person,
+        "entries": [_entry(entry, found.opened_at) for entry in found.entries],
+        "entriesLeftOut": found.left_out,
+    }
+
+
+def _entry(entry: Entry, opened_at: float) -> dict[str, Any]:
+    return {
+        "time": iso(entry.at),
+        "after": round(max(0.0, entry.at - opened_at), 3),
+        "kind": entry.kind.value,
+        "text": entry.text,
+        "class": entry.fault.value if entry.fault else None,
+        "seconds": None if entry.seconds is None else round(entry.seconds, 3),
+        "times": entry.times,
+    }

@@ -1,0 +1,133 @@
+"""``reconciler doctor``: have the machines asked again, then say what is wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler import incidents
+from reconciler.controller.parts import Parts
+from reconciler.controller.reconcile import decide
+from reconciler.doctor import Finding, examine
+from reconciler.errors import Refused
+from reconciler.state import Contact, NodeName
+from reconciler.state.reports.incident import Incident
+from reconciler.status import Snapshots
+from reconciler.store import IncidentFilter
+from reconciler.wire.admin import Doctor
+
+from . import bodies
+
+WAIT_SECONDS_MAX = 60.0
+RUNS_MAX = 16
+"""Consultations at a time; of more the oldest is given up."""
+HEALED_SECONDS = 3600.0
+"""For how long what is over is still told."""
+HEALED_MAX = 20
+
+
+@dataclass(slots=True)
+class _Run:
+    """One consultation."""
+
+    nodes: tuple[NodeName, ...]
+    """Those that were named; empty for all."""
+    asking: dict[NodeName, asyncio.Task[bool]]
+
+
+@dataclass(slots=True)
+class DoctorSessions:
+    """All that are going on."""
+
+    parts: Parts
+    _runs: dict[str, _Run] = field(default_factory=dict)
+
+    async def answer(self, message: Doctor) -> dict[str, Any]:
+        """As ``wire.admin.Doctor`` has it. Raises ``Refused`` for unknown nodes, and where a run is over."""
+        if not message.run:
+            return self._begin(tuple(NodeName(name) for name in message.nodes))
+        run = self._runs.get(message.run)
+        if run is None:
+            raise Refused("NotFound", "nothing is known of that consultation any more; ask again")
+        waiting = [task for task in run.asking.values() if not task.done()]
+        if waiting and message.wait_seconds:
+            await asyncio.wait(waiting, timeout=min(message.wait_seconds, WAIT_SECONDS_MAX))
+        asking = [name for name, task in run.asking.items() if not task.done()]
+        if asking:
+            return {"run": message.run, "asking": asking}
+        self._runs.pop(message.run, None)
+        return {"run": message.run, "asking": [], **self._findings(run)}
+
+    def _begin(self, names: tuple[NodeName, ...]) -> dict[str, Any]:
+        unknown = [name for name in names if name not in self.parts.last.desired.nodes]
+        if unknown:
+            raise Refused("NotFound", f'there is no node "{unknown[0]}"; see: reconciler get nodes')
+        seen = self.parts.collector.nodes()
+        wanted = names or tuple(sorted(self.parts.last.desired.nodes))
+        reached = [name for name in wanted if name in seen and seen[name].contact is Contact.REACHED]
+        asking = {
+            name: asyncio.create_task(self.parts.collector.examine(name), name=f"examine {name}")
+            for name in reached
+        }
+        while len(self._runs) >= RUNS_MAX:
+            for task in self._runs.pop(next(iter(self._runs))).asking.values():
+                task.cancel()
+        number = self.parts.entropy()[:12]
+        self._runs[number] = _Run(names, asking)
+        return {"run": number, "asking": list(asking)}
+
+    def _findings(self, run: _Run) -> dict[str, Any]:
+        snapshots = decide(self.parts)
+        known = self._followed(snapshots)
+        found = examine(snapshots, run.nodes, known.values())
+        late = [
+            name
+            for name, task in run.asking.items()
+            if (task.cancelled() or not task.result()) and _reached(snapshots, name)
+        ]
+        unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
+        unknown += [
+            {"node": name, "what": "what has changed just now", "why": "its probes did not come back in time"}
+            for name in late
+        ]
+        return {
+            "nodes": list(found.nodes),
+            "findings": [_finding(each) for each in found.findings],
+            "notKnown": unknown,
+            "healed": self._healed(known, snapshots.now) if not run.nodes else [],
+        }
+
+    def _followed(self, snapshots: Snapshots) -> dict[int, Incident]:
+        """The incidents as they are by this look: the loop's next pass has yet to write that."""
+        kept = self.parts.store.incidents
+        return incidents.follow(kept.unsettled(), kept.last_id(), snapshots, ())
+
+    def _healed(self, known: Mapping[int, Incident], now: float) -> list[dict[str, Any]]:
+        """What is over, oldest first."""
+        lately = self.parts.store.incidents.find(IncidentFilter(since=now - HEALED_SECONDS, limit=HEALED_MAX))
+        latest = [known.get(each.id, each) for each in lately]
+        over = [bodies.incident(each, now) for each in latest if not each.open]
+        return [
+            {name: value for name, value in body.items() if not name.startswith("entries")} for body in over
+        ]
+
+
+def _reached(snapshots: Snapshots, name: NodeName) -> bool:
+    """Of a machine that is lost nothing at all is known, which is told of it anyway."""
+    seen = snapshots.observed.nodes.get(name)
+    return seen is not None and seen.contact is Contact.REACHED
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "class": finding.fault.value,
+        "title": finding.fault.title,
+        "objects": [str(key) for key in finding.objects],
+        "nodes": list(finding.nodes),
+        "seen": finding.seen,
+        "means": finding.means,
+        "steps": finding.steps,
+        "person": finding.person,
+    }

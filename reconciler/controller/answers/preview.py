@@ -1,0 +1,50 @@
+"""What would come of other manifests, before anybody commits them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.controller.loop import Loop
+from reconciler.controller.parts import Parts
+from reconciler.planning import safety
+from reconciler.source.yaml.documents import load
+from reconciler.state import AllocateEpoch, Desired, GroupRecord, Plan, ReplicaId, StopRank
+
+from . import bodies
+
+UNNAMED = "this change"
+"""Instead of a revision: there is none yet."""
+
+
+def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
+    """The answer to ``wire.admin.Foresee``. Raises ``InvalidManifests`` where the files are not valid."""
+    documents = load({name: text.encode() for name, text in files.items()})
+    desired = Desired.of(UNNAMED, (document.manifest for document in documents))
+    plan = loop.preview(desired)
+    in_force, incoming = parts.store.objects.keys(), desired.objects().keys()
+    hold = safety.hold(UNNAMED, in_force, incoming, ())
+    return {
+        "removes": [str(key) for key in sorted(set(in_force) - set(incoming))],
+        "of": len(in_force),
+        "held": hold is not None,
+        "plan": bodies.plan_body(plan),
+        "replicas": [
+            _future(plan, replica, record) for replica, record in sorted(parts.store.groups().items())
+        ],
+    }
+
+
+def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, Any]:
+    steps = [step for step in plan.steps if getattr(step, "replica", None) == replica]
+    formed = next((step.group for step in steps if isinstance(step, AllocateEpoch)), None)
+    reasons = [refusal.text for refusal in plan.refused if refusal.replica == replica]
+    reasons += [waiting.text for waiting in plan.waiting if waiting.replica == replica]
+    return {
+        "object": str(replica.key),
+        "replica": replica.index,
+        "nodes": list(record.members),
+        "moves": list(formed.members) if formed else None,
+        "ends": formed is None and any(isinstance(step, StopRank) for step in steps),
+        "text": reasons[0] if reasons else "",
+    }

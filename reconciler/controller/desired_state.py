@@ -1,0 +1,172 @@
+"""Desired, as it is in force: the newest revision that is valid and removes no more than it may."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
+from reconciler.planning import safety
+from reconciler.source.sources import Revision, Source
+from reconciler.state import Desired, Hold, Rejection
+from reconciler.state.desired import abbreviated
+from reconciler.state.identity import CLUSTER
+from reconciler.state.reports.status import Event
+from reconciler.store import EventFilter, Store
+
+log = logging.getLogger(__name__)
+
+PROBLEMS_SHOWN_MAX = 20
+PREFIX_CHARACTERS_MIN = 4
+
+
+class DesiredState:
+    """Reads the source when told to, and keeps the last good revision, over restarts too.
+
+    ``tell`` publishes an event.
+    """
+
+    def __init__(
+        self, source: Source, store: Store, clock: Callable[[], float], tell: Callable[[Event], None]
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._clock = clock
+        self._tell = tell
+        self.desired = Desired(revision="")
+        self._kept = ""
+
+    async def refresh(self, hook_at: float | None) -> None:
+        """Read the source again. A revision that is wrong or held is reported, and the one in force stays."""
+        await self._recall()
+        try:
+            revision = await self._source.read()
+        except InvalidManifests as error:
+            self._reject(_listed(error), None)
+        except (Invalid, Unreachable, Conflict, OSError) as error:
+            self._reject(f"the source cannot be read: {error}", self.desired.hold)
+        else:
+            self._judge(revision, hook_at)
+
+    async def _recall(self) -> None:
+        """Have a new store know what was in force by the source: else what is held would come in with its loss."""
+        if self._store.objects.revision() is not None:
+            return
+        try:
+            kept = await self._source.last_in_force()
+        except (ReconcilerError, OSError) as error:
+            log.warning("what was in force before cannot be read: %s", error)
+            return
+        if kept is not None:
+            self._store.objects.apply(_desired(kept), self._clock())
+
+    async def record_in_force(self) -> None:
+        """Note with the source what is in force, for the case that the store is lost; nothing waits for it."""
+        if self.desired.revision in ("", self._kept):
+            return
+        self._store.verify()
+        try:
+            await self._source.record_in_force(self.desired.revision)
+        except (ReconcilerError, OSError) as error:
+            log.warning("what is in force cannot be noted: %s", error)
+            return
+        self._kept = self.desired.revision
+
+    def approve(self, prefix: str, by: str) -> dict[str, Any]:
+        """Let a held revision in; it comes into force when the source is read again and is still at it.
+
+        Raises ``Refused`` where no held revision begins so, naming the one that does.
+        """
+        hold = self.desired.hold
+        known = self._store.objects.approved() | ({hold.revision} if hold else set())
+        matching = [name for name in known if name.startswith(prefix)]
+        if len(prefix) < PREFIX_CHARACTERS_MIN or len(matching) != 1:
+            raise Refused("NotHeld", _not_held(prefix, hold, len(matching)))
+        (revision,) = matching
+        held = hold is not None and hold.revision == revision
+        again = revision in self._store.objects.approved()
+        if not again:
+            self._store.objects.approve(revision, self._clock(), by)
+            self._publish_once("RevisionApproved", f"{abbreviated(revision)} was approved by {by}")
+        removes = [str(key) for key in hold.removes] if hold and held else []
+        return {"revision": revision, "removes": removes, "again": again}
+
+    def _judge(self, revision: Revision, hook_at: float | None) -> None:
+        if revision.id == self.desired.revision:
+            if self.desired.rejection or self.desired.hold:
+                self.desired = replace(self.desired, rejection=None, hold=None)
+                self._publish_in_force(hook_at)
+            return
+        objects = self._store.objects
+        incoming = _desired(revision)
+        hold = safety.hold(revision.id, objects.keys(), incoming.objects(), objects.approved())
+        if hold is not None:
+            self._hold(hold)
+            return
+        self.desired = objects.apply(incoming, self._clock())
+        self._publish_in_force(hook_at)
+
+    def _hold(self, hold: Hold) -> None:
+        before = self._in_force()
+        self.desired = replace(before, rejection=None, hold=hold)
+        if before.hold != hold:
+            self._publish_once(
+                "RevisionHeld", f"{hold.text} (what was in force stays in force)", warning=True
+            )
+
+    def _reject(self, text: str, hold: Hold | None) -> None:
+        before = self._in_force()
+        rejection = Rejection(text)
+        self.desired = replace(before, rejection=rejection, hold=hold)
+        if before.rejection != rejection:
+            self._publish_once(
+                "RevisionRejected", f"{rejection.line} (what was in force stays in force)", warning=True
+            )
+
+    def _in_force(self) -> Desired:
+        """What is in force; after a start what was in force before, by the store."""
+        if self.desired.revision:
+            return self.desired
+        return self._store.objects.in_force() or self.desired
+
+    def _publish_in_force(self, hook_at: float | None) -> None:
+        text = f"{self._source.describe()} is at {abbreviated(self.desired.revision)}"
+        self._publish_once("RevisionApplied", text, hook_at=hook_at)
+
+    def _publish_once(
+        self, reason: str, message: str, *, warning: bool = False, hook_at: float | None = None
+    ) -> None:
+        """Tell something of the manifests as a whole, once: a restart is no news."""
+        latest = self._store.events(EventFilter(limit=1, kind=CLUSTER.kind, name=CLUSTER.name))
+        if latest and (latest[0][1].reason, latest[0][1].message) == (reason, message):
+            return
+        revision = "" if warning else self.desired.revision
+        self._tell(Event(self._clock(), CLUSTER, warning, reason, message, "", revision, hook_at))
+
+
+def _desired(revision: Revision) -> Desired:
+    return Desired.of(revision.id, (document.manifest for document in revision.documents))
+
+
+def _listed(error: InvalidManifests) -> str:
+    """The first problems; who wants all of them has the command line."""
+    lines = [str(problem) for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
+    hidden = len(error.problems) - len(lines)
+    if hidden:
+        lines.append(f"and {hidden} more problems; reconciler validate lists all")
+    return "\n".join(lines)
+
+
+def _not_held(prefix: str, hold: Hold | None, matching: int) -> str:
+    if hold is None:
+        return (
+            f"no revision is held, and what is in force is none that begins with {prefix!r} and was approved"
+        )
+    if matching > 1:
+        return f"{prefix!r} begins more than one revision; the one that is held: {hold.command}"
+    return (
+        f"expected the revision that is held, with at least {PREFIX_CHARACTERS_MIN} characters, "
+        f"got {prefix!r}: {hold.command}"
+    )

@@ -1,0 +1,84 @@
+"""What a controller is made of, and what is around it; ``bootstrap`` builds both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reconciler.execution import Executor
+from reconciler.execution.hub import Hub
+from reconciler.inventory import Collector
+from reconciler.notify import Webhooks
+from reconciler.source.sources import Source
+from reconciler.state import Desired, GatewayObservation, Memory, NodeName, Observed, Plan
+from reconciler.status import Snapshots
+from reconciler.store import Store
+from reconciler.transport.machines import Machines
+from reconciler.wire.file_identity import FileIdentity
+
+from .clock_gaps import ClockGaps, Clocks
+from .desired_state import DesiredState
+from .notifications import Notifications, Post
+from .publish import Publisher
+from .routes_file import RoutesFile
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Everything outside of a controller that it acts on or asks, besides its store."""
+
+    source: Source
+    routes: RoutesFile
+    machines: Machines
+    gateway: Callable[[], GatewayObservation | None]
+    entropy: Callable[[], str]
+    clocks: Clocks
+    post: Post = Webhooks({}).post
+    """Sends a message to a webhook; by default in an environment that holds no URL."""
+    hub: Hub = field(default_factory=Hub)
+    """Where weights are fetched from."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """Whether this controller is still the one that acts, and may rely on what it has seen."""
+
+    identity: tuple[FileIdentity, ...] = ()
+    """The files that this controller holds: when any of them is replaced, another may be in its place."""
+    greeted: set[NodeName] = field(default_factory=set)
+    """Nodes whose highest fencing token was looked at."""
+    looked: bool = False
+    """Every node was tried since the start and the last gap of the clock: what is published may change from here on."""
+    lost: bool = False
+    """The lease was lost, and a new token could not be taken yet."""
+
+    def token(self, name: NodeName, token: int) -> int:
+        """Return the fencing token to use with a node: 0 until it is known which one the node has."""
+        return token if name in self.greeted else 0
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of a controller, and what its passes leave behind."""
+
+    around: Surroundings
+    store: Store
+    desired_state: DesiredState
+    collector: Collector
+    executor: Executor
+    publisher: Publisher
+    notifications: Notifications
+    clock_gaps: ClockGaps
+    lease: Lease = field(default_factory=Lease)
+    stopping: bool = False
+    last: Snapshots = field(
+        default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(token=0, next_port=0), Plan(), 0.0)
+    )
+
+    def clock(self) -> float:
+        """Return the seconds since the Unix epoch."""
+        return self.around.clocks.wall()
+
+    def entropy(self) -> str:
+        """Return 64 hexadecimal digits that nobody can guess."""
+        return self.around.entropy()

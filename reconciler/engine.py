@@ -1,0 +1,68 @@
+"""The engine that ranks run: pure facts about it, in one place.
+
+The rest of the product asks this module for packages, the command of a rank, the examiner of weights, transports and
+limits. What runs inside a rank is in ``runner/``; the agent gets the command of each rank with its launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTransport:
+    """A way in which the ranks of a group reach each other."""
+
+    name: str
+    """As manifests name it in ``spec.transport``."""
+    backend: str
+    """As the engine names it."""
+    rdma: bool = False
+    """Whether it registers memory with RDMA devices."""
+    cables: bool = False
+    """Whether it needs Thunderbolt cables between its ranks; else any network does."""
+    ring: bool = False
+    """Whether each rank speaks with its two neighbours alone, over cables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the product has to know of an engine to place, start and judge its ranks."""
+
+    packages: tuple[str, ...]
+    """Distributions that an interpreter needs to run a rank."""
+    imports: tuple[str, ...]
+    """Their modules, by which a new runtime is tried."""
+    rank: str
+    """The module that is a rank."""
+    examiner: str
+    """The module that says what weights need. The agent starts it by this name and must not import it: a test keeps
+    the two equal."""
+    transports: tuple[EngineTransport, ...]
+    """From the fastest down."""
+    rdma_setups_max: int
+    """Set-ups of RDMA without a serving group in one boot of a machine, before a restart is needed."""
+
+    def argv(self, python: str) -> tuple[str, ...]:
+        """Return the command of a rank; ``python`` is the interpreter's path on its node."""
+        return (python, "-m", self.rank)
+
+    def lacking(self, runtime: Mapping[str, str] | None) -> list[str]:
+        """Return the packages that a runtime does not have; ``runtime`` has versions by package, None if unknown."""
+        return [name for name in self.packages if not (runtime or {}).get(name)]
+
+
+MLX = Engine(
+    packages=("mlx", "mlx-lm"),
+    imports=("mlx.core", "mlx_lm"),
+    rank="reconciler.runner",
+    examiner="reconciler.runner.examination",
+    transports=(
+        EngineTransport("jaccl", "jaccl", rdma=True, cables=True),
+        EngineTransport("jaccl-ring", "jaccl", rdma=True, cables=True, ring=True),
+        EngineTransport("ring", "ring", cables=True, ring=True),
+        EngineTransport("ring-lan", "ring"),
+    ),
+    rdma_setups_max=5,  # a Mac has eleven protection domains, and a failed set-up may keep one
+)

@@ -1,0 +1,57 @@
+"""Bytes from one node to another through the controller, in bounded memory, for as long as both sides go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from reconciler.errors import Unreachable
+from reconciler.state import NodeName
+from reconciler.transport.machines import Stream
+
+Open = Callable[[NodeName, str], Awaitable[Stream]]
+"""A connection to a Unix socket of a node. Raises ``Unreachable``."""
+
+PIECE_BYTES = 256 * 1024
+LISTENS_SECONDS = 30.0
+"""For a process that was just started to listen."""
+TRY_SECONDS = 0.2
+
+
+async def carry(open_stream: Open, one: tuple[NodeName, str], other: tuple[NodeName, str]) -> None:
+    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``."""
+    first = await _opened(open_stream, *one)
+    try:
+        second = await _opened(open_stream, *other)
+    except BaseException:
+        first[1].close()
+        raise
+    both = [
+        asyncio.ensure_future(_pump(first[0], second[1])),
+        asyncio.ensure_future(_pump(second[0], first[1])),
+    ]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pump in both:
+            pump.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        for _, writer in (first, second):
+            writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(PIECE_BYTES):
+        writer.write(piece)
+        await writer.drain()
+
+
+async def _opened(open_stream: Open, name: NodeName, socket: str) -> Stream:
+    deadline = asyncio.get_running_loop().time() + LISTENS_SECONDS
+    while True:
+        try:
+            return await open_stream(name, socket)
+        except Unreachable:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(TRY_SECONDS)

@@ -1,0 +1,49 @@
+"""Steps that start and end agents."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from reconciler.errors import Refused, Unreachable
+from reconciler.execution.tools import Tools
+from reconciler.state import ForgetAgent, NodeName, StartAgent, StopAgent
+from reconciler.wire import node
+
+from .requests import ask, deposed
+
+
+async def start(step: StartAgent, tools: Tools) -> None:
+    """Start an agent, in place of the one that runs where the step says so."""
+    tools.groups.keep_agent(step.node, step.access)
+    try:
+        if step.replaces:
+            await tools.machines.stage(step.node, tools.links.token(step.node))
+            await _end(tools, step.node)
+        await tools.machines.start_agent(step.node, tools.links.token(step.node))
+    except Refused as error:
+        if error.code == "Fenced":
+            raise deposed(error) from error
+        raise
+    await tools.links.reach(step.node)
+
+
+async def stop(step: StopAgent, tools: Tools) -> None:
+    """End an agent. One that cannot be told may go on, and is not forgotten."""
+    tools.links.link(step.node)  # what nobody can be told of is not begun
+    await tools.machines.withdraw(step.node)  # first: else the node would be forgotten with the key let in
+    await _end(tools, step.node)
+    tools.groups.drop_agent(step.node)
+
+
+async def forget(step: ForgetAgent, tools: Tools) -> None:
+    """Forget an agent of a node that may never answer again."""
+    with suppress(Unreachable):
+        await tools.machines.withdraw(step.node)
+    tools.groups.drop_agent(step.node)
+
+
+async def _end(tools: Tools, name: NodeName) -> None:
+    """End an agent, and see that it is gone."""
+    link, _ = tools.links.link(name)
+    await ask(tools, link, node.Shutdown(tools.token))
+    await tools.links.lose(name)

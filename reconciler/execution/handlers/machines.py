@@ -1,0 +1,62 @@
+"""Steps that restart and repair machines."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from reconciler.errors import Refused, Unreachable, Unwritable
+from reconciler.execution.tools import Tools
+from reconciler.state import ConfirmRepair, EmptyNode, RebootNode, RepairNode, Write
+from reconciler.wire.repair import ConfirmRepair as ConfirmRequest
+from reconciler.wire.repair import Repair
+
+from .requests import ask, change, reconnect
+
+REPAIR_SECONDS_MAX = 45.0
+"""For a handful of commands of a moment each; less than what is not confirmed lasts."""
+
+
+async def empty(step: EmptyNode, tools: Tools) -> None:
+    """Note that a machine is going to restart, so that its ranks are drained first."""
+    tools.groups.note_reboot(step.node, step.reboot)
+
+
+async def reboot(step: RebootNode, tools: Tools) -> None:
+    """Restart a machine. Noted first: whatever becomes of the request or of this controller, the next one knows."""
+    tools.groups.note_reboot(step.node, step.reboot)
+    try:
+        await tools.machines.reboot(step.node)
+    except Refused:
+        if step.asked:
+            tools.groups.note_reboot(step.node, replace(step.reboot, told=False))
+        else:
+            tools.groups.drop_reboot(step.node)
+        raise
+
+
+async def repair(step: RepairNode, tools: Tools) -> None:
+    """Change settings of a machine. From here on only what is seen over another connection is believed: over the one
+    that there is the machine may be reached no more, or be reached by chance."""
+    link, number = tools.links.link(step.node)
+    tools.wrote(step.node, Write(number + 1, 0))
+    try:
+        request = Repair(tools.token, step.id, step.boot_id, step.changes)
+        await ask(tools, link, request, REPAIR_SECONDS_MAX)
+    except Unreachable:
+        with suppress(Unwritable):  # it may be carried out yet: not, where the agent sees a later token first
+            tools.groups.renew()
+        raise
+    finally:
+        await reconnect(tools, step.node)
+
+
+async def confirm(step: ConfirmRepair, tools: Tools) -> None:
+    """Confirm new settings over a connection that was made with them."""
+    try:
+        await change(tools, step.node, ConfirmRequest(tools.token, step.id))
+    except Refused as error:
+        if error.code == "SameConnection":
+            await reconnect(tools, step.node)
+        raise
+    tools.volatile = replace(tools.volatile, repaired={**tools.volatile.repaired, step.node: tools.clock()})

@@ -1,0 +1,50 @@
+"""Steps that change ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler.execution.tools import Tools
+from reconciler.state import ContinueRank, ForgetRank, RequestedStop, StartRank, StopRank
+from reconciler.wire import node
+
+from .requests import change
+
+STOP_REPEATED_AFTER_SECONDS = 10.0
+"""Beyond the grace: then the request to stop was lost, and is made again."""
+CONTINUATIONS_KEPT = 16
+"""For each rank: more than the planner ever counts."""
+STOPS_KEPT_SECONDS = 600.0
+"""What was asked so long ago is forgotten: the rank is gone, or its node is."""
+
+
+async def start(step: StartRank, tools: Tools) -> None:
+    """Start a rank."""
+    await change(tools, step.node, node.StartRank(tools.token, step.spec))
+
+
+async def stop(step: StopRank, tools: Tools) -> None:
+    """Ask a rank to end, and note by when it should have."""
+    await change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
+    gone_by = tools.clock() + step.grace_seconds
+    asked = tools.volatile.stops.items()
+    known = {id: each for id, each in asked if each.void_at > gone_by - STOPS_KEPT_SECONDS}
+    known[step.id] = RequestedStop(gone_by, gone_by + STOP_REPEATED_AFTER_SECONDS, step.symptom)
+    tools.volatile = replace(tools.volatile, stops=known)
+
+
+async def go_on(step: ContinueRank, tools: Tools) -> None:
+    """Continue a rank that stands still."""
+    # Noted before it is tried, so that one that is never confirmed is not tried for ever.
+    known = (*tools.volatile.continued.get(step.id, ()), tools.clock())
+    continued = {**tools.volatile.continued, step.id: known[-CONTINUATIONS_KEPT:]}
+    tools.volatile = replace(tools.volatile, continued=continued)
+    await change(tools, step.node, node.ContinueRank(tools.token, step.id))
+
+
+async def forget(step: ForgetRank, tools: Tools) -> None:
+    """Have a rank that has ended forgotten."""
+    await change(tools, step.node, node.ForgetRank(tools.token, step.id))
+    stops = {id: each for id, each in tools.volatile.stops.items() if id != step.id}
+    continued = {id: each for id, each in tools.volatile.continued.items() if id != step.id}
+    tools.volatile = replace(tools.volatile, stops=stops, continued=continued)

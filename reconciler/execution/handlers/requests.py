@@ -1,0 +1,54 @@
+"""How an agent is asked for something, and what follows where it gives no answer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from reconciler.errors import Deposed, Refused, Unreachable, Unwritable
+from reconciler.execution.tools import Tools
+from reconciler.state import NodeName, Write
+from reconciler.transport.connection import AgentConnection
+from reconciler.wire import node
+
+REQUEST_SECONDS_MAX = 15.0
+
+
+def deposed(error: Refused) -> Deposed:
+    """Make a refusal by a node the end of this controller."""
+    return Deposed(f"a node obeys another controller: {error}: this one ends")
+
+
+async def ask(tools: Tools, link: AgentConnection, request: Any, seconds: float | None = None) -> Any:
+    """Return an agent's answer. Raises ``Deposed`` where the agent obeys another controller by now."""
+    try:
+        return await link.request(request, timeout=seconds or REQUEST_SECONDS_MAX)
+    except Refused as error:
+        if error.code == "Fenced" and request.token == tools.token:
+            raise deposed(error) from error
+        raise
+
+
+async def change(tools: Tools, name: NodeName, request: Any) -> None:
+    """Ask an agent for a change, and remember how new an observation must be to show it."""
+    link, number = tools.links.link(name)
+    try:
+        done = await ask(tools, link, request)
+    except Unreachable:
+        # It may be carried out yet: only what is seen over a later connection can be believed, and only of an
+        # agent that has seen a later token, and so refuses the request from there on.
+        tools.wrote(name, Write(number + 1, 0))
+        with suppress(Unwritable):
+            tools.groups.renew()
+        await link.close()
+        raise
+    assert isinstance(done, node.Done)
+    tools.wrote(name, Write(number, done.sequence))
+    tools.links.look(name)
+
+
+async def reconnect(tools: Tools, name: NodeName) -> None:
+    """Reach a node over a connection that is new from its first packet on, where there is one soon."""
+    await tools.links.renew(name)
+    with suppress(Unreachable):  # which everybody sees
+        await tools.links.reach(name)

@@ -1,0 +1,89 @@
+"""What handlers act with, and where they note what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from reconciler.resources import Access
+from reconciler.state import (
+    Attempt,
+    DeploymentName,
+    GroupRecord,
+    NodeName,
+    ObjectKey,
+    Reboot,
+    ReplicaId,
+    TransportFailure,
+    Volatile,
+    Write,
+)
+from reconciler.state.rollback import Rollback
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.machines import Machines
+
+from .hub import Hub
+from .runtimes import Builder
+
+
+class Groups(Protocol):
+    """Where groups are written down (the store). Every method may raise ``Deposed``."""
+
+    @property
+    def token(self) -> int: ...
+    def renew(self) -> None: ...
+    def allocate(
+        self,
+        group: GroupRecord,
+        attempt: Attempt,
+        failed: TransportFailure | None = None,
+        vain: Sequence[tuple[NodeName, str]] = (),
+    ) -> None: ...
+    def adopt(self, group: GroupRecord) -> None: ...
+    def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
+    def release(self, replica: ReplicaId) -> None: ...
+    def free_transport(self, replica: ReplicaId, transport: str) -> None: ...
+    def set_back(self, deployment: DeploymentName, setback: Rollback) -> None: ...
+    def keep_agent(self, node: NodeName, access: Access) -> None: ...
+    def drop_agent(self, node: NodeName) -> None: ...
+    def note_reboot(self, node: NodeName, reboot: Reboot) -> None: ...
+    def drop_reboot(self, node: NodeName) -> None: ...
+    def remove_object(self, key: ObjectKey) -> None: ...
+
+
+class Links(Protocol):
+    """Who has the connections to agents (the collector)."""
+
+    def link(self, name: NodeName) -> tuple[AgentConnection, int]: ...
+    def look(self, name: NodeName) -> None: ...
+    async def reach(self, name: NodeName) -> None: ...
+    async def lose(self, name: NodeName) -> None: ...
+    async def renew(self, name: NodeName) -> None: ...
+    def token(self, name: NodeName) -> int: ...
+
+
+@dataclass(slots=True)
+class Tools:
+    """What every handler is given."""
+
+    groups: Groups
+    links: Links
+    machines: Machines
+    clock: Callable[[], float]
+    """Seconds since the Unix epoch."""
+    hub: Hub = field(default_factory=Hub)
+    volatile: Volatile = field(default_factory=Volatile)
+    runtimes: Builder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.runtimes = Builder(self.machines, self.clock)
+
+    @property
+    def token(self) -> int:
+        """The fencing token that every request for a change carries."""
+        return self.groups.token
+
+    def wrote(self, name: NodeName, write: Write) -> None:
+        """Remember the last change on a node."""
+        self.volatile = replace(self.volatile, writes={**self.volatile.writes, name: write})

@@ -1,0 +1,181 @@
+"""OpenAI's legacy completions: prompts without a conversation, and answers to them. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from reconciler.gateway.errors import ApiError, invalid, prompt_too_long, unsupported
+from reconciler.gateway.events import Answer, Said
+from reconciler.gateway.http.fields import Fields
+from reconciler.gateway.http.shape import DONE, Heading, dumps, error_body, header, usage
+from reconciler.wire.generation import Accepted, Delta, Finished, Generate
+
+from .parameters import (
+    parse_answers,
+    parse_object,
+    parse_sampling,
+    parse_stop,
+    parse_usage_wish,
+    refuse_penalties,
+    several,
+)
+
+PROMPTS_MAX = 64
+TOKENS_USUAL = 16
+"""OpenAI's default for ``max_tokens`` here."""
+TOKENS_MAX = 1 << 20
+"""No model's context is longer; more would only hold up others while they are read."""
+_TOKEN_IDS = 2**31
+"""No vocabulary is that large; which ids a model knows its rank says."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """What is asked for, and how the answer is to be written."""
+
+    model: str
+    choices: Sequence[Generate]
+    """``answers`` for each prompt, prompt by prompt. Without their ids, which belong to attempts."""
+    answers: int
+    stream: bool
+    include_usage: bool
+
+
+def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
+    """Check a body and translate it. ``drawn_seed`` is used where the client gave none.
+
+    Raises ``Fault`` (400) with the path of the field that is wrong.
+    """
+    fields = parse_object(body)
+    answers = parse_answers(fields)
+    _refuse_unsupported(fields, answers)
+    asked = Generate(
+        request="",
+        messages=(),
+        tokens_max=fields.integer("max_tokens", TOKENS_USUAL, low=1),
+        stop=parse_stop(fields),
+        sampling=parse_sampling(fields, drawn_seed),
+        echo=fields.flag("echo"),
+    )
+    prompts = [dataclasses.replace(asked, **prompt) for prompt in _prompts(fields)]
+    return CompletionRequest(
+        model=fields.text("model"),
+        choices=[choice for prompt in prompts for choice in several(prompt, answers)],
+        answers=answers,
+        stream=fields.flag("stream"),
+        include_usage=parse_usage_wish(fields),
+    )
+
+
+def _refuse_unsupported(fields: Fields, answers: int) -> None:
+    refuse_penalties(fields)
+    if fields.optional_integer("logprobs", low=0, high=5) is not None:
+        raise unsupported("logprobs", "logprobs")
+    if fields.optional_text("suffix"):
+        raise unsupported("a suffix", "suffix")
+    if fields.integer("best_of", answers, low=1, high=20) != answers:
+        raise unsupported("a best_of other than n", "best_of")
+
+
+def _prompts(fields: Fields) -> Sequence[dict[str, Any]]:
+    """The prompt of each completion, as a field of ``Generate``."""
+    value = fields.value("prompt")
+    if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        text = "prompt must be a string, a list of token ids, or a list of either, and not empty"
+        raise invalid(text, "prompt")
+    if len(value) > PROMPTS_MAX:
+        raise invalid(f"prompt takes at most {PROMPTS_MAX} prompts, got {len(value)}", "prompt")
+    return [_prompt(prompt, index, len(value)) for index, prompt in enumerate(value)]
+
+
+def _prompt(prompt: object, index: int, count: int) -> dict[str, Any]:
+    if prompt and isinstance(prompt, str):
+        return {"prompt": prompt}
+    if isinstance(prompt, list) and len(prompt) > TOKENS_MAX:
+        raise prompt_too_long(len(prompt), TOKENS_MAX)
+    if isinstance(prompt, list) and _are_tokens(prompt):
+        for token in prompt:
+            if not 0 <= token < _TOKEN_IDS:
+                raise invalid(f"there is no token {token}", "prompt")
+        return {"prompt_tokens": tuple(prompt)}
+    where = "prompt" if count == 1 else f"prompt[{index}]"
+    raise invalid(f"{where} must be a non-empty string or a non-empty list of token ids", "prompt")
+
+
+def _are_tokens(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(token) is int for token in value)
+
+
+class CompletionStream:
+    """Answers to server-sent events."""
+
+    def __init__(self, request: CompletionRequest, heading: Heading) -> None:
+        self._request = request
+        self._head = b"data: " + dumps(header(heading, "text_completion"))[:-1]
+        self._no_usage = b',"usage":null' if request.include_usage else b""
+        self._finished: list[Finished] = []
+
+    def encode(self, said: Sequence[Said]) -> bytes:
+        """All that is ``said``, in one write."""
+        return b"".join([self._one(index, answer) for index, answer in said])
+
+    def error(self, fault: ApiError) -> bytes:
+        """The end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
+        return b"data: " + error_body(fault) + b"\n\n"
+
+    def _one(self, index: int, answer: Answer) -> bytes:
+        text = _text(answer)
+        if isinstance(answer, Finished):
+            return self._chunk(index, "", answer.reason) + self._end(answer)
+        return self._chunk(index, text, None) if text else b""
+
+    def _chunk(self, index: int, text: str, reason: str | None) -> bytes:
+        choice = dumps([_choice(index, text, reason)])
+        return self._head + self._no_usage + b',"choices":' + choice + b"}\n\n"
+
+    def _end(self, finished: Finished) -> bytes:
+        self._finished.append(finished)
+        if len(self._finished) < len(self._request.choices):
+            return b""
+        if not self._request.include_usage:
+            return DONE
+        counted = dumps(usage(self._finished, self._request.answers))
+        return self._head + b',"choices":[],"usage":' + counted + b"}\n\n" + DONE
+
+
+class CompletionReply:
+    """Answers to one JSON object."""
+
+    def __init__(self, request: CompletionRequest, heading: Heading) -> None:
+        self._request = request
+        self._heading = heading
+        self._texts: list[list[str]] = [[] for _ in request.choices]
+        self._finished: dict[int, Finished] = {}
+
+    def add(self, said: Sequence[Said]) -> None:
+        for index, answer in said:
+            self._texts[index].append(_text(answer))
+            if isinstance(answer, Finished):
+                self._finished[index] = answer
+
+    def body(self) -> bytes:
+        """The completion, once every choice is finished."""
+        choices = [
+            _choice(index, "".join(texts), self._finished[index].reason)
+            for index, texts in enumerate(self._texts)
+        ]
+        reply = header(self._heading, "text_completion")
+        counted = usage(list(self._finished.values()), self._request.answers)
+        return dumps({**reply, "choices": choices, "usage": counted})
+
+
+def _text(answer: Answer) -> str:
+    return answer.text if isinstance(answer, (Accepted, Delta)) else ""
+
+
+def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
+    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}

@@ -1,0 +1,120 @@
+"""Typed reading of JSON that a stranger wrote. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reconciler.gateway.errors import invalid
+
+INTEGER_MAX = 2**63 - 1
+"""No bound of its own: what the parser of JSON takes."""
+DEPTH_MAX = 64
+"""Levels of nesting that are passed on: templates and encoders recurse."""
+
+
+class Fields:
+    """The fields of one JSON object, null read as absent. Every method raises ``Fault`` with the path."""
+
+    def __init__(self, fields: Mapping[str, Any], prefix: str = "") -> None:
+        self._fields = fields
+        self._prefix = prefix
+
+    def path(self, name: str) -> str:
+        """``messages[0].role``: a field as the client finds it in its request."""
+        return f"{self._prefix}.{name}" if self._prefix else name
+
+    def names(self) -> Sequence[str]:
+        return tuple(self._fields)
+
+    def value(self, name: str) -> Any:
+        return self._fields.get(name)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self._fields.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise invalid(f"{name} must be true or false", self.path(name))
+        return value
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        value = self._fields.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise invalid(f"{name} must be a number from {low:g} to {high:g}", self.path(name))
+        return float(value)
+
+    def integer(self, name: str, default: int, low: int, high: int = INTEGER_MAX) -> int:
+        value = self.optional_integer(name, low, high)
+        return default if value is None else value
+
+    def optional_integer(self, name: str, low: int, high: int = INTEGER_MAX) -> int | None:
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            bounds = f"of at least {low}" if high == INTEGER_MAX else f"from {low} to {high}"
+            raise invalid(f"{name} must be a whole number {bounds}", self.path(name))
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.optional_text(name)
+        if not value:
+            raise invalid(f"{name} must be a non-empty string", self.path(name))
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise invalid(f"{name} must be a string", self.path(name))
+        return value
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        value = self._fields.get(name)
+        if not isinstance(value, str) or value not in choices:
+            raise invalid(f"{name} must be one of: {', '.join(choices)}", self.path(name))
+        return value
+
+    def object(self, name: str) -> Fields | None:
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise invalid(f"{name} must be an object", self.path(name))
+        return Fields(value, self.path(name))
+
+    def objects(self, name: str) -> Iterator[Fields]:
+        value = self._fields.get(name)
+        if value is None:
+            return
+        if not isinstance(value, list):
+            raise invalid(f"{name} must be a list", self.path(name))
+        for index, entry in enumerate(value):
+            if not isinstance(entry, dict):
+                raise invalid(f"{name}[{index}] must be an object", f"{self.path(name)}[{index}]")
+            yield Fields(entry, f"{self.path(name)}[{index}]")
+
+    def plain(self) -> Mapping[str, Any]:
+        """The object as it is, once its nesting is known to be bounded."""
+        if too_deep(self._fields):
+            raise invalid(f"nested more than {DEPTH_MAX} levels deep", self._prefix)
+        return self._fields
+
+
+def too_deep(value: Any) -> bool:
+    """Whether lists and objects nest beyond ``DEPTH_MAX``."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        inner = [child for entry in level for child in _children(entry)]
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def _children(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return tuple(value.values())
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,240 @@
+"""One connection to one rank 0, shared by all requests that it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, cast
+
+from reconciler.gateway.events import Event
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.frames import Decoder, encode
+from reconciler.wire.generation import GATEWAY_RECEIVES, Backend, Cancel, Generate, Machine
+
+from .timing import Timing
+
+log = logging.getLogger(__name__)
+
+Key = tuple[Machine | None, str, int]
+"""What tells one link from another: the machine, the socket's path there, and the epoch behind it."""
+
+
+def key_of(backend: Backend) -> Key:
+    return backend.machine, backend.socket, backend.epoch
+
+
+Reach = Callable[[Backend, asyncio.Protocol], Awaitable[None]]
+"""Connects a protocol to a backend's socket. Raises ``OSError``."""
+
+UNSENT_BYTES_MAX = 4 * 1024 * 1024
+"""A backend that has left more than this unread is given nothing new until it reads on."""
+
+
+class Listener(Protocol):
+    """Who a request's events are for. Called from within the event loop's callbacks: must not block."""
+
+    def on_event(self, event: Event) -> None: ...
+
+    def on_lost(self) -> None:
+        """The connection is gone; nothing more will come."""
+
+
+class RankConnection:
+    """The way to one backend: connects on demand, pairs events with requests by their id.
+
+    ``notify`` is called whenever a request that waits for a backend should look again.
+    """
+
+    def __init__(self, backend: Backend, timing: Timing, reach: Reach, notify: Callable[[], None]) -> None:
+        self.backend = backend
+        self.draining = False
+        """The rank has said that it takes nothing new."""
+        self.withdrawn = False
+        """The backend is no longer in the routes file."""
+        self.last_event_at = 0.0
+        """When any of its requests was last told something: one that works on others is not silent."""
+        self._timing = timing
+        self._reach = reach
+        self._notify = notify
+        self._listeners: dict[str, Listener] = {}
+        self._connection: _Connection | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._retry_at = 0.0
+        self._backoff = timing.reconnect_first
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._listeners)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request can be sent now."""
+        return self._connection is not None and not self._connection.paused and not self.draining
+
+    @property
+    def opening(self) -> bool:
+        return self._opening is not None
+
+    def silent(self, now: float, seconds: float) -> bool:
+        """Whether it has requests, and for so long has said nothing about any of them."""
+        return bool(self._listeners) and now - self.last_event_at > seconds
+
+    def open(self, now: float) -> None:
+        """Start to connect, unless it is connected, connecting, or has just failed."""
+        if self._connection is None and self._opening is None and now >= self._retry_at:
+            self._opening = asyncio.create_task(self._open())
+
+    def forgive(self) -> None:
+        """New routes name this backend again: what was held against it no longer counts."""
+        self.draining = False
+        self._retry_at = 0.0
+        self._backoff = self._timing.reconnect_first
+
+    def submit(self, generate: Generate, listener: Listener) -> None:
+        """Send a request. Raises ``WireError`` when it does not fit into a frame."""
+        if self._connection is None:
+            raise WireError("the link is not connected")
+        frame = encode(to_wire(generate))
+        if not self._listeners:
+            self.last_event_at = asyncio.get_running_loop().time()  # it had nothing to say before
+        self._listeners[generate.request] = listener
+        self._connection.write(frame)
+
+    def leave(self, request: str, cancel: bool) -> None:
+        """Hear no more of a request; with ``cancel`` the rank stops working on it."""
+        known = self._listeners.pop(request, None) is not None
+        if known and cancel and self._connection is not None:
+            self._connection.write(encode(to_wire(Cancel(request))))
+        if self.withdrawn and not self._listeners:
+            self.close()
+
+    def withdraw(self) -> None:
+        """Take nothing new; close once the last request is done."""
+        self.withdrawn = True
+        if not self._listeners:
+            self.close()
+
+    def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _open(self) -> None:
+        connection = _Connection(self._on_event, self._lost, self._notify)
+        try:
+            async with asyncio.timeout(self._timing.hello):
+                await self._reach(self.backend, connection)
+                await connection.hello
+            if not connection.alive:
+                raise ConnectionResetError("closed by the rank")
+        except (OSError, WireError, TimeoutError) as error:
+            connection.close()
+            self._failed(error)
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+        else:
+            self._connection = connection
+            self._backoff = self._timing.reconnect_first
+        self._opening = None
+        self._notify()
+
+    def _failed(self, error: Exception) -> None:
+        log.info("no connection to %s on %s: %r", self.backend.socket, self.backend.node, error)
+        self._retry_at = asyncio.get_running_loop().time() + self._backoff
+        self._backoff = min(self._backoff * 2, self._timing.reconnect_max)
+
+    def _on_event(self, event: Event) -> None:
+        self.last_event_at = asyncio.get_running_loop().time()
+        listener = self._listeners.get(event.request)
+        if listener is not None:
+            listener.on_event(event)
+
+    def _lost(self, connection: _Connection) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = None
+        listeners, self._listeners = self._listeners, {}
+        if listeners:
+            log.warning(
+                "lost %s on %s with %d requests", self.backend.socket, self.backend.node, len(listeners)
+            )
+        for listener in listeners.values():
+            listener.on_lost()
+
+
+class _Connection(asyncio.Protocol):
+    """Bytes to events for one socket; says ``Hello`` first and expects one."""
+
+    def __init__(
+        self,
+        heard: Callable[[Event], None],
+        lost: Callable[[_Connection], None],
+        resumed: Callable[[], None],
+    ) -> None:
+        self._heard = heard
+        self._lost = lost
+        self._resumed = resumed
+        self.paused = False
+        """The other side does not read what it was sent."""
+        self._decoder = Decoder()
+        self._transport: asyncio.Transport | None = None
+        self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        self._transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
+        self.write(encode(to_wire(Hello("gateway", SPOKEN))))
+
+    @property
+    def alive(self) -> bool:
+        return self._transport is not None
+
+    def write(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(frame)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._decoder.feed(data):
+                self._take(frame)
+        except WireError as error:
+            log.error("a rank broke the protocol: %s", error)
+            self._end(error)
+
+    def _take(self, frame: Mapping[str, Any]) -> None:
+        event = decode(frame, GATEWAY_RECEIVES)
+        if isinstance(event, Hello):
+            agree(SPOKEN, event.versions)
+            if not self.hello.done():
+                self.hello.set_result(None)
+        elif self.hello.done():
+            self._heard(event)
+        else:
+            raise WireError("expected hello first")
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._resumed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or ConnectionResetError("closed by the rank"))
+
+    def close(self) -> None:
+        self._end(ConnectionAbortedError("closed by the gateway"))
+
+    def _end(self, error: Exception) -> None:
+        if not self.hello.done():
+            self.hello.set_exception(error)
+            self.hello.exception()  # marks it as seen: the opening task may have given up already
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+        self._lost(self)

@@ -1,0 +1,87 @@
+"""All answers to one HTTP request: a ``Run`` for each choice, waited for together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from reconciler.gateway.errors import ClientGone, shutting_down
+from reconciler.gateway.events import Said
+from reconciler.wire.generation import Generate
+
+from .pool import Pool
+from .run import Run
+
+
+class Runs:
+    """Choices until the last one's ``Finished``. Use as a context manager: leaving it cancels what still runs."""
+
+    def __init__(self, pool: Pool, model: str, choices: Sequence[Generate], name: str) -> None:
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._rung = False
+        self._abandoned = False
+        self._runs = [
+            Run(pool, model, choice, f"{name}.{index}", self._wake) for index, choice in enumerate(choices)
+        ]
+        self._leaving = contextlib.ExitStack()
+
+    @property
+    def done(self) -> bool:
+        """Every choice is finished."""
+        return all(run.done for run in self._runs)
+
+    def __enter__(self) -> Runs:
+        for run in self._runs:
+            self._leaving.enter_context(run)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.close()
+
+    async def next(self, seconds: float) -> Sequence[Said]:
+        """All that has arrived since the last call; nothing after ``seconds`` without anything.
+
+        Raises ``Fault`` when there is no answer to be had to one of the choices, ``ClientGone`` after
+        ``abandon``.
+        """
+        return_at = self._loop.time() + seconds
+        while True:
+            self._rung = False
+            if self._abandoned:
+                raise ClientGone("the client has closed its connection")
+            said = [(index, answer) for index, run in enumerate(self._runs) for answer in run.answers()]
+            if said:
+                return said
+            if self._pool.closing:
+                raise shutting_down()
+            look_at = min(run.next_look() for run in self._runs if not run.done)
+            if self._loop.time() >= return_at:
+                return ()
+            await self._sleep(min(return_at, look_at))
+
+    def abandon(self) -> None:
+        """The client has gone."""
+        self._abandoned = True
+        for run in self._runs:
+            run.abandon()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._rung = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _sleep(self, until: float) -> None:
+        """Until then, or until something has rung since the last look."""
+        if self._rung:
+            return
+        self._waiter = self._loop.create_future()
+        timer = self._loop.call_at(until, self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None

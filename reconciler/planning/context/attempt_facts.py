@@ -1,0 +1,87 @@
+"""The facts that an attempt was made under, as far as they are known, and which of them have changed since.
+
+What is not known now, or was not known then, has not changed: silence of a probe is no news.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from reconciler.state import NodeName, NodeObservation, PortFacts
+
+from .world import World
+
+
+def current_facts(world: World, members: tuple[NodeName, ...], path: str, wish: str) -> dict[str, str]:
+    """Every fact about the machines of a group by its name, both for people; ``path`` is that of the weights."""
+    found = {"the manifests": wish}
+    for name in members:
+        node = world.node(name)
+        found |= {f"{name} {what}": value for what, value in _of_machine(node, path) if value}
+        for port in node.facts.ports:
+            found |= {f"{name}/{port.receptacle} {what}": value for what, value in _of_port(port) if value}
+    return found
+
+
+def encode(facts: dict[str, str]) -> str:
+    """As the store keeps them."""
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+
+def changes(before: str, now: dict[str, str]) -> list[str]:
+    """What was known before and is known now, and is no longer the same, in words."""
+    old: dict[str, str] = json.loads(before or "{}")
+    return [
+        f"{what}: {old[what]} → {now[what]}"
+        for what in sorted(old.keys() & now.keys())
+        if old[what] != now[what]
+    ]
+
+
+def carried(facts: str, one: NodeName, other: NodeName) -> bool:
+    """Whether a cable led from one node to another when they were written, with an address at either end."""
+    then: dict[str, str] = json.loads(facts or "{}")
+
+    def led(here: NodeName, there: NodeName) -> bool:
+        ends = (end for end, _, what in (name.rpartition(" ") for name in then) if what == "peer")
+        return any(
+            end.startswith(f"{here}/")
+            and then[f"{end} peer"].startswith(f"{there}/")
+            and then.get(f"{end} address", "none") != "none"
+            for end in ends
+        )
+
+    return led(one, other) and led(other, one)
+
+
+def _of_machine(node: NodeObservation, path: str) -> Iterator[tuple[str, str]]:
+    facts, report, weights = node.facts, node.report, node.model(path)
+    yield "boot", (report.boot_id if report else facts.boot_id)[:8]
+    yield "macOS", ".".join(map(str, facts.version))
+    yield "JACCL", _answer(facts.jaccl)
+    yield "RDMA", _answer(facts.rdma_enabled)
+    yield "RDMA tools", _answer(facts.verbs_answer)
+    yield "local network", _answer(facts.launch_context)
+    if report is not None:
+        yield "memory", str(report.memory_bytes)
+        yield from sorted((report.runtime or {}).items())
+    if weights is not None and not weights.examining:
+        shape = json.dumps([weights.weights_bytes, weights.config, weights.problem], sort_keys=True)
+        yield "weights", hashlib.sha256(shape.encode()).hexdigest()[:8]
+
+
+def _of_port(port: PortFacts) -> Iterator[tuple[str, str]]:
+    yield "cable", _answer(port.connected)
+    yield "peer", "/".join(map(str, port.peer)) if port.peer else ""
+    yield "Gb/s", str(port.gbps or "")
+    yield "link", _answer(port.active)
+    yield "RDMA port", _answer(port.verbs_up)
+    yield "bridge", _answer(port.bridged)
+    yield "address", port.address or ("none" if port.address == "" else "")
+    yield "GID", _answer(port.mapped_gid)
+
+
+def _answer(fact: bool | None) -> str:
+    return {None: "", True: "yes", False: "no"}[fact]

@@ -1,0 +1,40 @@
+"""What one rule of a ladder answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reconciler.state import Plan, Refusal, Step, Trouble, Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Steps to take, things to wait for, things refused, and what is wrong: a piece of the plan."""
+
+    steps: tuple[Step, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+    def __add__(self, other: Decision) -> Decision:
+        return Decision(
+            self.steps + other.steps,
+            self.waiting + other.waiting,
+            self.refused + other.refused,
+            self.troubles + other.troubles,
+        )
+
+
+NOTHING = Decision()
+
+
+def combined(decisions: Iterable[Decision]) -> Plan:
+    """All pieces as one plan, in their order."""
+    pieces = tuple(decisions)
+    return Plan(
+        tuple(step for piece in pieces for step in piece.steps),
+        tuple(waiting for piece in pieces for waiting in piece.waiting),
+        tuple(refusal for piece in pieces for refusal in piece.refused),
+        tuple(trouble for piece in pieces for trouble in piece.troubles),
+    )

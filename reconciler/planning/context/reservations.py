@@ -1,0 +1,64 @@
+"""What groups take: ports, cables and memory, reserved in one place.
+
+A decision says in its steps what it takes. Only a decision that is kept is reserved, so that a group which is tried
+out and dropped takes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from reconciler.state import AllocateEpoch
+
+from . import ports
+from .decision import Decision
+from .memory_ledger import Ledger
+from .world import World
+
+
+@dataclass(frozen=True)
+class Reservations:
+    """Everything that is taken at one point of a pass. A value: a kept decision gives another one."""
+
+    world: World
+    """The recorded groups and those decided on: their ports and their cables are taken."""
+    ledger: Ledger
+    """The memory that they are charged."""
+
+    @classmethod
+    def of(cls, world: World) -> Reservations:
+        """Reserve what the groups of the store and the living ranks have."""
+        return cls(world, Ledger.of(world))
+
+    def kept(self, decision: Decision) -> Reservations:
+        """Reserve what a decision takes. Without a new group this is the same value."""
+        taken = self
+        for step in decision.steps:
+            if isinstance(step, AllocateEpoch):
+                taken = taken._with(step)
+        return taken
+
+    def _with(self, step: AllocateEpoch) -> Reservations:
+        record, memory = step.group, self.world.memory
+        memory = replace(
+            memory,
+            groups={**memory.groups, record.replica: record},
+            next_port=record.port + len(record.members) + 1,
+        )
+        ledger = self.ledger.moved(record.replica, record.members, record.charges)
+        return Reservations(replace(self.world, memory=memory), ledger)
+
+
+def first_ports(world: World, ranks: int) -> int:
+    """Choose the ports of a new group, one for each rank and one to control it; return the first of them."""
+    return ports.first_ports(world.memory.next_port, ranks + 1, _ports(world))
+
+
+def _ports(world: World) -> Iterator[range]:
+    """The ports of every group that is recorded or may live."""
+    for record in world.memory.groups.values():
+        yield range(record.port, record.port + len(record.members) + 1)
+    for rank in world.observed.ranks():
+        if rank.alive:
+            yield range(rank.report.port, rank.report.port + rank.report.size + 1)

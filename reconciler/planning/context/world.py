@@ -1,0 +1,82 @@
+"""The snapshots of one pass, and the questions that every decision asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.resources import LOCAL, Access
+from reconciler.state import (
+    Contact,
+    Desired,
+    Memory,
+    NodeName,
+    NodeObservation,
+    Observed,
+    ObservedRank,
+    ReplicaId,
+)
+
+CLOCK_JUMP_SECONDS = 120.0
+"""Nothing within one controller's life waits longer: a later date is one from before the clock was set back."""
+
+
+def due(at: float, now: float) -> bool:
+    """Whether a moment that this controller has set is over, or cannot have been meant."""
+    return at <= now or at - now > CLOCK_JUMP_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that a plan is made from."""
+
+    desired: Desired
+    observed: Observed
+    memory: Memory
+    now: float
+    """Seconds of the controller's clock."""
+    entropy: str
+    """Secret randomness of this pass, from which groups' secrets are derived."""
+
+    def node(self, name: NodeName) -> NodeObservation:
+        """What is known of a node; a node never seen is one whose contact is unknown."""
+        return self.observed.nodes.get(name) or NodeObservation(name, Contact.UNKNOWN, self.now)
+
+    def access(self, name: NodeName) -> Access:
+        """How a node is reached: by its manifest, else as its agent was when it was started."""
+        wanted = self.desired.nodes.get(name)
+        return wanted.spec.access if wanted else self.memory.agents.get(name, LOCAL)
+
+    def reached(self, name: NodeName) -> bool:
+        """Whether the node's agent answers now."""
+        node = self.node(name)
+        return node.contact is Contact.REACHED and node.report is not None
+
+    def boot(self, name: NodeName) -> str:
+        """Which boot of the machine was seen last; empty where none was."""
+        node = self.node(name)
+        return node.report.boot_id if node.report else node.facts.boot_id
+
+    def seen_since_last_write(self, name: NodeName) -> bool:
+        """Whether the node was seen after this controller's last change to it, and with its newest token.
+
+        By the number of the connection and the agent's own sequence, never by clocks: a decision on an
+        older observation could undo what has just been done. A connection ends with its agent and with the
+        machine's boot, and the next has a higher number. A look with a token is a look at an agent that
+        refuses from then on what was asked for with an older one, by whomever.
+        """
+        node = self.node(name)
+        if node.report is None or not self.reached(name):
+            return False
+        if node.report.asked_with is not None and node.report.asked_with < self.memory.token:
+            return False
+        write = self.memory.writes.get(name)
+        return write is None or (node.link, node.report.sequence) >= (write.link, write.sequence)
+
+    def unstarted(self, name: NodeName) -> bool:
+        """Whether the node's agent is down and could not be started, for a reason of the node's."""
+        failure = self.memory.failures.get(f"start-agent/{name}")
+        return failure is not None and failure.counted > 0
+
+    def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
+        """The replica's ranks of any epoch, on any node."""
+        return self.observed.ranks_of(replica)

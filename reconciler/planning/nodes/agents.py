@@ -1,0 +1,145 @@
+"""What to do about agents, and about what nodes keep of ranks that have ended."""
+
+from __future__ import annotations
+
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.lost_nodes import is_lost, lost_at
+from reconciler.planning.context.world import World
+from reconciler.state import (
+    Contact,
+    ForgetAgent,
+    ForgetRank,
+    NodeName,
+    ReplicaId,
+    StartAgent,
+    StopAgent,
+    Waiting,
+    WaitingFor,
+)
+from reconciler.state.identity import ObjectKey
+from reconciler.wire.node import HeldBy
+
+from . import leftovers, runtimes
+
+EPOCHS_KEPT = 2
+"""Epochs of a replica, the current one included, whose logs stay on the nodes."""
+
+
+def decide(world: World, name: NodeName) -> Decision:
+    """Start the agent of a node that should have one, end that of one that should not."""
+    node = world.node(name)
+    wanted = name in world.desired.nodes and not world.desired.stopping
+    started = name in world.memory.agents
+    tied = _occupied(world, name) or _remembers(world, name) or name in world.memory.members
+    unknown = started and node.report is None  # it may have ranks: only its agent can tell
+    needed = wanted or tied or unknown
+    gone = _abandon(world, name, wanted, started)
+    if gone is not None and f"node/{name}" not in world.memory.in_flight:
+        return gone
+    if world.memory.in_flight & {f"node/{name}", f"repair/{name}"}:
+        return Decision(waiting=(_wait(name, WaitingFor.STEP, "something is being done about it"),))
+    if node.contact is Contact.UNKNOWN:
+        return (
+            Decision(waiting=(_wait(name, WaitingFor.AGENT, "looking for its agent"),)) if needed else NOTHING
+        )
+    if node.contact is Contact.UNREACHABLE:
+        return _unanswered(world, name) if needed or started else NOTHING
+    if node.contact is Contact.AGENT_DOWN and needed:
+        return _start(world, name)
+    behind = _behind(world, name) if wanted else ""
+    if behind and world.seen_since_last_write(name):
+        return Decision(steps=(StartAgent(name, world.access(name), behind),))
+    if needed or (node.contact is Contact.AGENT_DOWN and not started):
+        return NOTHING
+    if node.contact is Contact.AGENT_DOWN:
+        return Decision(steps=(ForgetAgent(name),))
+    if not world.seen_since_last_write(name):
+        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for news from it"),))
+    return Decision(steps=(StopAgent(name),))
+
+
+def _start(world: World, name: NodeName) -> Decision:
+    if runtimes.retried_first(world, name):
+        return Decision(waiting=(_wait(name, WaitingFor.STEP, "its runtime is being built"),))
+    return Decision(steps=(StartAgent(name, world.access(name)),))
+
+
+def _behind(world: World, name: NodeName) -> str:
+    """Why the agent that runs is not the one that this controller would start; empty where it is."""
+    report, ours = world.node(name).report, world.memory.agent_file
+    if report is not None and ours not in ("", report.agent_file):
+        return f"{report.agent_file or 'an older one'} by {ours}"
+    if report is not None and report.held_by == HeldBy.LEFT:
+        return "its SSH session is over"
+    python = world.access(name).python if ours else None
+    if report is None or python is None:
+        return runtimes.behind(world, name)
+    return f"python {report.python} by {python}" if python != report.python else ""
+
+
+def _unanswered(world: World, name: NodeName) -> Decision:
+    """Whatever runs there can be neither seen nor ended: it is waited for."""
+    if is_lost(world, name):
+        return Decision(waiting=(_wait(name, WaitingFor.AGENT, "it is quarantined until it answers"),))
+    at = lost_at(world, name)
+    return Decision(waiting=(_wait(name, WaitingFor.AGENT, "waiting for its answer", at),))
+
+
+def _abandon(world: World, name: NodeName, wanted: bool, started: bool) -> Decision | None:
+    """A node that nobody wants and that is lost is not waited for, once no group has a rank there."""
+    used = name in world.memory.members
+    if wanted or used or not started or not is_lost(world, name):
+        return None
+    ranks = [
+        f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}"
+        for rank in world.observed.ranks_on(name)
+        if rank.alive
+    ]
+    what = ", ".join(["its agent", *ranks])
+    return Decision(steps=(ForgetAgent(name, f"it does not answer, and {what} may go on there"),))
+
+
+def _wait(name: NodeName, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}", until)
+
+
+def _occupied(world: World, name: NodeName) -> bool:
+    report = world.node(name).report
+    return any(rank.exit is None for rank in report.ranks) if report else False
+
+
+def _remembers(world: World, name: NodeName) -> bool:
+    """Whether ranks there, ended ones too, tell of epochs that the store has lost and no group was formed above yet."""
+    wanted, known = world.desired.replicas(), world.memory.last_epochs
+    return any(
+        rank.replica in wanted and rank.report.id.epoch > known.get(rank.replica, 0)
+        for rank in world.observed.ranks_on(name)
+    )
+
+
+def forget(world: World, name: NodeName) -> Decision:
+    """Remove what is left of ranks that ended, but for the newest epochs of replicas that live."""
+    if world.desired.stopping or not world.seen_since_last_write(name):
+        return NOTHING
+    # Of what is left of a rank only its directory tells.
+    gone = [
+        rank for rank in world.observed.ranks_on(name) if not rank.alive and not leftovers.has_leftovers(rank)
+    ]
+    steps = tuple(
+        ForgetRank(rank.replica, name, rank.report.id)
+        for rank in gone
+        if _outdated(world, rank.replica, rank.report.id.epoch)
+        and f"rank/{rank.report.id}" not in world.memory.in_flight
+    )
+    return Decision(steps=steps)
+
+
+def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
+    record = world.memory.groups.get(replica)
+    if record is None:
+        # Where the store was lost, the epochs of these ranks are all that is known of the last one.
+        return replica not in world.desired.replicas()
+    failed = world.observed.failed(replica) if record.proven_at is None else None
+    if failed is not None and failed.report.id.epoch == epoch:
+        return False  # nothing has served since: its log is what tells why
+    return epoch <= record.epoch - EPOCHS_KEPT

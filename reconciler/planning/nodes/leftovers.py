@@ -1,0 +1,120 @@
+"""What ranks that ended may have left on a node: processes, ports, protection domains, wired memory.
+
+The proof that it is gone has three values. *No* keeps new ranks away. *Unknown* does not: an agent that
+cannot say, and a machine whose probes do not tell, are used as before, for nothing there speaks of a remnant.
+Without RDMA devices there is nothing to prove of protection domains, and on Linux nothing of wired memory: there
+both end with their process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from reconciler.planning.context.memory_needs import gib
+from reconciler.planning.context.world import World
+from reconciler.planning.diagnosis.detectors import WIRED_EXCESS_BYTES
+from reconciler.state import FaultClass, MachineFacts, NodeName, ObservedRank
+from reconciler.wire.node import Gone
+
+SETTLE_SECONDS = 60.0
+"""How long what a rank held may take to be given back; longer means that it never is, short of a person."""
+NOTICE_SECONDS = 5.0
+"""How long it may take before people are told of it: most is gone in an instant."""
+
+
+class Proof(Enum):
+    """Whether nothing of it is left."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that is proven to be left."""
+
+    fault: FaultClass
+    reason: str
+    """CamelCase, for programs."""
+    text: str
+    seconds: float
+    """For how long, as far as is known."""
+    person: str
+
+
+def proof(world: World, name: NodeName) -> Proof:
+    """Whether everything that ended ranks held on a node is given back."""
+    if next(leftovers(world, name), None) is not None:
+        return Proof.NO
+    facts = world.node(name).facts
+    known = [rank.report.gone == Gone.YES for rank in _ended(world, name)]
+    known += [_domains(facts) is not None, _wired(facts) is not None]
+    return Proof.YES if all(known) else Proof.UNKNOWN
+
+
+def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
+    """Everything that is proven to be left on a node."""
+    for rank in _ended(world, name):
+        if has_leftovers(rank):
+            yield _rank_leftover(rank)
+    facts = world.node(name).facts
+    domains, wired = _domains(facts), _wired(facts)
+    if domains:
+        text = f"{domains} protection domains are held there by processes that are none of its ranks"
+        person = (
+            f"end what holds them on {name} (ioreg -r -c AppleThunderboltIPPort -l shows each holder's pid as"
+            " IOUserClientCreator); where no process holds them, restart the machine"
+        )
+        yield Leftover(
+            FaultClass.KERNEL_OBJECTS, "ProtectionDomainsHeld", text, _settled(world, name), person
+        )
+    if wired and wired > WIRED_EXCESS_BYTES:
+        text = f"{gib(wired)} of wired memory were not given back by ranks that ended"
+        person = f"restart {name}: nothing else gives wired memory back that has no process"
+        yield Leftover(FaultClass.WIRED_MEMORY, "WiredMemoryHeld", text, math.inf, person)
+
+
+def has_leftovers(rank: ObservedRank) -> bool:
+    """Whether something of a rank that has ended is left, or may be, for it is just being looked at."""
+    return rank.report.gone in (Gone.NO, Gone.PENDING)
+
+
+def _rank_leftover(rank: ObservedRank) -> Leftover:
+    report = rank.report
+    who = f"rank {report.id.rank} of {rank.replica}, epoch {report.id.epoch},"
+    text = f"{who} has ended and left {report.kept}" if report.kept else f"{who} has just ended"
+    person = (
+        f"end what it left on {rank.node} ({report.kept}), with kill -9; a process in state U or D ends only with"
+        " a restart of the machine"
+    )
+    return Leftover(FaultClass.KERNEL_OBJECTS, "RankRemains", text, report.ended_seconds, person)
+
+
+def _ended(world: World, name: NodeName) -> list[ObservedRank]:
+    return [rank for rank in world.observed.ranks_on(name) if not rank.alive]
+
+
+def _settled(world: World, name: NodeName) -> float:
+    """For how long no rank has ended there."""
+    return min((rank.report.ended_seconds for rank in _ended(world, name)), default=math.inf)
+
+
+def _domains(facts: MachineFacts) -> int | None:
+    return facts.protection_domains if _has_devices(facts) else 0
+
+
+def _wired(facts: MachineFacts) -> int | None:
+    return facts.wired_excess_bytes if _may_be_mac(facts) else 0
+
+
+def _has_devices(facts: MachineFacts) -> bool:
+    """Whether the machine may have RDMA devices: only the system, or its ports, can say that it has none."""
+    return _may_be_mac(facts) and (not facts.ports or any(port.device for port in facts.ports))
+
+
+def _may_be_mac(facts: MachineFacts) -> bool:
+    return facts.system in ("", "Darwin")

@@ -1,0 +1,268 @@
+"""When the settings of a machine are changed, and when that is confirmed: only what its Node allows, never what serves.
+
+A boot undoes most of it, and then it is due again. What does not help is not tried without end: after a few times in
+one boot it is a person's, with the exact commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reconciler.planning.context import reboot_requests
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.world import World
+from reconciler.planning.diagnosis.detectors import Detection
+from reconciler.planning.diagnosis.rules import Remedy, Row
+from reconciler.state import (
+    ConfirmRepair,
+    NodeName,
+    Refusal,
+    RefusedBecause,
+    RepairNode,
+    Waiting,
+    WaitingFor,
+)
+from reconciler.state.identity import ObjectKey
+from reconciler.wire.repair import RepairReport, RepairState
+
+from . import settings
+from .settings import Kind, Need
+
+TRIES_MAX = 3
+"""Of the same changes in one boot."""
+BROKEN_OFF_MAX = 9
+"""Of the same in one boot: the process that made them was gone each time."""
+REPAIRS_MAX = 12
+"""Of whatever changes in one boot, as far as they speak against more."""
+GID_SECONDS = 60.0
+"""How long after an address a port may take to show its GID, until a group does without it."""
+
+
+def decide(world: World, name: NodeName) -> Decision:
+    """Confirm what was changed, else change what is due; and why not."""
+    if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
+        return NOTHING
+    if f"repair/{name}" in world.memory.in_flight:
+        return _wait(name, "its settings are being changed")
+    going_on = _running_repair(world, name)
+    if going_on is not None:
+        return _finish(world, name, going_on)
+    due = _due(world, name)
+    decision = Decision(refused=tuple(_refusals(world, name)))
+    if not due:
+        return (
+            decision
+            + _held(world, name)
+            + (_wait(name, _settling(world, name)) if _settling(world, name) else NOTHING)
+        )
+    hindered = _hindered(world, name)
+    if hindered:
+        return decision + _wait(name, hindered)
+    changes = tuple(change for need in due for change in need.changes)
+    boot = world.boot(name)
+    step = RepairNode(
+        name, settings.identity(boot, changes), boot, changes, "; ".join(need.text for need in due)
+    )
+    return decision + Decision(steps=(step,))
+
+
+def pending_change(world: World, name: NodeName, ending: str = "") -> str:
+    """What is about to be changed on a machine, or was just now, for people: who would use it waits. Empty where
+    nothing is, or not soon. ``ending`` is a replica whose ranks are being ended."""
+    if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
+        return ""
+    going_on = _running_repair(world, name)
+    if going_on is not None or f"repair/{name}" in world.memory.in_flight:
+        return f"the settings of {name} are being changed"
+    due = _due(world, name, ending)
+    if due:
+        return f"{due[0].text}: that is repaired first"
+    return _settling(world, name)
+
+
+def doing(world: World, row: Row, seen: Detection) -> str:
+    """What is done about something that is wrong with a machine, for people."""
+    if row.remedy is not Remedy.REPAIR or row.then is None:
+        return row.remedy.value
+    return (row.remedy if any(_in_hand(world, name) for name in seen.nodes) else row.then).value
+
+
+def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:
+    """What a person must do about it: the exact commands, where the settings that are lacking are known; empty where
+    they are about to be made from here."""
+    if row.remedy is not Remedy.REPAIR:
+        return row.steps(seen, deployment)
+    if any(_in_hand(world, name) for name in seen.nodes):
+        return ""
+    told = [text for name in seen.nodes if (text := _manual_mismatch(world, name)) is not None]
+    return "; ".join(filter(None, told)) if told else row.steps(seen, deployment)
+
+
+def _in_hand(world: World, name: NodeName) -> bool:
+    """Whether nobody else has to do anything about the settings of a machine, also while its agent is started again."""
+    return bool(pending_change(world, name) or _settling(world, name))
+
+
+def _manual_mismatch(world: World, name: NodeName) -> str | None:
+    """About the network of a machine; None where it is as it is declared, or nothing is."""
+    found = [need for need in settings.needs(world, name) if need.kind is Kind.NETWORK]
+    if not found:
+        return None
+    if allowed(world, name, Kind.NETWORK):
+        return _person(world, name, found)
+    typed = settings.commands(found)
+    first = f"set spec.repair.network of node/{name}"
+    first += f", or on {name}: {typed}; again after each restart" if typed else ""
+    return "; ".join(dict.fromkeys([first, *(need.against for need in found if need.against)]))
+
+
+def allowed(world: World, name: NodeName, kind: Kind) -> bool:
+    """Whether the Node of a machine allows such a change; of several Nodes on one machine the first speaks for it."""
+    wanted = world.desired.nodes.get(name)
+    if wanted is None or not kind.allowed(wanted.spec.repair):
+        return False
+    report = world.node(name).report
+    host = report.host_id if report else ""
+    others = (
+        other
+        for other, node in world.desired.nodes.items()
+        if other < name
+        and kind.allowed(node.spec.repair)
+        and (seen := world.node(other).report)
+        and seen.host_id == host
+    )
+    return next(others, None) is None
+
+
+# --- what is due -----------------------------------------------------------------------------------
+
+
+def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
+    """What is changed next: of one kind, for what one kind is not allowed to do must not undo another."""
+    found = settings.needs(world, name)
+    for kind in Kind:
+        ready = [
+            need
+            for need in found
+            if need.kind is kind and need.changes and not need.against and need.user in ("", ending)
+        ]
+        if ready and allowed(world, name, kind) and not _spent(world, name, ready):
+            return ready
+    return []
+
+
+def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
+    """Why the same is not tried again in this boot; empty where it may be."""
+    report, boot = _report(world, name), world.boot(name)
+    if report is None or report.boot_id != boot:
+        return ""
+    id = settings.identity(boot, [change for need in needs for change in need.changes])
+    if id in report.barred:
+        return f"sudo on {name} does not allow it without a password (reconciler node bootstrap {name} prints what does)"
+    times = report.tried.count(id)
+    if times >= TRIES_MAX:
+        why = f": {report.problem}" if report.problem and report.id == id else ""
+        return f"it was tried {times} times since {name} booted, and did not last{why}"
+    if report.broken_off.count(id) >= BROKEN_OFF_MAX:
+        return f"it was broken off {BROKEN_OFF_MAX} times since {name} booted"
+    if len(report.tried) >= REPAIRS_MAX:
+        return f"the settings of {name} were changed {len(report.tried)} times since it booted"
+    return ""
+
+
+def _refusals(world: World, name: NodeName) -> list[Refusal]:
+    """What is allowed and wanted, and cannot be done from here."""
+    found = settings.needs(world, name)
+    told = []
+    for kind in Kind:
+        mine = [need for need in found if need.kind is kind]
+        if mine and allowed(world, name, kind):
+            person = _person(world, name, [need for need in mine if not need.user])
+            told += [f"{mine[0].text}: {person}"] if person else []
+    key = ObjectKey("Node", name)
+    return [Refusal(key, RefusedBecause.NOT_REPAIRED, text) for text in told]
+
+
+def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
+    """What only a person can do about what is allowed; empty where nothing is left to one."""
+    against = [need.against for need in needs if need.against]
+    ready = [need for need in needs if need.changes and not need.against]
+    spent = _spent(world, name, ready) if ready else ""
+    if spent:
+        against.append(f"{spent}; on {name}: {settings.commands(ready)}; again after each restart")
+    return "; ".join(dict.fromkeys(against))
+
+
+def _hindered(world: World, name: NodeName) -> str:
+    """Why nothing is changed at this moment; empty where it may be."""
+    node = world.node(name)
+    if not (world.seen_since_last_write(name) and node.probed and node.examined):
+        return "its settings are changed when its newest state is known"
+    if f"node/{name}" in world.memory.in_flight or name in reboot_requests.pending(world):
+        return "its settings are changed when it is left alone"
+    return ""
+
+
+def _held(world: World, name: NodeName) -> Decision:
+    """What waits for those who use it."""
+    waits = [
+        need
+        for need in settings.needs(world, name)
+        if need.user and not need.against and allowed(world, name, need.kind)
+    ]
+    return (
+        _wait(
+            name, f"{waits[0].text}: changed when {waits[0].user} does not use it any more", WaitingFor.QUIET
+        )
+        if waits
+        else NOTHING
+    )
+
+
+# --- what goes on ----------------------------------------------------------------------------------
+
+
+def _report(world: World, name: NodeName) -> RepairReport | None:
+    node = world.node(name)
+    return node.report.repair if node.report else None
+
+
+def _running_repair(world: World, name: NodeName) -> RepairReport | None:
+    report = _report(world, name)
+    return None if report is None or report.state in RepairState.OVER else report
+
+
+def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
+    """Confirm it as soon as the facts, read over a connection that was made after it, show that it has helped."""
+    if report.state != RepairState.WAITING:
+        return _wait(name, f"the change of its settings is {report.state}")
+    node = world.node(name)
+    allowed_kinds = {kind for kind in Kind if allowed(world, name, kind)}
+    wanted = all(_kind(change.argv) in allowed_kinds for change in report.changes)
+    last = {
+        change.argv[:2] if change.argv[1] != "bridge0" else change.argv: change for change in report.changes
+    }
+    shown = all(settings.confirmed(change, node.facts) for change in last.values())
+    seen = (
+        world.seen_since_last_write(name) and node.probed and node.examined and node.facts_link == node.link
+    )
+    if wanted and shown and seen and report.boot_id == world.boot(name):
+        return Decision(steps=(ConfirmRepair(name, report.id),))
+    return _wait(name, "its settings were changed; they stay when it is seen that it is well")
+
+
+def _kind(argv: Sequence[str]) -> Kind:
+    return {"sysctl": Kind.WIRED_LIMIT, "pmset": Kind.SLEEP}.get(argv[0], Kind.NETWORK)
+
+
+def _settling(world: World, name: NodeName) -> str:
+    """That a port whose address is new has no GID yet."""
+    at = world.memory.repaired.get(name)
+    if at is None or abs(world.now - at) >= GID_SECONDS:
+        return ""
+    bare = [port for port in world.node(name).facts.ports if port.address and port.mapped_gid is False]
+    return f"{bare[0].interface} of {name} has no GID yet for its new address" if bare else ""
+
+
+def _wait(name: NodeName, text: str, reason: WaitingFor = WaitingFor.REPAIR) -> Decision:
+    return Decision(waiting=(Waiting(ObjectKey("Node", name), reason, f"{name}: {text}"),))

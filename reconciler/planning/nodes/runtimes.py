@@ -1,0 +1,127 @@
+"""The runtime of each node that is reached over SSH and has none of its owner's: put there, used, and in time removed.
+
+A new one is built beside the old one; the agent is replaced by one that uses it when it is there. Ranks go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.world import World, due
+from reconciler.state import (
+    BuildRuntime,
+    Contact,
+    NodeName,
+    PruneRuntimes,
+    Refusal,
+    RefusedBecause,
+    Waiting,
+    WaitingFor,
+)
+from reconciler.state.identity import ObjectKey
+from reconciler.wire.node import NodeReport
+
+BUILDS_MAX = 4
+"""At a time: all of them send from this controller."""
+_IN_RUNTIME = re.compile(r"/\.reconciler/runtimes/([0-9a-f]+)/bin/python3\Z")
+
+
+def decide(world: World, names: Iterable[NodeName]) -> Decision:
+    """Build what is missing, a few at a time, and remove what is old."""
+    if world.desired.stopping or not world.memory.runtimes.wanted:
+        return NOTHING
+    room = BUILDS_MAX - sum(subject.startswith("runtime/") for subject in world.memory.in_flight)
+    decision = NOTHING
+    for name in names:
+        if managed(world, name):
+            decided = _of_node(world, name, room)
+            room -= len(decided.steps)
+            decision += decided
+    return decision
+
+
+def managed(world: World, name: NodeName) -> bool:
+    """Whether a node's runtime is this cluster's business."""
+    wanted = world.desired.nodes.get(name)
+    return wanted is not None and wanted.spec.ssh is not None and wanted.spec.python is None
+
+
+def _of_node(world: World, name: NodeName, room: int) -> Decision:
+    report, known = world.node(name).report, world.memory.runtimes
+    step, key = BuildRuntime(name), _wanted(world, report)
+    if world.node(name).contact is Contact.AGENT_DOWN and report is None:
+        # Perhaps there is no Python to start it with; a runtime has one.
+        needed = world.unstarted(name) and name not in known.built
+    else:
+        needed = world.reached(name) and bool(key) and key not in (known.built.get(name), used(report))
+    if step.subject in world.memory.in_flight:
+        return _building(name, known.told.get(name, "")) if needed or name in known.told else NOTHING
+    if not needed:
+        return _tidy(world, name, report, key) if room > 0 else NOTHING
+    failure = world.memory.failures.get(step.key)
+    told = _building(name, f"last: {failure.text}" if failure is not None else "")
+    if failure is not None and failure.counted > 0:
+        text = f"the runtime of {name} cannot be built: {failure.text}"
+        told += Decision(refused=(Refusal(step.object, RefusedBecause.RUNTIME_UNAVAILABLE, text),))
+    return told + Decision(steps=(step,)) if room > 0 else told
+
+
+def retried_first(world: World, name: NodeName) -> bool:
+    """Whether a runtime is being built on a node whose agent never started: that is tried again when it is there."""
+    return world.node(name).report is None and BuildRuntime(name).subject in world.memory.in_flight
+
+
+def _building(name: NodeName, how: str) -> Decision:
+    text = f"{name}: its runtime is being built" + (f": {how}" if how else "")
+    return Decision(waiting=(Waiting(ObjectKey("Node", name), WaitingFor.RUNTIME, text),))
+
+
+def _tidy(world: World, name: NodeName, report: NodeReport | None, key: str) -> Decision:
+    if not key or used(report) != key or not world.reached(name):
+        return NOTHING
+    last = world.memory.runtimes.tidied.get(name)
+    if last is not None and last.key == key and (last.again_at is None or not due(last.again_at, world.now)):
+        return NOTHING
+    return Decision(steps=(PruneRuntimes(name, key),))
+
+
+def _wanted(world: World, report: NodeReport | None) -> str:
+    """The name of the runtime that a node should have; empty for a machine of a kind that none is made for."""
+    return world.memory.runtimes.wanted.get(f"{report.system}/{report.machine}", "") if report else ""
+
+
+def used(report: NodeReport | None) -> str:
+    """The name of the managed runtime that ranks are started with; empty where they are not with any."""
+    found = _IN_RUNTIME.search(report.python) if report is not None else None
+    return found[1] if found else ""
+
+
+def behind(world: World, name: NodeName) -> str:
+    """Why the agent is to be replaced by one that uses another runtime; empty where it is not."""
+    report = world.node(name).report
+    if report is None or not managed(world, name):
+        return ""
+    key = _wanted(world, report)
+    if not key or used(report) == key or world.memory.runtimes.built.get(name) != key:
+        return ""
+    return f"python {report.python} by that of runtime {key}"
+
+
+def about_to_arrive(world: World, name: NodeName) -> bool:
+    """Whether a node has nothing to start ranks with, and is about to have it."""
+    report = world.node(name).report
+    if not managed(world, name) or not _wanted(world, report) or used(report):
+        return False
+    failure = world.memory.failures.get(BuildRuntime(name).key)
+    return failure is None or failure.counted == 0
+
+
+def problem(world: World, name: NodeName) -> str:
+    """Why a node cannot get a runtime; empty where it has one, or nobody would give it one."""
+    report = world.node(name).report
+    if not managed(world, name) or not _wanted(world, report) or used(report):
+        return ""
+    failure = world.memory.failures.get(BuildRuntime(name).key)
+    return f"the runtime of {name} cannot be built: {failure.text}" if failure is not None else ""

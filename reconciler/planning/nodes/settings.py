@@ -1,0 +1,263 @@
+"""What is not as it should be in the settings of a Mac, and the commands that put it right and back. Pure.
+
+Three kinds, as ``spec.repair`` has them: the network of the Thunderbolt ports that declared links use, the memory that
+the GPU may have, and that the machine stays awake. A fact that is not known asks for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+
+from reconciler.planning.context.world import World
+from reconciler.planning.transport import fallback, link_addresses
+from reconciler.resources import End
+from reconciler.resources.node import Repair
+from reconciler.state import MachineFacts, NodeName, ObservedRank, PortFacts
+from reconciler.wire.repair import Change
+
+LINK_MASK, LINK_LOCAL_MASK = "255.255.255.252", "255.255.0.0"
+LINK_LOCAL = IPv4Network("169.254.0.0/16")
+"""What macOS gives a port by itself where nobody answers."""
+_MIB = 2**20
+
+
+class Kind(Enum):
+    """The field of ``spec.repair`` that allows it."""
+
+    NETWORK = "network"
+    WIRED_LIMIT = "wiredLimit"
+    SLEEP = "sleep"
+
+    def allowed(self, repair: Repair) -> bool:
+        """Whether a Node allows it."""
+        fields = {
+            Kind.NETWORK: repair.network,
+            Kind.WIRED_LIMIT: repair.wired_limit,
+            Kind.SLEEP: repair.sleep,
+        }
+        return fields[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One setting that is not as it should be."""
+
+    kind: Kind
+    text: str
+    """What is wrong, for people."""
+    changes: tuple[Change, ...]
+    """In this order; empty where it is not known how it could be undone."""
+    against: str = ""
+    """Why it must not be changed as things are, for people: something else has to change first."""
+    user: str = ""
+    """The replica that uses what would be changed: that waits for its end. Empty for none."""
+
+
+def needs(world: World, name: NodeName) -> tuple[Need, ...]:
+    """All of a machine, whether its Node allows them or not, those of the network first."""
+    node = world.node(name)
+    if name not in world.desired.nodes or node.report is None or node.report.system != "Darwin":
+        return ()
+    return (*_network(world, name), *_wired_limit(world, name), *_sleep(world, name))
+
+
+def identity(boot_id: str, changes: Sequence[Change]) -> str:
+    """By which the same changes in the same boot are known again."""
+    written = json.dumps([boot_id, *(change.argv for change in changes)])
+    return hashlib.sha256(written.encode()).hexdigest()[:12]
+
+
+def commands(needs: Sequence[Need]) -> str:
+    """What a person would type; empty where nothing helps."""
+    return "; ".join(f"sudo {' '.join(change.argv)}" for need in needs for change in need.changes)
+
+
+def confirmed(change: Change, facts: MachineFacts) -> bool:
+    """Whether the facts show that a change was made: what is not known does not."""
+    tool, *words = change.argv
+    if tool == "sysctl":
+        megabytes = int(words[0].partition("=")[2])
+        return facts.wired_limit_bytes == megabytes * _MIB
+    if tool == "pmset":
+        return facts.sleeps is False
+    interface = words[-1] if words[0] == "bridge0" else words[0]
+    port = next((port for port in facts.ports if port.interface == interface), None)
+    if port is None:
+        return False
+    if words[0] == "bridge0":
+        return port.bridged is False
+    address = words[2]
+    return port.address not in (None, address) if words[-1] == "delete" else port.address == address
+
+
+# --- the network -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plug:
+    """One end of a declared link, as it is."""
+
+    port: PortFacts
+    other: End
+    planned: IPv4Interface | None
+    """Its address; None where its Fabric has no pool."""
+
+
+def _network(world: World, name: NodeName) -> Iterator[Need]:
+    plugs = tuple(_plugs(world, name))
+    moving = {plug.port.interface for plug in plugs if _previous_mask(world, plug.port.address or "")}
+    for plug in plugs:
+        need = _of_port(world, name, plug, moving)
+        if need is not None:
+            yield need
+
+
+def _plugs(world: World, name: NodeName) -> Iterator[_Plug]:
+    """The ports in use: those with the cable that is declared for them."""
+    planned = link_addresses.all_addresses(world.desired)
+    ports = {port.receptacle: port for port in world.node(name).facts.ports}
+    for _, fabric in sorted(world.desired.fabrics.items()):
+        for link in fabric.spec.cables:
+            for end, other in ((link.one, link.other), (link.other, link.one)):
+                port = ports.get(end.receptacle) if end.node == name else None
+                if port and port.interface and port.connected and port.peer == other:
+                    yield _Plug(port, End(*other), planned.get(end))
+
+
+def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Need | None:
+    port = plug.port
+    if port.bridged is None:
+        return None
+    flaws = [f"{port.interface} is a member of bridge0"] if port.bridged else []
+    changes = [_bridge(port)] if port.bridged else []
+    against = ""
+    if plug.planned and port.address is not None and port.address != str(plug.planned.ip):
+        has = f"has {port.address or 'no IPv4 address'}"
+        flaws.append(f"{port.interface} {has} and is to have {plug.planned.ip}")
+        against = _obstacle(world, name, plug, moving)
+        changes += [] if against else _addresses(world, port, plug.planned.ip)
+    if not flaws:
+        return None
+    user = _user(world, name, NodeName(plug.other.node))
+    return Need(Kind.NETWORK, f"{name}/{port.receptacle}: {', '.join(flaws)}", tuple(changes), against, user)
+
+
+def _bridge(port: PortFacts) -> Change:
+    tool = ("ifconfig", "bridge0")
+    return Change((*tool, "deletem", port.interface), (*tool, "addm", port.interface))
+
+
+def _addresses(world: World, port: PortFacts, wanted: IPv4Address) -> list[Change]:
+    """From what it has to what it is to have: first the one away, so that each is undone exactly."""
+    found = []
+    if port.address:
+        mask = _previous_mask(world, port.address)
+        found.append(Change(_remove(port, port.address), _set_address(port, port.address, mask)))
+    found.append(Change(_set_address(port, str(wanted), LINK_MASK), _remove(port, str(wanted))))
+    return found
+
+
+def _set_address(port: PortFacts, address: str, mask: str) -> tuple[str, ...]:
+    return ("ifconfig", port.interface, "inet", address, "netmask", mask)
+
+
+def _remove(port: PortFacts, address: str) -> tuple[str, ...]:
+    return ("ifconfig", port.interface, "inet", address, "delete")
+
+
+def _previous_mask(world: World, address: str) -> str:
+    """Of an address that nobody but macOS or this controller has given; empty for any other."""
+    if not address:
+        return ""
+    if IPv4Address(address) in LINK_LOCAL:
+        return LINK_LOCAL_MASK
+    pools = [fabric.spec.addressing.network for fabric in world.desired.fabrics.values()]
+    return LINK_MASK if any(pool and IPv4Address(address) in pool for pool in pools) else ""
+
+
+def _obstacle(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> str:
+    """Why a port must not have its address; empty where it may."""
+    port, facts = plug.port, world.node(name).facts
+    if port.address and not _previous_mask(world, port.address):
+        return (
+            f"somebody else has given {port.interface} of {name} the address {port.address}: take that away"
+            f" (sudo {' '.join(_remove(port, port.address))}), or the link out of its Fabric"
+        )
+    if facts.routes is None:
+        return f"it is not known which networks {name} reaches, and so whether its address is free"
+    assert plug.planned is not None
+    own = plug.planned.network
+    for route in facts.routes:
+        if IPv4Network(route.network).overlaps(own) and route.interface not in {port.interface, *moving}:
+            return (
+                f"{own} overlaps {route.network}, which {name} reaches over {route.interface}: give the Fabric"
+                " another addressing.pool"
+            )
+    return ""
+
+
+def _user(world: World, name: NodeName, other: NodeName) -> str:
+    """The replica whose group uses, or is about to use, the cable between two nodes; empty for none."""
+    for replica, record in sorted(world.memory.groups.items()):
+        if not fallback.crosses(record, name, other):
+            continue
+        ranks = world.observed.group(record)
+        if any(rank.alive for rank in ranks.values()):
+            return str(replica)
+        begun = any(not rank.alive for rank in ranks.values())
+        if not begun and fallback.wiring(world, fallback.used(record), record.members) is not None:
+            return str(replica)
+    alive = (rank for rank in world.observed.ranks_on(name) if rank.alive)
+    strays = [str(rank.replica) for rank in alive if not _of_group(world, rank)]
+    return strays[0] if strays else ""
+
+
+def _of_group(world: World, rank: ObservedRank) -> bool:
+    """Whether a rank is of the group that its replica has now: what one before it uses is not known any more."""
+    record = world.memory.groups.get(rank.replica)
+    return record is not None and record.epoch == rank.report.id.epoch
+
+
+# --- memory and sleep ------------------------------------------------------------------------------
+
+
+def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
+    """What ``spec.memory`` leaves to models; nothing where it says nothing."""
+    memory, facts, report = (
+        world.desired.nodes[name].spec.memory,
+        world.node(name).facts,
+        world.node(name).report,
+    )
+    assert report is not None
+    if facts.wired_limit_bytes is None or (memory.limit is None and not memory.reserve):
+        return
+    wanted = min(memory.limit or report.memory_bytes, report.memory_bytes - memory.reserve) // _MIB
+    if wanted <= 0 or facts.wired_limit_bytes == wanted * _MIB:
+        return
+    setting = "iogpu.wired_limit_mb"
+    before = facts.wired_limit_bytes // _MIB
+    text = f"the GPU of {name} may wire {before or 'what macOS lets it'} and is to have {wanted} MiB"
+    change = Change(("sysctl", f"{setting}={wanted}"), ("sysctl", f"{setting}={before}"))
+    yield Need(Kind.WIRED_LIMIT, text, (change,), user=_living(world, name))
+
+
+def _living(world: World, name: NodeName) -> str:
+    alive = [str(rank.replica) for rank in world.observed.ranks_on(name) if rank.alive]
+    return alive[0] if alive else ""
+
+
+def _sleep(world: World, name: NodeName) -> Iterator[Need]:
+    """RDMA does not wake a machine (Apple TN3205)."""
+    facts = world.node(name).facts
+    if not facts.sleeps or facts.sleep_minutes is None:
+        return
+    sleep, disk = facts.sleep_minutes
+    awake = ("pmset", "-a", "sleep", "0", "disksleep", "0")
+    before = ("pmset", "-a", "sleep", str(sleep), "disksleep", str(disk))
+    text = f"{name} falls asleep after {sleep} min"
+    yield Need(Kind.SLEEP, text, (Change(awake, before, lasting=True),))

@@ -1,0 +1,116 @@
+"""Which nodes may be in one group: those that are alike in everything that its ranks must agree on.
+
+Asked only of groups that are about to be formed. Those that run go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from reconciler.planning.context.view import View
+from reconciler.planning.context.world import World
+from reconciler.planning.nodes.eligible import NAMES_SHOWN, few_names
+from reconciler.state import NodeName
+from reconciler.state.machine.compatibility import (
+    BUILD,
+    ENGINE,
+    KERNEL,
+    MLX,
+    MLX_LM,
+    SYSTEM,
+    WEIGHTS,
+    Traits,
+    agree,
+    differences,
+)
+from reconciler.state.machine.compatibility import together as joined
+from reconciler.state.machine.compatibility import traits as of
+
+SETS_MAX = 32
+"""Sets of like nodes that are tried; of a cluster with more kinds of machines the largest."""
+_REMEDIES = {
+    SYSTEM: "choose nodes of one kind with placement.nodeSelector",
+    KERNEL: "bring all to one version of the system",
+    BUILD: "bring all to one version of macOS",
+    MLX: "install the same mlx on all",
+    MLX_LM: "install the same mlx-lm on all",
+    ENGINE: "install the same version of reconciler[runtime] on all",
+    WEIGHTS: "put the same files on all",
+}
+
+
+def traits(world: World, name: NodeName, path: str) -> Traits | None:
+    """What counts of a node; None where nothing is known of it."""
+    node = world.node(name)
+    return of(node.report, node.model(path)) if node.report is not None else None
+
+
+def compatible_sets(
+    world: World, names: Sequence[NodeName], path: str, before: Collection[NodeName]
+) -> list[list[NodeName]]:
+    """The nodes in sets of which all agree, none of them part of another; first those with most of ``before``, then
+    the larger ones. A node of which little is known may be in several."""
+    kinds = _kinds(world, names, path)
+    if len(kinds) < 2:
+        return [list(names)]
+
+    def preference(kind: Traits) -> tuple[int, int, NodeName]:
+        members = kinds[kind]
+        return -sum(name in before for name in members), -len(members), members[0]
+
+    ordered = sorted(kinds, key=preference)
+    found: dict[frozenset[NodeName], None] = {}
+    for kind in ordered[:SETS_MAX]:
+        known, members = kind, list(kinds[kind])
+        for other in ordered:
+            if other is not kind and agree(known, other):
+                known = joined(known, other)
+                members += kinds[other]
+        found[frozenset(members)] = None
+    sets = [[name for name in names if name in each] for each in found]
+    return sorted(sets, key=lambda each: (-sum(name in before for name in each), -len(each), each))
+
+
+def _kinds(world: World, names: Sequence[NodeName], path: str) -> dict[Traits, list[NodeName]]:
+    kinds: dict[Traits, list[NodeName]] = {}
+    for name in names:
+        known = traits(world, name, path)
+        if known is not None:
+            kinds.setdefault(known, []).append(name)
+    return kinds
+
+
+def describe_differences(
+    world: World, path: str, chosen: Sequence[NodeName], others: Sequence[NodeName]
+) -> str:
+    """What of ``others`` is not as on the nodes that were chosen, and what to do about it, for people."""
+    texts: list[str] = []
+    remedies: dict[str, None] = {}
+    for kind, members in _kinds(world, others, path).items():
+        for like in _kinds(world, chosen, path):
+            different = list(differences(kind, like))
+            if different:
+                words = ", ".join(f"{what} {mine} instead of {theirs}" for what, mine, theirs in different)
+                texts.append(f"{few_names(members)} {'have' if len(members) > 1 else 'has'} {words}")
+                remedies |= dict.fromkeys(_REMEDIES[what] for what, _, _ in different)
+                break
+    more = f" and {len(texts) - NAMES_SHOWN} more kinds" if len(texts) > NAMES_SHOWN else ""
+    return (
+        f"{'; '.join(texts[:NAMES_SHOWN])}{more} as on {few_names(chosen)}: {', '.join(remedies)}"
+        if texts
+        else ""
+    )
+
+
+def divergence(view: View) -> str:
+    """In what the nodes of a recorded group are not alike by now, for people; empty where they agree."""
+    assert view.record is not None
+    assert view.model is not None
+    world, path = view.world, view.model.spec.source.folder
+    members = list(dict.fromkeys(view.record.members))
+    first, *others = compatible_sets(world, members, path, ())
+    return (
+        describe_differences(world, path, first, [name for name in members if name not in first])
+        if others
+        else ""
+    )

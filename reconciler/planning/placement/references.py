@@ -1,0 +1,32 @@
+"""What manifests ask for that manifests do not have: knowable before any machine is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from reconciler.planning.nodes.eligible import open_to, too_few
+from reconciler.resources import ModelDeployment
+from reconciler.state import Desired, ObjectKey
+
+
+def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
+    """A sentence for each of the objects in ``concerned`` that could not be served as the manifests stand."""
+    found = []
+    for name, deployment in sorted(desired.deployments.items()):
+        key = ObjectKey("ModelDeployment", name)
+        if key in concerned and deployment.spec.replicas:
+            found += [f"{key}: {text}" for text in _lacking(desired, deployment)]
+    return found
+
+
+def unknown_model(deployment: ModelDeployment) -> str:
+    """What to do about a Model that is not there."""
+    return f'model "{deployment.spec.model}" does not exist; add a Model of this name or correct spec.model'
+
+
+def _lacking(desired: Desired, deployment: ModelDeployment) -> list[str]:
+    found = [] if deployment.spec.model in desired.models else [unknown_model(deployment)]
+    usable = [node for node in desired.nodes.values() if open_to(node, deployment)]
+    if len(usable) < deployment.spec.parallelism.nodes.min:
+        found.append(too_few(desired.nodes, deployment, len(usable)))
+    return found

@@ -1,0 +1,151 @@
+"""Which sets of nodes have room for the ranks of a group, and which rank goes on which: combinatorics alone.
+
+Complete where nodes are few: every set and, where ranks need unequal memory, every order is tried. Of many nodes the
+ones that are preferred are tried, and those that are cabled to one of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from math import comb
+
+from reconciler.planning.context.memory_ledger import Placed
+from reconciler.planning.context.memory_needs import Needs
+from reconciler.state import NodeName
+
+SETS_MAX = 128
+"""Sets of nodes that are tried, all of them: as many as there are of four out of nine."""
+ORDERED_MAX = 8
+"""Nodes of which every order is tried, where their hosts are shared and their ranks unequal."""
+RINGS_MAX = 12
+"""Ways round the same nodes that are tried: all those of five."""
+SEEDS_MAX = 16
+"""Of many nodes, so many are tried with those that they are cabled to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeMemory:
+    """What nodes there are, the preferred ones first, and what their machines have left."""
+
+    nodes: Placed
+    hosts: Mapping[NodeName, str]
+    free: Mapping[str, int]
+    """Bytes, by host."""
+    cabled: Callable[[NodeName], Placed] = lambda name: ()
+    """The nodes at the other ends of a node's cables."""
+
+    def fits(self, members: Placed, needs: Needs) -> bool:
+        """Whether each rank has room on its node, in this order."""
+        taken: Counter[str] = Counter()
+        for name, need in zip(members, needs, strict=True):
+            taken[self.hosts[name]] += need
+        return all(size <= self.free[host] for host, size in taken.items())
+
+    def arranged(self, members: Placed, needs: Needs) -> Placed | None:
+        """These nodes in the order of ranks, as they are given where that fits; None where no order does."""
+        if self.fits(members, needs):
+            return members
+        if len(set(needs)) == 1 and len(members) == len(needs):
+            return None
+        return self._assigned(members, needs)
+
+    def _assigned(self, members: Placed, needs: Needs) -> Placed | None:
+        """The largest ranks choose first. Where every node has a host of its own, whatever they choose is right."""
+        order = sorted(range(len(needs)), key=lambda rank: (-needs[rank], rank))
+        left = {self.hosts[name]: self.free[self.hosts[name]] for name in members}
+        shared = len(left) < len(members) <= ORDERED_MAX
+        chosen: dict[int, NodeName] = {}
+
+        def choose(at: int) -> bool:
+            if at == len(order):
+                return True
+            need, tried = needs[order[at]], set()
+            for name in members:
+                host = self.hosts[name]
+                if name in chosen.values() or host in tried or left[host] < need:
+                    continue
+                tried.add(host)
+                chosen[order[at]] = name
+                left[host] -= need
+                if choose(at + 1):
+                    return True
+                del chosen[order[at]]
+                left[host] += need
+                if not shared:
+                    return False
+            return False
+
+        return tuple(chosen[rank] for rank in range(len(needs))) if choose(0) else None
+
+    def candidates(self, needs: Needs) -> Iterator[Placed]:
+        """Sets of nodes that have room, each in an order that fits, the preferred ones first."""
+        size = len(needs)
+        if size > len(self.nodes):
+            return
+        if comb(len(self.nodes), size) <= SETS_MAX:
+            sets: Iterator[Placed] = combinations(self.nodes, size)
+        else:
+            sets = self._some(needs)
+        for chosen in sets:
+            placed = self.arranged(tuple(sorted(chosen)), needs)
+            if placed is not None:
+                yield placed
+
+    def _some(self, needs: Needs) -> Iterator[Placed]:
+        first = self._assigned(self.nodes, needs)
+        if first is not None:
+            yield first
+        roomiest = tuple(sorted(self.nodes, key=lambda name: -self.free[self.hosts[name]]))
+        other = self._assigned(roomiest, needs) if first is None else None
+        if other is not None:
+            yield other
+        known = set(self.nodes)
+        for seed in islice((name for name in self.nodes if self.cabled(name)), SEEDS_MAX):
+            near = [name for name in self._near(seed, len(needs)) if name in known]
+            if len(near) == len(needs):
+                yield tuple(near)
+
+    def _near(self, seed: NodeName, size: int) -> list[NodeName]:
+        """A node, those that it is cabled to, those that they are cabled to, and so on, up to so many."""
+        found = [seed]
+        for name in found:
+            found += [other for other in self.cabled(name) if other not in found]
+            if len(found) >= size:
+                break
+        return found[:size]
+
+    def roomiest(self, size: int) -> FreeMemory:
+        """As far as memory is concerned as good as all of them for up to ``size`` ranks: the roomiest machines."""
+        by_host: dict[str, list[NodeName]] = {}
+        for name in self.nodes:
+            by_host.setdefault(self.hosts[name], []).append(name)
+        hosts = sorted(by_host, key=lambda host: (-self.free[host], host))[:size]
+        nodes = tuple(name for host in hosts for name in by_host[host][:size])
+        return FreeMemory(nodes, self.hosts, self.free)
+
+    def fit(self, needs: Needs) -> bool:
+        """Whether any of the nodes have room for such ranks."""
+        return next(self.candidates(needs), None) is not None
+
+
+def rings(members: Placed, cabled: Callable[[NodeName], Sequence[NodeName]]) -> Iterator[Placed]:
+    """The same nodes in every order in which each is cabled to the next, and the last to the first; of one ring,
+    and of the same one the other way round, just one."""
+    path = [members[0]]
+
+    def go_on() -> Iterator[Placed]:
+        if len(path) == len(members):
+            if path[0] in cabled(path[-1]) and path[1] < path[-1]:
+                yield tuple(path)
+            return
+        for name in sorted(cabled(path[-1])):
+            if name in members and name not in path:
+                path.append(name)
+                yield from go_on()
+                path.pop()
+
+    if len(members) <= ORDERED_MAX:
+        yield from islice(go_on(), RINGS_MAX)

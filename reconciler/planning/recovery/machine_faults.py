@@ -1,0 +1,89 @@
+"""What is wrong with a machine itself, whether or not a group has noticed, from its own facts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.world import World
+from reconciler.planning.diagnosis import detectors
+from reconciler.planning.diagnosis.evidence import Evidence
+from reconciler.planning.diagnosis.rules import TABLE, Remedy, every
+from reconciler.planning.nodes import repair
+from reconciler.planning.transport.fallback import VERBS
+from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Trouble
+
+from . import reboot
+
+SEEN_IN_FACTS = (
+    FaultClass.UNSUPPORTED_PLATFORM,
+    FaultClass.RDMA_DISABLED,
+    FaultClass.LINK_DOWN,
+    FaultClass.PORT_CONFIGURATION,
+    FaultClass.VERBS_WEDGED,
+    FaultClass.LAUNCH_CONTEXT,
+)
+"""Classes that the facts of a machine, or of both ends of a cable, tell without a group. Silence, and what ended
+ranks have left, are quarantine's."""
+_ROWS = tuple(
+    row
+    for row in TABLE
+    if row.fault in SEEN_IN_FACTS and row.seen not in (detectors.slow_link, detectors.link_down)
+)
+"""Those of one machine."""
+
+
+def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
+    """Of a node in the manifests. RDMA is of no concern where no deployment would use it there."""
+    if name not in world.desired.nodes:
+        return ()
+    scene = Evidence((world.node(name),), verbs=uses(world, VERBS, name))
+    key = ObjectKey("Node", name)
+    return tuple(
+        Trouble(
+            key,
+            f"node/{name}",
+            row.fault,
+            seen.text,
+            repair.doing(world, row, seen),
+            repair.steps(world, row, seen),
+        )
+        for row, seen in every(scene, _ROWS)
+    )
+
+
+def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
+    """Restart the first machine whose own trouble asks for that, where its Node allows it and nothing runs there."""
+    for trouble in troubles:
+        name = NodeName(trouble.object.name)
+        idle = not any(rank.alive for rank in world.observed.ranks_on(name))
+        free = f"node/{name}" not in world.memory.in_flight
+        if trouble.object.kind == "Node" and trouble.person and idle and free:
+            step = reboot.restart(world, name, trouble.fault, trouble.seen)
+            if isinstance(step, RebootNode):
+                return Decision(steps=(step,))
+    return NOTHING
+
+
+def without_pending_restart(world: World, troubles: tuple[Trouble, ...]) -> tuple[Trouble, ...]:
+    """The same, where nobody is asked for what a restart from here is about to mend."""
+    return tuple(
+        replace(trouble, doing=Remedy.REBOOT.value, person="") if _restarts(world, trouble) else trouble
+        for trouble in troubles
+    )
+
+
+def _restarts(world: World, trouble: Trouble) -> bool:
+    if trouble.object.kind != "Node" or not trouble.person:
+        return False
+    return reboot.in_hand(world, NodeName(trouble.object.name), trouble.fault)
+
+
+def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:
+    """Whether a deployment would have a group over one of these transports on all of these nodes."""
+    labels = [world.desired.nodes[name].metadata.labels.items() for name in names]
+    return any(
+        not set(transports).isdisjoint(ladder) and all(selected <= of_node for of_node in labels)
+        for selected, ladder in world.desired.spreads
+    )

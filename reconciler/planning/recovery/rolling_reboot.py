@@ -1,0 +1,128 @@
+"""Machines that somebody wants restarted, one after the other: emptied, restarted, and back in service before the next.
+
+What has begun is in the store: a controller that comes later goes on with it. What is asked for is a boot that is to
+end, so that nothing is restarted twice, whatever is forgotten.
+"""
+
+from __future__ import annotations
+
+from reconciler.planning.context import reboot_requests
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.reboot_requests import AWAY_SECONDS
+from reconciler.planning.context.world import World
+from reconciler.planning.nodes import quarantine
+from reconciler.state import (
+    EmptyNode,
+    NodeName,
+    ObjectKey,
+    Reboot,
+    RebootNode,
+    Refusal,
+    RefusedBecause,
+    Step,
+    Waiting,
+    WaitingFor,
+)
+
+from .reboot import locked
+
+REASON = "somebody asked for it"
+
+
+def decide(world: World, decided: list[Decision]) -> Decision:
+    """The next step of the restarts that are asked for, what waits, and what is refused. ``decided``: all else."""
+    names = reboot_requests.pending(world)
+    if not names:
+        return NOTHING
+    reasons = {name: why for name in names if (why := _obstacle(world, name))}
+    refused = Decision(refused=tuple(_refusal(name, why) for name, why in reasons.items()))
+    able = [name for name in names if name not in reasons]
+    if not able:
+        return refused
+    current = next((name for name in able if reboot_requests.begun(world, name)), None)
+    first = current or able[0]
+    later = tuple(
+        _wait(name, WaitingFor.TURN, f"it is restarted after {first}") for name in able if name != first
+    )
+    step = _continue_reboot(world, first) if current else _begins(world, first, decided)
+    return (
+        refused
+        + (Decision(steps=(step,)) if isinstance(step, Step) else Decision(waiting=(step,)))
+        + Decision(waiting=later)
+    )
+
+
+def _obstacle(world: World, name: NodeName) -> str:
+    """Why a machine cannot be restarted as things are, and what to do; empty where it can be."""
+    spec = world.desired.nodes[name].spec
+    if spec.ssh is None:
+        return "it is the controller's own machine: restart it by hand, everything comes back by itself"
+    if locked(world, name) and not spec.repair.file_vault:
+        return (
+            "after a restart a person would have to unlock its disk (FileVault); where somebody, or something, does:"
+            " set spec.repair.fileVault: true"
+        )
+    return ""
+
+
+def _begins(world: World, name: NodeName, decided: list[Decision]) -> Step | Waiting:
+    hold = _unanswered(world, name) or _still_returning(world) or _unsettled(decided)
+    if hold:
+        return _wait(name, WaitingFor.TURN, f"it is restarted when {hold}")
+    return EmptyNode(name, Reboot(world.now, world.boot(name), REASON, told=False))
+
+
+def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
+    noted = reboot_requests.begun(world, name)
+    if reboot_requests.away(world, name) and noted is not None:
+        until = noted.at + AWAY_SECONDS
+        return _wait(name, WaitingFor.RESTART, "it was told to restart, and is expected back", until)
+    if f"node/{name}" in world.memory.in_flight:
+        return _wait(name, WaitingFor.STEP, "it is being told to restart")
+    left = [str(rank.report.id) for rank in world.observed.ranks_on(name) if rank.alive]
+    left += [
+        str(replica) for replica, record in sorted(world.memory.groups.items()) if name in record.members
+    ]
+    if left:
+        return _wait(name, WaitingFor.RESTART, f"it is being emptied for a restart: {left[0]} is there")
+    hold = _unanswered(world, name) or _still_returning(world)
+    if hold:
+        return _wait(name, WaitingFor.RESTART, f"it is empty, and restarted when {hold}")
+    return RebootNode(name, Reboot(world.now, world.boot(name), REASON), asked=True)
+
+
+def _unanswered(world: World, name: NodeName) -> str:
+    return "" if world.reached(name) and world.seen_since_last_write(name) else f"{name} answers"
+
+
+def _still_returning(world: World) -> str:
+    """What has to be back of the machines that were restarted lately, by whomever; empty where all are."""
+    for name, noted in sorted(world.memory.reboots.items()):
+        if name not in world.desired.nodes or not noted.told or abs(world.now - noted.at) >= AWAY_SECONDS:
+            continue
+        if not world.reached(name) or not world.node(name).probed or world.boot(name) == noted.boot_id:
+            return f"{name} is back"
+        if quarantine.quarantine_of(world, name) is not None:
+            return f"{name} is out of quarantine"
+    return ""
+
+
+def _unsettled(decided: list[Decision]) -> str:
+    """Which replica is to come up first; empty where all are served that can be."""
+    for decision in decided:
+        for step in decision.steps:
+            replica = getattr(step, "replica", None)
+            if replica is not None:
+                return f"{replica} is served"
+        for waiting in decision.waiting:
+            if waiting.replica is not None and waiting.reason is not WaitingFor.QUIET:
+                return f"{waiting.replica} is served ({waiting.text})"
+    return ""
+
+
+def _wait(name: NodeName, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}", until)
+
+
+def _refusal(name: NodeName, why: str) -> Refusal:
+    return Refusal(ObjectKey("Node", name), RefusedBecause.NO_RESTART, f"{name} is not restarted: {why}")

@@ -1,0 +1,147 @@
+"""Groups that stand still: who is stopped is continued, who stays silent for too long is given up.
+
+A hang is no progress while work is pending; CPU load is no signal, for MLX spins. How long a rank has been
+silent is measured on its node: no clock of the controller, and none of its restarts, takes part, but that
+whoever was just continued is given the time again that a stall may take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from reconciler.planning.context.deadlines import standstill_seconds, step_seconds
+from reconciler.planning.context.decision import Decision
+from reconciler.planning.context.view import View
+from reconciler.resources import Health
+from reconciler.state import Cause, ContinueRank, ObservedRank, WaitingFor
+from reconciler.wire.launch import Phase
+
+CONTINUATIONS_MAX = 3
+"""A rank that is stopped again and again is not merely stopped."""
+NOTICE_SECONDS = 5.0
+"""A silence that people are told of: no healthy decode step takes so long."""
+_COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A group that has stood still for longer than it may."""
+
+    cause: Cause
+    text: str
+    seconds: float
+
+
+def resume(view: View) -> Decision | None:
+    """A rank that is merely stopped is continued, which costs no epoch; but not for ever."""
+    steps = tuple(
+        ContinueRank(view.replica, rank.node, rank.report.id)
+        for rank in view.alive
+        if rank.report.stopped and len(_continued(view, rank)) < CONTINUATIONS_MAX
+    )
+    return Decision(steps=steps) if steps else None
+
+
+def _continued(view: View, rank: ObservedRank) -> list[float]:
+    """When the rank was continued, as far as it counts: longer ago than the stall rule takes, it does not."""
+    now = view.world.now
+    return [
+        at for at in view.world.memory.continued.get(rank.report.id, ()) if now - _window(view) < at <= now
+    ]
+
+
+def _window(view: View) -> float:
+    return 2 * view.health.stall_after + 10.0
+
+
+def of_group(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
+    """Whether the ranks of one epoch, all alive, have stood still for too long."""
+    if not ranks:
+        return None
+    coming = [rank for rank in ranks if rank.report.phase in _COMING_UP]
+    return _overdue(view, coming, _since_continued(view, ranks)) if coming else _stalled(view, ranks)
+
+
+def any_stalled(view: View, ranks: Iterable[ObservedRank]) -> bool:
+    """Whether one of several epochs has."""
+    by_epoch = sorted(ranks, key=_epoch)
+    return any(of_group(view, tuple(group)) is not None for _, group in groupby(by_epoch, key=_epoch))
+
+
+def _epoch(rank: ObservedRank) -> int:
+    return rank.report.id.epoch
+
+
+def _since_continued(view: View, ranks: Sequence[ObservedRank]) -> float:
+    """How long ago a rank of the group was continued last: what it owed until then, it could not do."""
+    now, continued = view.world.now, view.world.memory.continued
+    ago = [now - at for rank in ranks for at in continued.get(rank.report.id, ()) if at <= now]
+    return min(ago, default=math.inf)
+
+
+def _overdue(view: View, coming: Sequence[ObservedRank], since: float) -> Stall | None:
+    """Of ranks that come up only those furthest behind are judged: the others wait for them."""
+    phase = min((rank.report.phase for rank in coming), key=Phase.ALL.index)
+    cap = view.health.progress_deadline
+    for rank in (rank for rank in coming if rank.report.phase == phase):
+        report = rank.report
+        who = f"rank {report.id.rank} on {rank.node}"
+        silent = min(report.silent_seconds, since)
+        if report.age_seconds > cap:
+            text = f"{who} is still {phase} after {report.age_seconds:.0f} s, at most {cap:.0f} s are allowed"
+            return Stall(Cause.OVERDUE, text, silent)
+        allowed = standstill_seconds(phase, report.total_bytes, cap)
+        if silent > allowed:
+            text = f"{who} is {phase} and shows no progress for {silent:.0f} s"
+            return Stall(Cause.OVERDUE, f"{text}, at most {allowed:.0f} s are allowed", silent)
+    return None
+
+
+def _stalled(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
+    silence = _silence(view, ranks)
+    allowed = _allowed(view.health, ranks)
+    if silence <= allowed:
+        return None
+    return Stall(Cause.STALLED, f"{_culprits(ranks, silence)}, at most {allowed:.0f} s are allowed", silence)
+
+
+def _silence(view: View, ranks: Sequence[ObservedRank]) -> float:
+    """For how long a group that is up owes its clients a step, or cannot do one.
+
+    Rank 0 alone knows what is owed, and its steps need all others. Whoever is stopped can do none.
+    """
+    judged = [rank.report for rank in ranks if rank.report.id.rank == 0 or rank.report.stopped]
+    silence = max((report.silent_seconds for report in judged), default=0.0)
+    return min(silence, _since_continued(view, ranks))
+
+
+def _allowed(health: Health, ranks: Sequence[ObservedRank]) -> float:
+    return step_seconds(health.stall_after, max(rank.report.step_tokens for rank in ranks))
+
+
+def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
+    """Who makes no progress, as far as it can be told: who is stopped, or has done fewer steps than others."""
+    stopped = [rank for rank in ranks if rank.report.stopped]
+    fewest = min(rank.report.steps for rank in ranks)
+    blamed = stopped or [rank for rank in ranks if rank.report.steps == fewest]
+    names = " and ".join(f"rank {rank.report.id.rank} on {rank.node}" for rank in blamed)
+    verb = "makes" if len(blamed) == 1 else "make"
+    is_stopped = f" {'is' if len(blamed) == 1 else 'are'} stopped by a signal and" if stopped else ""
+    waiting = sum(rank.report.demand for rank in ranks if rank.report.id.rank == 0)
+    requests = {0: "no request waits", 1: "1 request waits"}.get(waiting, f"{waiting} requests wait")
+    return f"{names}{is_stopped} {verb} no progress for {silence:.0f} s ({requests})"
+
+
+def notice(view: View) -> Decision | None:
+    """Say of a group that stands still that it does, before it is given up."""
+    ranks = tuple(rank for _, rank in sorted(view.current.items()))
+    silence, allowed = _silence(view, ranks), _allowed(view.health, ranks)
+    stopped = [rank for rank in ranks if rank.report.stopped]
+    if silence < min(NOTICE_SECONDS, allowed / 2) and not stopped:
+        return None
+    again = [_continued(view, rank)[0] + _window(view) for rank in stopped if _continued(view, rank)]
+    text = f"{_culprits(ranks, silence)}; the group is formed again after {allowed:.0f} s"
+    return Decision(waiting=(view.wait(WaitingFor.PROGRESS, text, min(again, default=None)),))

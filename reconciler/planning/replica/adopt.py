@@ -1,0 +1,95 @@
+"""What to make of ranks that the store does not know: it was lost, or an older copy was put in its place.
+
+Nodes keep what ran on them. From their reports the record of a group is made again, but for its secret, which
+only the start of a rank needs; so such a group is never completed, only proven or replaced.
+"""
+
+from __future__ import annotations
+
+from reconciler.planning.context import attempt_facts
+from reconciler.planning.context.lost_nodes import is_lost
+from reconciler.planning.context.view import View
+from reconciler.state import GroupRecord, ObservedRank
+from reconciler.wire.launch import Phase
+
+
+def unrecorded(view: View) -> bool:
+    """Whether nodes know of a later epoch of this replica than the store does, or run one that it does not know."""
+    recorded = view.record.epoch if view.record else 0
+    known = max(recorded, view.world.memory.last_epochs.get(view.replica, 0))
+    return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
+
+
+def unasked(view: View) -> list[str]:
+    """Nodes that may know of later epochs and have not been heard; those that are lost are not waited for.
+
+    That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
+    """
+    return sorted(
+        name
+        for name in view.world.desired.nodes.keys() | view.world.memory.agents
+        if view.world.node(name).report is None and not is_lost(view.world, name)
+    )
+
+
+def adopted(view: View) -> GroupRecord | str:
+    """The record of the one group that the living ranks are; else why they are none that could serve.
+
+    Whether it is the group that is wanted is judged afterwards, as for any group.
+    """
+    epoch = _newest(view)
+    alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
+    ended = [rank for rank in view.ranks if not rank.alive and rank.report.id.epoch == epoch]
+    flaw = _flaw(epoch, alive, ended)
+    if flaw:
+        return flaw
+    first = alive[0].report
+    wanted = view.deployment is not None and view.model is not None
+    same = wanted and view.spec_hash == first.group
+    members = tuple(rank.node for rank in alive)
+    needs = tuple(rank.report.memory_bytes for rank in alive)
+    (transport, *others) = sorted({rank.report.transport for rank in alive})
+    return GroupRecord(
+        replica=view.replica,
+        epoch=epoch,
+        members=members,
+        port=first.port,
+        secret="",
+        fingerprint=first.group,
+        created_at=view.world.now,
+        rank_bytes=max(needs),
+        needs=needs if len(set(needs)) > 1 else (),
+        transport="" if others else transport,
+        model=view.model.metadata.name if view.model is not None and same else "",
+        boots=tuple(view.world.boot(name) for name in members),
+        facts=attempt_facts.encode(view.current_facts(members)),
+    )
+
+
+def _newest(view: View) -> int:
+    return max((rank.report.id.epoch for rank in view.ranks), default=0)
+
+
+def _flaw(epoch: int, alive: list[ObservedRank], ended: list[ObservedRank]) -> str:
+    """Why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
+    if ended:
+        return ended[0].ending
+    if not alive:
+        return f"no rank of epoch {epoch} is left"
+    first = alive[0].report
+    for rank in alive:
+        report = rank.report
+        who = f"rank {report.id.rank} on {rank.node}"
+        if report.id.epoch != epoch:
+            return f"{who} is one of epoch {report.id.epoch}"
+        if not report.port or (report.group, report.size, report.port) != (
+            first.group,
+            first.size,
+            first.port,
+        ):
+            return f"{who} does not say what group it is in"
+        if report.phase == Phase.DRAINING:
+            return f"{who} is ending"
+    if [rank.report.id.rank for rank in alive] != list(range(first.size)):
+        return f"{len(alive)} of {first.size} ranks of epoch {epoch} are left"
+    return ""

@@ -1,0 +1,331 @@
+"""What to do about one replica: a ladder of rules, the first that decides wins.
+
+Form = new epoch in the store -> stop every rank of the replica -> see that they are gone -> start all
+together -> all report ready -> one real completion succeeds. Every rung is derived from what is seen, so
+the same ladder continues a formation that another controller began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reconciler.planning.context import attempt_facts
+from reconciler.planning.context.deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.lost_nodes import lost_at
+from reconciler.planning.context.view import View
+from reconciler.planning.diagnosis.rules import Remedy
+from reconciler.planning.nodes import quarantine
+from reconciler.planning.nodes.eligible import suits
+from reconciler.planning.recovery import diagnose, reboot, restart_budget, rollback, stalls
+from reconciler.planning.recovery.diagnose import Diagnosis
+from reconciler.planning.transport import fallback
+from reconciler.state import (
+    AdoptGroup,
+    Cause,
+    Contact,
+    FaultClass,
+    FreeTransport,
+    GroupRecord,
+    NodeName,
+    RebootNode,
+    Refusal,
+    RefusedBecause,
+    ReleaseReplica,
+    WaitingFor,
+)
+
+from . import adopt, start
+from .form import form
+from .stop import stop
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a rule says beside the answer of a later rule: it does not end the ladder."""
+
+    before: Decision = NOTHING
+    after: Decision = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of the ladder."""
+
+    answer: Callable[[View], Decision | Beside | None]
+    """The decision, which ends the ladder; None where the rule does not concern the replica."""
+    reason: str
+    """What the rule is for, as docs/architecture.md says it."""
+
+
+def decide(view: View) -> Decision:
+    """Return what the first rule decides that concerns this replica, with what rules before it say beside that."""
+    before = after = NOTHING
+    for rule in LADDER:
+        match rule.answer(view):
+            case Decision() as decision:
+                return before + decision + after
+            case Beside() as beside:
+                before, after = before + beside.before, beside.after + after
+            case None:
+                pass
+    return before + after
+
+
+def _step_in_flight(view: View) -> Decision | None:
+    """What is being done is not decided anew."""
+    if f"replica/{view.replica}" not in view.world.memory.in_flight:
+        return None
+    return Decision(waiting=(view.wait(WaitingFor.STEP, "a step is being executed"),))
+
+
+def _not_observed(view: View) -> Decision | None:
+    """Nothing is decided about ranks on nodes that were not seen since the last change to them."""
+    nodes = {rank.node for rank in view.alive} | set(view.record.members if view.record else ())
+    nodes -= set(view.lost_members)
+    down = sorted(n for n in nodes if not view.world.reached(n))
+    if down:
+        unreachable = [n for n in down if view.world.node(n).contact is Contact.UNREACHABLE]
+        until = max((lost_at(view.world, n) for n in unreachable), default=None)
+        text = f"no answer from {', '.join(down)}"
+        wait = Decision(waiting=(view.wait(WaitingFor.AGENT, text, until),))
+        used = [n for n in unreachable if view.record and n in view.record.members]
+        return wait + (
+            _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else NOTHING
+        )
+    stale = sorted(n for n in nodes if not view.world.seen_since_last_write(n))
+    if stale:
+        text = f"waiting for news from {', '.join(stale)}"
+        return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
+    return None
+
+
+def _unwanted(view: View) -> Decision | None:
+    """Nobody wants this replica any more: let it finish, end it, release it."""
+    if view.deployment is not None:
+        return None
+    if view.alive:
+        stopping = view.world.desired.stopping
+        return stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
+    return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
+
+
+def _freed(view: View) -> Decision | None:
+    """A transport that had failed may be tried again when a fact that it failed under is no longer the same."""
+    failures = view.world.memory.rungs.get(view.replica, ())
+    if view.record is None or not failures:
+        return None
+    now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
+    for failure in failures:
+        changed = attempt_facts.changes(failure.facts, now)
+        if changed:
+            return Decision(steps=(FreeTransport(view.replica, failure.transport, ", ".join(changed)),))
+    return None
+
+
+def _unrecorded(view: View) -> Decision | None:
+    """Ranks of a later epoch than the store knows: a whole group is adopted, anything less makes room."""
+    if not adopt.unrecorded(view):
+        return None
+    found = adopt.adopted(view)
+    if isinstance(found, GroupRecord):
+        return Decision(steps=(AdoptGroup(view.replica, found),))
+    decision = form(view, Cause.STORE_LOST, found)
+    if decision.steps or decision.waiting or not view.alive:
+        return decision
+    return stop(view, view.alive, GRACE_SECONDS, f"the store does not know it: {found}") + decision
+
+
+def _leaving(view: View) -> list[NodeName]:
+    """The nodes of its group that are being drained."""
+    nodes = view.world.desired.nodes
+    return [n for n in view.record.members if n in nodes and nodes[n].spec.drain] if view.record else []
+
+
+def _drained(view: View) -> Decision | Beside | None:
+    """A group on a node that is being drained moves; where it cannot, it finishes what it has and ends."""
+    leaving = _leaving(view)
+    if not leaving:
+        return None
+    why = f"{', '.join(leaving)} is being drained"
+    decision = form(view, Cause.NODE_DRAINED, why)
+    if decision.steps:
+        return decision
+    if decision.waiting:  # whether there is another place is not known yet
+        return decision if view.lost_members else Beside(decision)
+    if view.alive:
+        return stop(view, view.alive, DRAIN_SECONDS, why) + decision
+    return Decision(steps=(ReleaseReplica(view.replica),)) + decision
+
+
+def _lost(view: View) -> Decision | None:
+    """A group on a node that is lost is formed elsewhere. Where it cannot be it may go on when the node is back.
+
+    What is left of it ends only when it is dead for certain, or when the lost node is not wanted any more.
+    """
+    lost = view.lost_members
+    if view.record is None or not lost or diagnose.forbidding(view) is not None:
+        return None
+    why = "; ".join(f"{name} is quarantined: {quarantine.reason(view.world, name)}" for name in lost)
+    moved = form(view, Cause.NODE_QUARANTINED, why, _loss_fault(view, why))
+    decision = moved + _cut_off(view, why, "form the group on other nodes")
+    if decision.steps or decision.waiting:
+        return decision
+    removed = any(name not in view.world.desired.nodes for name in lost)
+    if view.alive and (removed or not all(rank.alive for rank in view.current.values())):
+        return stop(view, view.alive, GRACE_SECONDS, why) + decision
+    if removed and not view.alive:
+        return Decision(steps=(ReleaseReplica(view.replica),)) + decision
+    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for news: {why}"),))
+
+
+def _loss_fault(view: View, why: str) -> Diagnosis:
+    """What a group is remedied of that is formed without a node."""
+    return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE, counted=False)
+
+
+def _cut_off(view: View, why: str, doing: str) -> Decision:
+    """That a group gets no requests for a node that does not answer; what a person can do is said of the node."""
+    return Decision(troubles=(diagnose.trouble(view, _loss_fault(view, why), doing),))
+
+
+def _dead(view: View) -> Decision | None:
+    """One dead rank is a dead group: a new epoch, as soon as the back-off allows; its survivors end now."""
+    fault = diagnose.fault(view)
+    if view.record is None or fault is None:
+        return None
+    restart = reboot.remedy(view, fault)
+    trouble = reboot.trouble(view, fault, restart)
+    if isinstance(restart, RebootNode):  # its own ranks end in order first
+        decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
+    elif (back := rollback.step(view, view.record, fault)) is not None:
+        decision = Decision(steps=(back,), troubles=(trouble,))
+    else:
+        decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
+    if decision.steps or not view.alive:
+        return decision
+    why = f"its group is dead: {fault.text}"
+    return stop(view, view.alive, GRACE_SECONDS, why, diagnose.symptom(view)) + decision
+
+
+def _heal(view: View, record: GroupRecord, fault: Diagnosis) -> Decision:
+    """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
+    if view.model is None or record.fingerprint != view.spec_hash:
+        return form(view, Cause.SPEC_CHANGED, f"{rollback.replacement_reason(view)}; {fault.text}")
+    if fault.remedy is not Remedy.REFUSE:
+        return _retry(view, fault, fault.cause, fault.text)
+    changed = attempt_facts.changes(record.facts, view.current_facts(record.members))
+    if fault.fault is FaultClass.REBOOT:
+        changed = [change for change in changed if " boot: " not in change]  # that is the fault itself
+    if changed:
+        return _retry(view, fault, Cause.FACTS_CHANGED, f"{', '.join(changed)}; {fault.text}")
+    return _refusal(view, RefusedBecause.RANK_REFUSES, f"{fault.lasting}; to do: {fault.person}")
+
+
+def _retry(view: View, fault: Diagnosis, cause: Cause, detail: str) -> Decision:
+    """The next attempt, as soon as the budget of restarts allows it."""
+    match restart_budget.verdict(view, fault):
+        case restart_budget.RestartNow(standing):
+            return form(view, cause, detail, fault, standing)
+        case restart_budget.RestartLater(until, text):
+            wait = "; ".join(filter(None, (f"next attempt after {fault.text}", text)))
+            return Decision(waiting=(view.wait(WaitingFor.BACK_OFF, wait, until),))
+        case restart_budget.Exhausted(until, text):
+            waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
+            return Decision(waiting=(waiting,)) + _refusal(view, RefusedBecause.RESTARTS_SPENT, text)
+
+
+def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
+    return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica),))
+
+
+def _unformed(view: View) -> Decision | Beside | None:
+    """A replica without a group gets one; a group for another wish is replaced."""
+    record = view.record
+    if _leaving(view):
+        return None  # it is being replaced already, for the drain
+    if record is None:
+        return form(view, Cause.NEW_REPLICA, "it has no group yet")
+    if view.model is None:
+        return _replace(view, "its model is gone")
+    assert view.deployment is not None
+    bounds = view.deployment.spec.parallelism.nodes
+    nodes = view.world.desired.nodes
+    missing = [n for n in record.members if n not in nodes]
+    unsuited = [n for n in record.members if n in nodes and not suits(nodes[n], view.deployment)]
+    if record.fingerprint != view.spec_hash:
+        return _replace(view, rollback.replacement_reason(view))
+    if fallback.used(record) and fallback.used(record) not in view.deployment.spec.transport:
+        return _replace(view, f"{fallback.used(record)} is no longer in its spec.transport")
+    if not bounds.min <= len(record.members) <= bounds.max:
+        return _replace(
+            view, f"it runs on {len(record.members)} nodes, wanted are {bounds.min} to {bounds.max}"
+        )
+    if missing:
+        return _replace(view, f"{', '.join(missing)} is no longer a node of this cluster")
+    if unsuited:
+        return _replace(view, f"{', '.join(unsuited)} has not the labels of its nodeSelector")
+    return None
+
+
+def _replace(view: View, why: str) -> Decision | Beside:
+    """A new group where one can be formed; where not, say so, and let the old one go on."""
+    decision = form(view, Cause.SPEC_CHANGED, why)
+    return decision if decision.steps else Beside(decision)
+
+
+def _tried_once_more(view: View) -> Beside | None:
+    """Say of a group that comes up that its budget is spent, after what is done about it."""
+    text = restart_budget.retrying(view)
+    return Beside(after=_refusal(view, RefusedBecause.RESTARTS_SPENT, text)) if text else None
+
+
+LADDER: tuple[Rule, ...] = (
+    Rule(_step_in_flight, "a step that is being executed is waited for"),
+    Rule(
+        _not_observed,
+        "nothing is decided about ranks on nodes that were not seen since the last change to them; a node that gives"
+        " no answer for longer than its `lostAfter` is lost, and is not waited for",
+    ),
+    Rule(stalls.resume, "a rank that is merely stopped is continued, which costs no epoch, but not for ever"),
+    Rule(_unwanted, "a replica that nobody wants is drained, stopped and released"),
+    Rule(_freed, "a transport that failed may be tried again when a fact that it failed under has changed"),
+    Rule(
+        _unrecorded,
+        "ranks of a later epoch than the store knows are adopted as a group; where they are not whole they make room",
+    ),
+    Rule(
+        _drained,
+        "a group on a node that is being drained moves; where it cannot, it finishes what it has and ends; as long"
+        " as that is not known, later rules look after it",
+    ),
+    Rule(
+        _lost,
+        "a group on a lost node is formed elsewhere; where it cannot be, it waits and goes on when the node is back",
+    ),
+    Rule(
+        _dead,
+        "a group with a dead rank is dead: its other ranks are stopped, and a new epoch is formed when the back-off"
+        " and the budget of restarts allow it (`planning/diagnosis/rules.py` says how)",
+    ),
+    Rule(
+        _unformed,
+        "a replica without a group gets one; a group for another spec is replaced; where no new one can be formed,"
+        " later rules look after the old one",
+    ),
+    Rule(_tried_once_more, "of a group that comes up although its budget is spent, that is said too"),
+    Rule(
+        start.old_ranks,
+        "ranks of old epochs are stopped, and no rank of the new one starts before they are seen to be gone",
+    ),
+    Rule(start.incomplete, "missing ranks are started, all together, where nothing of an old rank is left"),
+    Rule(start.not_ready, "ranks that load are waited for: loading is not failing"),
+    Rule(start.not_proven, "when all are ready, one real completion proves the group"),
+    Rule(stalls.notice, "of a group that stands still it is said, before it is given up"),
+    Rule(
+        start.better,
+        "a group that could be larger, or better joined, is formed again when nobody is disturbed by that",
+    ),
+)
+"""From the top; a rule calls no other rule."""

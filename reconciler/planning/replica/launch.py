@@ -1,0 +1,69 @@
+"""What a group is made of: its wish's fingerprint, its ports, and the launch of each rank."""
+
+from __future__ import annotations
+
+import hashlib
+
+from reconciler.engine import MLX
+from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
+from reconciler.planning.transport.fallback import Wiring
+from reconciler.resources import Model, ModelDeployment
+from reconciler.state import GroupRecord
+from reconciler.wire import paths
+from reconciler.wire.launch import LaunchSpec, RankConfig
+from reconciler.wire.node import ModelReport, NodeReport
+
+
+def secret(entropy: str, replica: object, epoch: int) -> str:
+    """A group's secret, of 256 bits."""
+    return hashlib.sha256(f"{entropy}/{replica}/{epoch}".encode()).hexdigest()
+
+
+def launch(
+    record: GroupRecord,
+    rank: int,
+    deployment: ModelDeployment,
+    model: Model,
+    node: NodeReport,
+    weights: ModelReport,
+    wiring: Wiring,
+) -> LaunchSpec:
+    """How one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
+    rank_id = record.rank_id(rank)
+    size = len(record.members)
+    addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
+    controls = [
+        f"{host}:{record.port + size}" for host in wiring.controls or wiring.hosts[:1] * max(1, size - 1)
+    ]
+    accepts = tuple(dict.fromkeys(controls)) if rank == 0 else ()
+    config = RankConfig(
+        id=rank_id,
+        size=size,
+        model_path=weights.directory,
+        strategy=record.strategy,
+        backend=wiring.backend,
+        addresses=addresses,
+        control=controls[max(0, rank - 1)],
+        secret=record.secret,
+        socket=paths.rank_socket(node.run_directory, rank_id),
+        context=deployment.spec.serving.context,
+        batch_max=deployment.spec.serving.max_batch,
+        rendezvous_seconds=RENDEZVOUS_SECONDS,
+        trust_remote_code=model.spec.trust_remote_code,
+        devices=wiring.devices,
+        also_control=accepts[1:],
+        prefer_ring=wiring.ring,
+        verbs_seconds=VERBS_SECONDS,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS if wiring.devices else 0.0,
+        fast_synch=deployment.spec.fast_synch,
+    )
+    return LaunchSpec(
+        id=rank_id,
+        argv=MLX.argv(node.python),
+        env={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
+        config=config,
+        group=record.fingerprint,
+        memory_bytes=record.charges[rank],
+        spare=True,
+        transport=record.transport,
+    )

@@ -1,0 +1,111 @@
+"""The weight files that the ranks of a pipeline need, brought to the nodes of its next group, and no others.
+
+By then every node has outlines of all of them, of which its runtime tells what each rank reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.sharding import Split
+from reconciler.planning.context.view import View
+from reconciler.planning.context.world import World
+from reconciler.planning.placement.place import Placement
+from reconciler.planning.weights.distribute import from_peer, on_node, place_of, targets
+from reconciler.resources import Model
+from reconciler.state import NodeName, Waiting, WaitingFor
+from reconciler.state.machine.weights import failed, present
+from reconciler.wire.node import ModelReport
+
+Files = frozenset[str]
+
+
+def bring(view: View, placed: Placement) -> Decision | None:
+    """What is still to come to the nodes of a group before it may be formed; None where it is all there."""
+    world, model = view.world, view.model
+    assert model is not None
+    if model.spec.source.huggingface is None:
+        return None
+    lacks = _by_folder(world, model, placed)
+    if not lacks:
+        return None
+    decision = NOTHING
+    for name, files in _shared_out(world, model, lacks).items():
+        if not targets(world, model).get(name, False):  # else all of them are on their way
+            decision += _fetch_to(world, model, name, files)
+    text = f"{view.replica}: what its ranks need of {model.metadata.name} is not on {', '.join(lacks)} yet"
+    return decision + Decision(
+        waiting=(Waiting(view.replica.key, WaitingFor.WEIGHTS, text, None, view.replica),)
+    )
+
+
+def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:
+    """The files that a rank reads of those that its node lacks."""
+    lacking = frozenset(weights.lacking)
+    shares = weights.shares.get(f"{split.strategy}/{ranks}", ())
+    if split.strategy != "pipeline" or len(shares) not in (1, ranks):
+        return lacking
+    files = shares[rank if len(shares) == ranks else 0].files
+    return lacking & frozenset(files) if files else lacking
+
+
+def _by_folder(world: World, model: Model, placed: Placement) -> dict[NodeName, Files]:
+    """What nodes lack, of those that share a folder the first."""
+    first: dict[tuple[str, str], NodeName] = {}
+    found: dict[NodeName, Files] = {}
+    for rank, name in enumerate(placed.members):
+        weights = world.node(name).model(model.spec.source.folder)
+        place = place_of(world, name, model.spec.source.folder)
+        if weights is None or place is None:
+            continue
+        needed = reads(weights, placed.split, len(placed.members), rank)
+        if needed:
+            name = first.setdefault(place, name)
+            found[name] = found.get(name, frozenset()) | needed
+    return found
+
+
+def _shared_out(world: World, model: Model, lacks: Mapping[NodeName, Files]) -> dict[NodeName, Files]:
+    """Which node is to get which files now: what several lack comes once from the hub, and what a node cannot get
+    there comes to one that can; the others copy when it is there."""
+    path = model.spec.source.folder
+    able = [name for name in lacks if failed(world.node(name).model(path)) is None]
+    found: dict[NodeName, Files] = {}
+    coming: Files = frozenset()
+    for name in (*able, *(each for each in lacks if each not in able)):
+        held = frozenset(file for file in lacks[name] if _holders(world, path, file))
+        lead = able[0] if able and name not in able else name
+        fetched = lacks[name] - held - coming
+        coming |= fetched
+        found[name] = found.get(name, frozenset()) | held
+        found[lead] = found.get(lead, frozenset()) | fetched
+    return {name: files for name, files in found.items() if files}
+
+
+def _fetch_to(world: World, model: Model, name: NodeName, files: Files) -> Decision:
+    """Some files to one node: from the node that has most of them, else from the hub."""
+    path = model.spec.source.folder
+    by_node: dict[NodeName, Files] = {}
+    for file in sorted(files):
+        for holder in _holders(world, path, file):
+            by_node[holder] = by_node.get(holder, frozenset()) | {file}
+    if not by_node:
+        return on_node(world, model, name, tuple(sorted(files)))
+    origin = min(by_node, key=lambda each: (-len(by_node[each]), each))
+    return from_peer(world, on_node(world, model, name, tuple(sorted(by_node[origin]))), origin)
+
+
+def _holders(world: World, path: str, file: str) -> list[NodeName]:
+    """Nodes that have a file in full."""
+    found = []
+    for name in sorted(world.observed.nodes):
+        weights = world.node(name).model(path)
+        if (
+            weights is not None
+            and present(weights, in_full=False)
+            and file not in weights.lacking
+            and world.reached(name)
+        ):
+            found.append(name)
+    return found

@@ -1,0 +1,269 @@
+"""The ladder of transports: which rung the facts allow, and why those above it are skipped.
+
+From the fastest down: ``jaccl`` and ``jaccl-ring`` are RDMA over Thunderbolt, as a mesh and as a ring; ``ring`` is
+TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. A rung above the last needs
+facts that say that it works: what is not known is never fine. One that failed is left alone until a fact that it
+failed under has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from reconciler.engine import MLX
+from reconciler.planning.context import attempt_facts
+from reconciler.planning.context.memory_ledger import Placed
+from reconciler.planning.context.world import World
+from reconciler.planning.diagnosis import detectors
+from reconciler.planning.diagnosis.evidence import Evidence, towards
+from reconciler.resources import ModelDeployment
+from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, TransportFailure
+
+from . import lan_addresses
+
+VERBS = tuple(each.name for each in MLX.transports if each.rdma)
+CABLES = tuple(each.name for each in MLX.transports if each.cables)
+RINGS = tuple(each.name for each in MLX.transports if each.ring)
+MESH = next(name for name in VERBS if name not in RINGS)
+LAN = next(each.name for each in MLX.transports if not each.cables)
+_BACKENDS = {each.name: each.backend for each in MLX.transports}
+VERBS_ATTEMPTS_MAX = MLX.rdma_setups_max
+"""In one boot of a machine, of the eleven protection domains that it has: a failed attempt may keep one."""
+_MACHINE_SIGHTS = (
+    detectors.old_system,
+    detectors.old_runtime,
+    detectors.rdma_disabled,
+    detectors.wedged,
+    detectors.slow_link,
+    detectors.port_configuration,
+    detectors.link_down,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """A transport for a group, and why those above it were skipped, for people; both empty for a single rank."""
+
+    transport: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How the ranks of a group reach each other, in the order of ranks."""
+
+    backend: str
+    """The engine's name of it."""
+    hosts: tuple[str, ...]
+    """The address at which each rank's neighbour finds it."""
+    devices: tuple[tuple[str, ...], ...] = ()
+    """For each rank, by peer, its RDMA device; empty towards itself and where none is used."""
+    ring: bool = False
+    """Whether RDMA is used as a ring."""
+    controls: tuple[str, ...] = ()
+    """The address at which each other rank finds rank 0, in the order of ranks from 1 on; empty where all find it at
+    the first of ``hosts``."""
+
+
+def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, members: Placed) -> Transport | str:
+    """The first rung of the deployment's ladder that may be used now; else why none may."""
+    if len(members) == 1:
+        return Transport("", "")
+    skipped: list[tuple[str, str]] = []
+    for transport in deployment.spec.transport:
+        why = obstacle(world, replica, transport, members)
+        if not why:
+            return Transport(transport, _skipped_text(skipped))
+        skipped.append((transport, why))
+    return _skipped_text(skipped)
+
+
+def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
+    """Why a transport may not be used by a group on these nodes; empty where it may."""
+    failed = failure(world, replica, transport)
+    if failed is not None:
+        return failed.text
+    if transport in CABLES:
+        flaw = next(_flaws(world, transport, members), "") or _carried(world, replica, transport, members)
+        found = _controls(world, members)
+        return flaw or (found if isinstance(found, str) else "")
+    hosts = lan_addresses.lan_addresses(world, members)
+    return hosts if isinstance(hosts, str) else ""
+
+
+def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailure | None:
+    """How a transport failed a replica, where it did and is left alone since: with nothing left to set up RDMA
+    with, in either of its shapes."""
+
+    def concerns(failed: TransportFailure) -> bool:
+        both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
+        return failed.transport == transport or both
+
+    return next((f for f in world.memory.rungs.get(replica, ()) if concerns(f)), None)
+
+
+def used(record: GroupRecord) -> str:
+    """The transport of a group; one from before there was a choice uses the last. Empty for a single rank, and
+    where it is not known: of a group that was adopted, whose ranks do not tell."""
+    before = LAN if record.secret else ""
+    return record.transport or before if len(record.members) > 1 else ""
+
+
+def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
+    """Whether a group has connections over the cables between two nodes: those of its transport, and those by which
+    its other ranks have found rank 0, as ``_controls`` says; of a transport that is not known, all."""
+    members, transport = record.members, used(record) or MESH
+    if one not in members or other not in members or transport not in CABLES:
+        return False
+    pair = (min(one, other), max(one, other))
+    found = members[0] in pair and attempt_facts.carried(record.facts, one, other)
+    return pair in _joined(transport, members) or found
+
+
+def lower(deployment: ModelDeployment, transport: str) -> bool:
+    """Whether the deployment's ladder has a rung below this one."""
+    ladder = deployment.spec.transport
+    return transport in ladder and ladder.index(transport) + 1 < len(ladder)
+
+
+def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
+    """How a group on this rung is wired; None while facts that it needs are not known."""
+    size = len(members)
+    if transport not in CABLES:
+        found = lan_addresses.lan_addresses(world, members)
+        return None if isinstance(found, str) else Wiring(_BACKENDS[LAN], found)
+    behind = [_port(world, name, members[at - 1]) for at, name in enumerate(members)]
+    if any(port is None or not port.address for port in behind):
+        return None
+    hosts, controls = tuple(port.address or "" for port in behind if port), _controls(world, members)
+    if isinstance(controls, str):
+        return None
+    if transport not in VERBS:
+        return Wiring(_BACKENDS[transport], hosts, controls=controls)
+    needed = set(_pairs(transport, range(size)))
+    devices = tuple(
+        tuple(_device(world, members[a], members[b]) if _pair(a, b) in needed else "" for b in range(size))
+        for a in range(size)
+    )
+    complete = all(devices[a][b] and devices[b][a] for a, b in needed)
+    return Wiring(_BACKENDS[transport], hosts, devices, transport in RINGS, controls) if complete else None
+
+
+def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
+    """Where each rank from 1 on finds rank 0: over the cable that joins the two, for nobody routes between the cables
+    of a Mac; where none does, over the network. Else why that cannot be told."""
+    found = []
+    for name in members[1:]:
+        here, there = _port(world, members[0], name), _port(world, name, members[0])
+        if here and there and here.address and there.address and here.connected and there.connected:
+            found.append(here.address)
+            continue
+        hosts = lan_addresses.lan_addresses(world, members)
+        if isinstance(hosts, str):
+            return f"no cable joins {members[0]} and {name}, and {hosts}"
+        found.append(hosts[0])
+    return tuple(found)
+
+
+# --- what facts say --------------------------------------------------------------------------------
+
+
+def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
+    """Why a rung that uses the cables cannot be had, the plainest reason first."""
+    verbs = transport in VERBS
+    nodes = tuple(world.node(name) for name in members)
+    for node in nodes:
+        system = node.facts.system or (node.report.system if node.report else "")
+        if verbs and system not in ("", "Darwin"):
+            yield f"{node.name} runs {system}, and RDMA over Thunderbolt needs macOS"
+    scene = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS)
+    for sight in _MACHINE_SIGHTS:
+        sighting = sight(scene)
+        if sighting is not None:
+            yield sighting.text
+    if verbs:
+        yield from _unknown_facts(world, members)
+        yield from _exhausted_verbs(world, members)
+    for a, b in _pairs(transport, range(len(members))):
+        yield from _unjoined(world, (members[a], members[b]), verbs)
+
+
+def _unknown_facts(world: World, members: Placed) -> Iterator[str]:
+    """What has to be known of each machine."""
+    for name in members:
+        facts = world.node(name).facts
+        if not facts.ports:
+            yield f"no RDMA device is known on {name}"
+        if facts.jaccl is None or facts.rdma_enabled is None or not facts.version:
+            yield f"it is not known whether RDMA is enabled on {name}"
+
+
+def _exhausted_verbs(world: World, members: Placed) -> Iterator[str]:
+    """Machines on which RDMA was set up too often to try it again before they restart."""
+    for name in members:
+        attempts = world.memory.verbs.get(name)
+        if attempts and attempts.boot_id == world.boot(name) and attempts.count >= VERBS_ATTEMPTS_MAX:
+            yield f"RDMA was set up {attempts.count} times in vain on {name} since it booted, as often as is safe"
+
+
+def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Iterator[str]:
+    """What keeps two neighbours from using a cable between them."""
+    for here, there in (pair, pair[::-1]):
+        port = _port(world, here, there)
+        if port is None or not port.connected:
+            yield f"no Thunderbolt cable is known between {pair[0]} and {pair[1]}"
+        elif not port.address:
+            yield f"no IPv4 address is known of {here}/{port.receptacle}"
+        elif verbs and not (port.device and port.verbs_up and (port.gbps or 0) >= detectors.LINK_GBPS_MIN):
+            yield f"no working RDMA device is known at {here}/{port.receptacle}"
+
+
+def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
+    """Which other group has the RDMA devices at the ends of a cable; empty where none has. A device registers some
+    hundred memory regions (github.com/ml-explore/mlx/issues/3162), and one group takes more than half of them."""
+    wanted = _joined(transport, members) if transport in VERBS else frozenset()
+    for other, record in sorted(world.memory.groups.items()) if wanted else ():
+        both = wanted & _joined(used(record), record.members) if used(record) in VERBS else ()
+        if other != replica and both:
+            one, peer = min(both)
+            return (
+                f"the cable between {one} and {peer} carries {other} already, and an RDMA device has memory regions"
+                " for one group"
+            )
+    return ""
+
+
+def _joined(transport: str, members: Placed) -> frozenset[tuple[NodeName, NodeName]]:
+    """The nodes that a group joins by cables, each pair once."""
+    pairs = _pairs(transport, range(len(members)))
+    return frozenset((min(members[a], members[b]), max(members[a], members[b])) for a, b in pairs)
+
+
+def _pairs(transport: str, ranks: range) -> Collection[tuple[int, int]]:
+    """The pairs of ranks that speak with each other: all of them in a mesh, neighbours in a ring."""
+    if transport == MESH:
+        return tuple(combinations(ranks, 2))
+    return sorted({_pair(rank, (rank + 1) % len(ranks)) for rank in ranks})
+
+
+def _pair(a: int, b: int) -> tuple[int, int]:
+    return (min(a, b), max(a, b))
+
+
+def _port(world: World, here: NodeName, there: NodeName) -> PortFacts | None:
+    return towards(world.node(here), there)
+
+
+def _device(world: World, here: NodeName, there: NodeName) -> str:
+    port = _port(world, here, there)
+    return port.device if port else ""
+
+
+def _skipped_text(skipped: list[tuple[str, str]]) -> str:
+    """Which rungs were skipped and why, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for transport, why in skipped:
+        by_reason.setdefault(why, []).append(transport)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())

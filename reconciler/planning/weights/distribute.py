@@ -1,0 +1,222 @@
+"""Which nodes are to have the weights of which Model, and what each does for that now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.world import World
+from reconciler.planning.nodes import runtimes
+from reconciler.planning.nodes.eligible import CandidateNodes, Request, in_parts
+from reconciler.planning.recovery.rollback import effective
+from reconciler.resources import Model, ModelDeployment
+from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
+from reconciler.state.identity import ObjectKey
+from reconciler.state.machine.weights import (
+    ON_DEMAND,
+    FetchWeights,
+    failed,
+    given_up,
+    present,
+    progress,
+    running,
+)
+from reconciler.wire.node import ModelReport
+from reconciler.wire.paths import giving_socket, taking_socket
+from reconciler.wire.weights import SPARE_BYTES, FetchProblem, FetchReport, FetchSource
+
+BACK_OFF_SECONDS_MAX = 300.0
+COPIES_MAX = 2
+"""So often in a row a copy from another node fails before the hub is asked."""
+LASTING_SECONDS = 600.0
+"""What a person has to change is looked at again so often: nobody has to tell when it is done."""
+
+
+def decide(world: World) -> Decision:
+    """Have all weights where they are wanted."""
+    decision = NOTHING
+    if not world.desired.stopping:
+        for _, model in sorted(wanted(world).items()):
+            decision += _decide_model(world, model.metadata.name, model)
+    return decision
+
+
+def wanted(world: World) -> dict[str, Model]:
+    """The Models of hubs that deployments are served with, by the path of their weights."""
+    found = [effective(world, each) for each in world.desired.deployments.values() if each.spec.replicas]
+    return {
+        model.spec.source.folder: model
+        for model in found
+        if model is not None and model.spec.source.huggingface is not None
+    }
+
+
+def _decide_model(world: World, name: str, model: Model) -> Decision:
+    """Several nodes that keep their weights in one folder of one machine fetch once."""
+    path = model.spec.source.folder
+    nodes = targets(world, model)
+    at_work = {in_full: _holders(world, path, in_full, nodes) for in_full in (True, False)}
+    decision = NOTHING
+    for turn, (node, in_full) in enumerate(nodes.items()):
+        place, weights = place_of(world, node, path), world.node(node).model(path)
+        if place is None or weights is None or present(weights, in_full) or not world.reached(node):
+            continue
+        if runtimes.about_to_arrive(world, node):
+            text = f"{name}: the runtime of {node} is being built"
+            decision += _wait(ObjectKey("Model", name), WaitingFor.RUNTIME, text)
+            continue
+        busy = at_work[in_full]
+        having = tuple(each for each in busy.values() if present(world.node(each).model(path), in_full))
+        if busy.get(place, node) != node:
+            text = f"{busy[place]} has {name}, or fetches it, in the folder that {node} uses too"
+            decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
+            continue
+        if busy and not having and node not in busy.values():
+            first = next(iter(busy.values()))
+            text = f"{name}: {node} waits for {first}, to copy from there what is fetched once"
+            decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
+            continue
+        decided = on_node(world, model, node, None if in_full else ())
+        if having:
+            decided = from_peer(world, decided, having[turn % len(having)])
+        if decided.steps:
+            busy[place] = node
+        decision += decided
+    return decision
+
+
+def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
+    """The same fetch, but from a node that has the weights; where that has failed the hub is asked after all."""
+    step = next((step for step in decided.steps if isinstance(step, FetchWeights)), None)
+    if step is None or not world.seen_since_last_write(origin):
+        return decided
+    last = failed(world.node(step.node).model(step.path))
+    if last is not None and last.attempts >= COPIES_MAX and last.attempts % 2 == 0:
+        return decided  # by turns: it may be the hub that has failed
+    giving, taking = world.node(origin).report, world.node(step.node).report
+    assert giving is not None
+    assert taking is not None
+    sockets = (
+        giving_socket(giving.run_directory, origin, step.path),
+        taking_socket(taking.run_directory, step.node, step.path),
+    )
+    return replace(decided, steps=(replace(step, origin=origin, sockets=sockets),))
+
+
+def _holders(
+    world: World, path: str, in_full: bool, nodes: Mapping[NodeName, bool]
+) -> dict[tuple[str, str], NodeName]:
+    """For each folder the node that has the weights there, or is about to; maybe that, where news are awaited."""
+    return {
+        place: node
+        for node in sorted(world.observed.nodes)
+        if (place := place_of(world, node, path)) is not None
+        and (
+            _has_or_fetches(world, node, path, in_full)
+            or (node in nodes and world.reached(node) and not world.seen_since_last_write(node))
+        )
+    }
+
+
+def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
+    """Machine and folder of some weights of a node."""
+    seen = world.node(node)
+    weights = seen.model(path)
+    return (seen.report.host_id, weights.directory) if seen.report and weights else None
+
+
+def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> bool:
+    """Whether a node has the weights, is fetching them, or has just been asked to."""
+    weights = world.node(node).model(path)
+    asked = f"weights/{node}/{path}" in world.memory.in_flight
+    return world.reached(node) and (present(weights, in_full) or asked or running(weights) is not None)
+
+
+def being_fetched(world: World, request: Request, name: NodeName) -> bool:
+    """Whether a node is about to have weights that it does not have yet."""
+    model = request.model
+    weights = world.node(name).model(model.spec.source.folder)
+    in_full = not in_parts(request.deployment)
+    if model.spec.source.huggingface is None or present(weights, in_full):
+        return False
+    return given_up(weights) is None and name in targets(world, model)
+
+
+def targets(world: World, model: Model) -> dict[NodeName, bool]:
+    """The nodes that are to have the weights: for each deployment as many as it may come to use, and those first that
+    have them; whether in full, or by outlines, to which comes what ranks turn out to need."""
+    found: dict[NodeName, bool] = {}
+    for _, deployment in sorted(world.desired.deployments.items()):
+        served = effective(world, deployment) if deployment.spec.replicas else None
+        if served is not None and served.spec.source == model.spec.source:
+            for name in _of_deployment(world, model, deployment):
+                found[name] = found.get(name, False) or not in_parts(deployment)
+    return found
+
+
+def _of_deployment(world: World, model: Model, deployment: ModelDeployment) -> list[NodeName]:
+    usable = CandidateNodes.classify(world, deployment).matching
+    groups = world.memory.groups_of(DeploymentName(deployment.metadata.name))
+    members = {name for group in groups for name in group.members}
+
+    def rank(name: NodeName) -> tuple[bool, bool, bool, int, str]:
+        node = world.node(name)
+        weights = node.model(model.spec.source.folder)
+        has = present(weights, in_full=not in_parts(deployment))
+        memory = node.report.memory_bytes if node.report else 0
+        return not has, given_up(weights) is not None, name not in members, -memory, name
+
+    return sorted(usable, key=rank)[: deployment.spec.replicas * deployment.spec.parallelism.nodes.max]
+
+
+def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | None) -> Decision:
+    """What is done now for the weights of one Model on one node: ``only`` as in ``FetchWeights``."""
+    name, hub, path = model.metadata.name, model.spec.source.huggingface, model.spec.source.folder
+    weights = world.node(node).model(path)
+    assert weights is not None
+    key = ObjectKey("Model", name)
+    fetch = running(weights)
+    if fetch is not None:
+        return _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
+    assert hub is not None
+    source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
+    wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
+    step = FetchWeights(name, node, path, source, hub.token_ref, wish, only=only)
+    if step.subject in world.memory.in_flight:
+        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being begun")
+    if not world.seen_since_last_write(node):
+        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for news from {node}")
+    ended = failed(weights)
+    if ended is None or (ended.wish != wish and not ended.wish.startswith(ON_DEMAND)):
+        return Decision(steps=(step,))
+    return _retry(world, step, ended, weights)
+
+
+def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelReport) -> Decision:
+    """The next attempt, when it is time; and what is wrong, where nobody should wait for that."""
+    lasting = ended.progress.problem not in FetchProblem.PASSING and not _disk_freed(world, step, ended)
+    seconds = LASTING_SECONDS if lasting else min(BACK_OFF_SECONDS_MAX, 2.0 ** min(ended.attempts, 10))
+    told = f"{step.model} on {step.node}: {ended.progress.text}"
+    refused = (
+        Refusal(step.object, RefusedBecause(ended.progress.problem), told) if given_up(weights) else None
+    )
+    said = Decision(refused=(refused,) if refused else ())
+    if ended.ended_seconds >= seconds:
+        return Decision(steps=(step,)) + said
+    until = world.now + seconds - ended.ended_seconds
+    text = f"{told}; tried again in {seconds - ended.ended_seconds:.0f} s"
+    return _wait(step.object, WaitingFor.BACK_OFF, text, until) + said
+
+
+def _disk_freed(world: World, step: FetchWeights, ended: FetchReport) -> bool:
+    """Whether a disk that was full has room by now for what was still to come."""
+    report, progress = world.node(step.node).report, ended.progress
+    free = report.models_free_bytes if report else None
+    if progress.problem != FetchProblem.DISK_FULL or not progress.total_bytes or free is None:
+        return False
+    return free > progress.total_bytes - progress.done_bytes + SPARE_BYTES
+
+
+def _wait(key: ObjectKey, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
+    return Decision(waiting=(Waiting(key, reason, text, until),))

@@ -1,0 +1,18 @@
+"""The kind Model: weights that deployments can serve."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import ApiVersion, Manifest, Metadata
+from .weights import ModelSpec
+
+
+class Model(Manifest):
+    """Weights that deployments can serve."""
+
+    api_version: ApiVersion
+    kind: Literal["Model"]
+    """What the object is, and so which fields its spec has."""
+    metadata: Metadata
+    spec: ModelSpec

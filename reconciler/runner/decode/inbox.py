@@ -1,0 +1,134 @@
+"""Requests on their way from the socket to the leader's loop."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from reconciler.runner.process.progress import ProgressPipe
+from reconciler.wire.generation import Measure, Sampling
+
+from .answer import Answer
+
+
+@dataclasses.dataclass(eq=False)
+class Ticket:
+    """One request from its acceptance to its last event."""
+
+    connection: Any
+    """Whom its events are for; of no meaning to the loop."""
+    prompt: tuple[int, ...]
+    """The prompt and, after it, the part of the answer that exists already."""
+    tokens_max: int
+    """Tokens that may still come."""
+    position: int
+    sampling: Sampling
+    answer: Answer
+    uid: int | None = None
+    """Its sequence in the batch, once it is there."""
+    measure: Measure | None = None
+    """Set where no answer is wanted, but how fast the ranks are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders:
+    """What has come in since the loop last looked."""
+
+    tickets: tuple[Ticket, ...]
+    cancelled: tuple[Ticket, ...]
+    draining: bool
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing has come in."""
+        return not (self.tickets or self.cancelled or self.draining)
+
+
+class Inbox:
+    """Between the thread of the socket and the loop, which sleeps on it when there is nothing to do.
+
+    A request is open from its first byte to its last event. Those that were ``put`` wait or run: their
+    number is the demand reported to the shim. While a request is being read no step is owed to it.
+    """
+
+    def __init__(self, open_max: int, progress: ProgressPipe) -> None:
+        self._open_max = open_max
+        self._progress = progress
+        self._condition = threading.Condition()
+        self._open = 0
+        self._demand = 0
+        self._tickets: list[Ticket] = []
+        self._cancelled: list[Ticket] = []
+        self._draining = False
+
+    def open(self) -> str:
+        """Count one request more, before any work on it; returns why not, as a ``Failed.code``, or ""."""
+        with self._condition:
+            if self._draining:
+                return "draining"
+            if self._open >= self._open_max:
+                return "overloaded"
+            self._open += 1
+        return ""
+
+    def abandon(self) -> None:
+        """An open request ends before it was put."""
+        with self._condition:
+            self._open -= 1
+            self._condition.notify()
+
+    def submit(self, ticket: Ticket) -> None:
+        """Hand over a request that was opened."""
+        with self._condition:
+            self._tickets.append(ticket)
+            self._demand += 1
+            self._progress.demand(self._demand)
+            self._condition.notify()
+
+    def close(self, count: int) -> None:
+        """So many of the requests that were put have come to their end."""
+        with self._condition:
+            self._open -= count
+            self._demand -= count
+            self._progress.demand(self._demand)
+            self._condition.notify()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Nobody wants the rest of this answer; done again or too late, it changes nothing."""
+        with self._condition:
+            self._cancelled.append(ticket)
+            self._condition.notify()
+
+    def drain(self) -> None:
+        """Open nothing new; the loop ends once all that is open has ended."""
+        with self._condition:
+            self._draining = True
+            self._condition.notify()
+
+    @contextlib.contextmanager
+    def owing(self) -> Iterator[None]:
+        """What is done meanwhile is owed as a request is: that it stands still is to be seen."""
+        self._owe(1)
+        yield
+        self._owe(-1)
+
+    def _owe(self, count: int) -> None:
+        with self._condition:
+            self._demand += count
+            self._progress.demand(self._demand)
+
+    def collect(self, sleep: bool, seconds: float | None = None) -> Orders:
+        """What has come in; with ``sleep`` not before there is something, draining is over, or ``seconds`` are."""
+        with self._condition:
+            if sleep:
+                self._condition.wait_for(self._something, seconds)
+            orders = Orders(tuple(self._tickets), tuple(self._cancelled), self._draining and not self._open)
+            self._tickets.clear()
+            self._cancelled.clear()
+        return orders
+
+    def _something(self) -> bool:
+        return bool(self._tickets or self._cancelled or (self._draining and not self._open))

@@ -1,0 +1,74 @@
+"""Importing ``transformers`` in half the time: a rank's process starts with it, and a group with its ranks.
+
+``transformers`` reads all files of all its models at each import, 1,600 of them, to learn what they offer, and does it
+twice, for its memory of the first time goes by the path as it was given. Both are done here with its own functions, on
+no more than is asked for. Where they are not what they were, nothing is changed.
+
+Written against transformers 5.23.0, ``utils/import_utils.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+MODULE = "transformers.utils.import_utils"
+_NAME = "__all__"
+
+
+def quicken() -> None:
+    """Have it imported so, unless it is imported already."""
+    if MODULE not in sys.modules:
+        sys.meta_path.insert(0, _Once())
+
+
+class _Once(MetaPathFinder):
+    """Changes the module as soon as it is there, before the package goes on with it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute: Callable[[ModuleType], None] = spec.loader.exec_module
+
+        def execute_and_change(module: ModuleType) -> None:
+            execute(module)
+            change(module)
+
+        spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
+        return spec
+
+
+def change(module: Any) -> None:
+    """Quicker functions in the place of the module's own."""
+    names = getattr(module, "fetch__all__", None)
+    structure = getattr(module, "create_import_structure_from_path", None)
+    if names is None or structure is None:
+        return
+
+    def last_names(text: str) -> Any:
+        return names(_tail_from(text))
+
+    def of_folder(path: str | Path) -> Any:
+        return structure(str(Path(path).parent if str(path).endswith(".py") else path))
+
+    module.fetch__all__ = last_names
+    module.create_import_structure_from_path = of_folder
+
+
+def _tail_from(text: str) -> str:
+    """The text from the last line on that begins with the name, for which the original looks line by line."""
+    at = text.rfind(f"\n{_NAME}")
+    if at >= 0:
+        return text[at + 1 :]
+    return text if text.startswith(_NAME) else ""

@@ -1,0 +1,110 @@
+"""MLX's collectives over RDMA: the strict start of a group on the ``jaccl`` backend, as a mesh or a ring."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from reconciler.runner.model.adapter import versions
+from reconciler.runner.model.mlx_errors import meaning
+from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import ExitCode, RankConfig
+
+from .init import checked, interrupted, timed_out
+from .side_channel import SideChannel
+
+VARIABLES = {
+    "devices": ("JACCL_IBV_DEVICES", "MLX_IBV_DEVICES"),
+    "coordinator": ("JACCL_COORDINATOR", "MLX_JACCL_COORDINATOR"),
+    "rank": ("JACCL_RANK", "MLX_RANK"),
+    "ring": ("JACCL_RING", "MLX_JACCL_RING"),
+}
+"""What JACCL reads (``jaccl.cpp``), each by two names, of which the first one wins: both are always set alike."""
+
+
+def require_jaccl() -> None:
+    """Raises ``RankEnd(NO_BACKEND)`` where MLX has no JACCL: before anything is taken of the kernel's."""
+    if not mx.distributed.is_available("jaccl"):
+        raise RankEnd(
+            ExitCode.NO_BACKEND,
+            f"MLX {versions()[0]} here has no JACCL: it needs macOS 26.2 or newer, and MLX's wheel for it",
+        )
+
+
+def init_jaccl(config: RankConfig, side: SideChannel, shim: int) -> Any:
+    """The group, an ``mx.distributed.Group`` of exactly ``config.size`` ranks.
+
+    ``init`` holds the interpreter's lock but while it waits for other ranks, which it does in ``side``: there the
+    watch ends it when one of them is gone, and its own bound when they are late. What blocks in the driver ends by
+    a signal, where the driver lets it. Raises ``RankEnd`` with what the first error of this process means,
+    ``VERBS`` where nothing is known of it, or ``WRONG_GROUP``.
+    """
+    try:
+        with _environment(config), interrupted([shim], config.verbs_seconds):
+            group = mx.distributed.init(strict=True, backend="jaccl", all_gather_factory=side.factory)
+        checked(group, config)
+        _call_the_roll(group, config)
+    except (RuntimeError, ValueError) as error:
+        raise side.failure or _failure(str(error), config) from None
+    return group
+
+
+def _call_the_roll(group: Any, config: RankConfig) -> None:
+    """The first collective: every rank is there, at its place, and what it sends arrives."""
+    numbers = mx.distributed.all_gather(mx.array([config.id.rank]), group=group)
+    told = numbers.tolist()
+    if told != list(range(config.size)):
+        raise RankEnd(
+            ExitCode.WRONG_GROUP, f"the ranks answered as {told}, expected {list(range(config.size))}"
+        )
+
+
+def _failure(text: str, config: RankConfig) -> RankEnd:
+    if timed_out(text):
+        code: int | None = ExitCode.VERBS
+        text = f"the driver did not come back within {config.verbs_seconds:g} s ({text})"
+    else:
+        code = meaning(text)
+    devices = sorted({device for device in config.devices[config.id.rank] if device})
+    return RankEnd(
+        ExitCode.VERBS if code is None else code,
+        f"MLX could not set up RDMA on {', '.join(devices)}: {text}",
+    )
+
+
+@contextlib.contextmanager
+def _environment(config: RankConfig) -> Iterator[None]:
+    """JACCL takes its devices from a file that its environment names; whatever else is set there is not meant."""
+    matrix = [[device or None for device in row] for row in config.devices]
+    descriptor, path = tempfile.mkstemp(prefix="devices-", suffix=".json")
+    values = {
+        "devices": path,
+        # Nobody opens it, for the ranks have a side channel already; MLX may want to see that there is one.
+        "coordinator": config.control,
+        "rank": str(config.id.rank),
+        "ring": "1" if config.prefer_ring else None,
+    }
+    try:
+        os.write(descriptor, json.dumps(matrix).encode())
+        os.close(descriptor)
+        _set(values)
+        yield
+    finally:
+        _set(dict.fromkeys(values))
+        Path(path).unlink(missing_ok=True)
+
+
+def _set(values: dict[str, str | None]) -> None:
+    for what, value in values.items():
+        for name in VARIABLES[what]:
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,112 @@
+"""JACCL's side channel: an all-gather of bytes over the control channel of the ranks.
+
+MLX brings one of its own, a TCP port of rank 0, which waits without a bound, and takes whoever connects for a rank.
+Here nobody connects to anything: the ranks have proven to each other who they are, every wait has a bound, and the
+end of a rank ends the wait of all others at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import queue
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.process.watch import FrameHandler
+from reconciler.wire.codec import WireError, decode, vocabulary
+from reconciler.wire.group import FOLLOWER_RECEIVES, LEADER_RECEIVES, Share, Shares
+from reconciler.wire.launch import ExitCode, RankConfig
+
+from . import control_channel
+
+Gather = Callable[[bytes, int], bytes]
+"""This rank's bytes, and how many they are, to those of all ranks in their order."""
+
+_TYPES = vocabulary(Share, Shares)
+
+
+class SideChannel:
+    """Rank 0 collects what the others share and tells all of it to each. Frames come from the watch's thread."""
+
+    def __init__(self, config: RankConfig, connections: Mapping[int, socket.socket]) -> None:
+        self.failure: RankEnd | None = None
+        """Why an all-gather failed: what becomes of it on its way through MLX is not to be relied on."""
+        self._config = config
+        self._connections = connections
+        self._heard: dict[int, queue.SimpleQueue[dict[str, Any]]] = {
+            r: queue.SimpleQueue() for r in connections
+        }
+        self._round = 0
+        self._deadline = 0.0
+
+    def handler(self, rank: int, others: FrameHandler) -> FrameHandler:
+        """What is to be told of the frames of a rank: those of no all-gather go to ``others``."""
+        return functools.partial(self._on_frame, self._heard[rank].put, others)
+
+    @staticmethod
+    def _on_frame(mine: FrameHandler, others: FrameHandler, frame: dict[str, Any]) -> None:
+        (mine if frame.get("type") in _TYPES else others)(frame)
+
+    def factory(self, rank: int, size: int) -> Gather:
+        """What ``mx.distributed.init`` asks for its ``all_gather_factory``. The bound on all waits begins."""
+        if (rank, size) != (self._config.id.rank, self._config.size):
+            raise self._failed(ExitCode.WRONG_GROUP, f"MLX takes this rank for rank {rank} of {size}")
+        self._deadline = time.monotonic() + self._config.verbs_seconds
+        return self._gather
+
+    def _gather(self, mine: bytes, length: int) -> bytes:
+        try:
+            contents = self._lead(mine) if self._config.id.rank == 0 else self._follow(mine)
+        except RankEnd as end:
+            self.failure = end
+            raise
+        if any(len(content) != length for content in contents) or len(contents) != self._config.size:
+            raise self._failed(
+                ExitCode.DIVERGED,
+                f"the ranks shared {list(map(len, contents))} bytes, expected {length} of each",
+            )
+        self._round += 1
+        return b"".join(contents)
+
+    def _lead(self, mine: bytes) -> list[bytes]:
+        shared = {rank: self._next(rank, LEADER_RECEIVES, Share) for rank in sorted(self._connections)}
+        contents = [mine.hex(), *(share.content for share in shared.values())]
+        control_channel.broadcast(self._connections, Shares(self._round, tuple(contents)))
+        return self._bytes(contents)
+
+    def _follow(self, mine: bytes) -> list[bytes]:
+        control_channel.broadcast(self._connections, Share(self._round, mine.hex()))
+        shares: Shares = self._next(0, FOLLOWER_RECEIVES, Shares)
+        return self._bytes(shares.contents)
+
+    def _next(self, rank: int, known: Mapping[str, type], meant: type) -> Any:
+        """The next message of a rank; the watch ends this rank where that one is gone instead."""
+        seconds = self._config.verbs_seconds
+        try:
+            frame = self._heard[rank].get(timeout=max(0.0, self._deadline - time.monotonic()))
+        except queue.Empty:
+            raise RankEnd(
+                ExitCode.RENDEZVOUS, f"rank {rank} has not set up its side of RDMA within {seconds:g} s"
+            ) from None
+        try:
+            message = decode(frame, known)
+        except WireError as error:
+            raise RankEnd(ExitCode.DIVERGED, f"rank {rank} shared what cannot be read: {error}") from None
+        if not isinstance(message, meant) or message.round != self._round:  # type: ignore[attr-defined]
+            raise RankEnd(
+                ExitCode.DIVERGED, f"rank {rank} is not at all-gather {self._round} as this rank is"
+            )
+        return message
+
+    def _bytes(self, contents: Any) -> list[bytes]:
+        try:
+            return [bytes.fromhex(content) for content in contents]
+        except ValueError as error:
+            raise RankEnd(ExitCode.DIVERGED, f"a rank shared what is no hexadecimal: {error}") from None
+
+    def _failed(self, code: int, sentence: str) -> RankEnd:
+        self.failure = RankEnd(code, sentence)
+        return self.failure

@@ -1,0 +1,184 @@
+"""Weights to a model in memory: what ``mlx_lm`` does leniently or late is checked here first.
+
+Written against mlx-lm 0.32.2.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mlx_lm import utils
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import load, load_model, sharded_load
+
+from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.launch import ExitCode
+from reconciler.wire.weights import RECORD_NAME, Record
+
+from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, ending_of
+from .files import ModelFiles, inspect, invalid_weights
+
+READ_TEXT = "Unable to read from file"
+INDEX = "model.safetensors.index.json"
+
+
+def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: bool) -> Loaded:
+    """Load the whole model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
+
+    With a group this is a collective: it returns when every rank has loaded.
+    """
+    tokenizer_config = {"trust_remote_code": trust_remote_code}
+    path = str(files.directory)
+    try:
+        _check_tensors(files.directory, group if strategy == "pipeline" else None, trust_remote_code)
+        if group is None:
+            model, tokenizer, config = load(
+                path,
+                tokenizer_config=tokenizer_config,
+                return_config=True,
+                trust_remote_code=trust_remote_code,
+            )
+        else:
+            _check_shard(files, strategy, trust_remote_code)
+            model, tokenizer, config = sharded_load(
+                path,
+                **{f"{strategy}_group": group},
+                return_config=True,
+                tokenizer_config=tokenizer_config,
+                trust_remote_code=trust_remote_code,
+            )
+        check_batching(model, files.config.get("model_type"))
+        nested = config.get("text_config") or {}
+        vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
+        return Loaded(model, Tokenizer(tokenizer), vocabulary)
+    except FOREIGN_ERRORS as error:
+        known = ending_of(error) or _unread(files, str(error)) if isinstance(error, RuntimeError) else None
+        raise known or invalid_weights(f"cannot load {path}: {first_line(error)}") from error
+
+
+def _unread(files: ModelFiles, text: str) -> RankEnd | None:
+    """Whether a failed read was one into memory that is not there: MLX's CPU backend does not ask what it got.
+
+    Raises ``RankEnd(WEIGHTS)`` where the files are not any more what they were.
+    """
+    if READ_TEXT not in text:
+        return None
+    inspect(str(files.directory))
+    largest = max(file.stat().st_size for file in files.directory.glob("model*.safetensors"))
+    try:
+        mmap.mmap(-1, largest).close()
+    except (OSError, MemoryError):
+        return RankEnd(ExitCode.MEMORY, f"this node has too little memory for the weights: {text}")
+    return None
+
+
+def check_batching(model: Any, kind: object) -> None:
+    """Say at once what ``BatchGenerator`` would say at the first prompt."""
+    caches = [part for cache in make_prompt_cache(model) for part in getattr(cache, "caches", (cache,))]
+    for cache in caches:
+        if not hasattr(cache, "merge"):
+            kept = type(cache).__name__
+            raise invalid_weights(
+                f"mlx-lm cannot answer several requests of {kind} models together: {kept} does not merge"
+            )
+
+
+def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> None:
+    """Say what ``sharded_load`` would not: it is lenient about tensors that are missing."""
+    model, config = load_model(files.directory, lazy=True, strict=True, trust_remote_code=trust_remote_code)
+    why = unsplittable(model, config, files.directory).get(strategy)
+    if why:
+        raise invalid_weights(why)
+
+
+class _Requested(BaseException):
+    """``sharded_load`` has said which files it needs, and is not to go on."""
+
+    def __init__(self, files: set[str]) -> None:
+        super().__init__()
+        self.files = files
+
+
+def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """A rank's stage of a pipeline, with no tensor read, and the weight files that mlx-lm would download for it.
+
+    ``group`` needs no more than a size and a rank. Raises what mlx-lm raises.
+    """
+    models: list[Any] = []
+
+    def load_one(*args: Any, **kwargs: Any) -> Any:
+        model, config = load_model(*args, **kwargs)
+        models.append(model)
+        return model, config
+
+    def ask(path: str, revision: str | None = None, allow_patterns: Any = None) -> Path:
+        if isinstance(allow_patterns, set):
+            raise _Requested(allow_patterns)
+        return Path(path)
+
+    with _instead(load_model=load_one, _download=ask):
+        try:
+            sharded_load(str(directory), pipeline_group=group, trust_remote_code=trust_remote_code)
+        except _Requested as asked:
+            return models[-1], tuple(sorted(asked.files))
+    raise AssertionError("mlx-lm loads a stage without asking for its files")
+
+
+@contextmanager
+def _instead(**functions: Any) -> Iterator[None]:
+    """Other functions in mlx-lm's own module for a while."""
+    before = {name: getattr(utils, name) for name in functions}
+    try:
+        for name, function in functions.items():
+            setattr(utils, name, function)
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(utils, name, function)
+
+
+def _check_tensors(directory: Path, pipeline: Any, trust_remote_code: bool) -> None:
+    """An outline has a header and no tensors: whoever read those would talk nonsense."""
+    outlines = _outlines(directory)
+    if not outlines:
+        return
+    needed = outlines
+    if pipeline is not None:
+        needed = outlines & set(stage(directory, pipeline, trust_remote_code)[1])
+    if needed:
+        raise invalid_weights(f"{directory} has only an outline of {min(needed)}, which this rank needs")
+
+
+def _outlines(directory: Path) -> set[str]:
+    try:
+        record = from_wire(Record, json.loads((directory / RECORD_NAME).read_bytes()))
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, WireError) as error:
+        raise invalid_weights(f"{directory / RECORD_NAME} cannot be read: {error}") from None
+    marks = {name: (directory / name).stat() for name in record.outlines}
+    return {name for name, mark in marks.items() if record.outlined(name, mark.st_size, mark.st_mtime_ns)}
+
+
+def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict[str, str]:
+    """Strategies by which a model can never be split, with the reason."""
+    kind = config.get("model_type")
+    found = {}
+    if not hasattr(model, "shard"):
+        found["tensor"] = f"mlx-lm cannot split {kind} models by tensor"
+    if not hasattr(getattr(model, "model", None), "pipeline"):
+        found["pipeline"] = f"mlx-lm cannot run {kind} models as a pipeline"
+    elif not (directory / INDEX).exists():
+        found["pipeline"] = f"a pipeline needs {INDEX}, which is not there"
+    return found
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else says, in short."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(" :")[:400]

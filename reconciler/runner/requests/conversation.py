@@ -1,0 +1,116 @@
+"""A conversation in the shape that a model's chat template takes.
+
+Templates differ in what they do with system messages: some take one at the beginning and raise for any other,
+some drop it silently, some take none at all. What this model's does is found out by trying it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.runner.model.adapter import FOREIGN_ERRORS, Tokenizer
+
+from .unanswerable import invalid
+
+Messages = list[dict[str, Any]]
+
+_FIRST, _SECOND = "first-marker", "second-marker"
+_USER = {"role": "user", "content": "question"}
+_ASSISTANT = {"role": "assistant", "content": "answer"}
+
+
+class TemplateTraits:
+    """Which system messages a template takes."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        first, second = {"role": "system", "content": _FIRST}, {"role": "system", "content": _SECOND}
+        self.first = _takes(tokenizer, [first, _USER])
+        self.several = self.first and _takes(tokenizer, [first, second, _USER])
+        self.later = self.first and _takes(tokenizer, [first, _USER, _ASSISTANT, second, _USER])
+
+
+def _takes(tokenizer: Tokenizer, messages: Messages) -> bool:
+    try:
+        text = tokenizer.render(messages, [])
+    except FOREIGN_ERRORS:
+        return False
+    return all(message["content"] in text for message in messages)
+
+
+manners_of = functools.lru_cache(maxsize=4)(TemplateTraits)
+"""What is known of a tokenizer's template; a rank has one."""
+
+
+def render(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
+) -> str:
+    """The text that asks for the next message. Raises ``Unanswerable``, and the template's ``FOREIGN_ERRORS``."""
+    shaped = [_message(message) for message in messages]
+    if any(message["role"] == "system" for message in shaped):
+        shaped = fold_system(shaped, manners_of(tokenizer))
+    return tokenizer.render(shaped, tools)
+
+
+def fold_system(messages: Messages, manners: TemplateTraits) -> Messages:
+    """Put system messages where the template takes them: as they are, all in the first one, or with a user's."""
+    leading = next((i for i, message in enumerate(messages) if message["role"] != "system"), len(messages))
+    is_later = any(message["role"] == "system" for message in messages[leading:])
+    if manners.first and (manners.several or leading <= 1) and (manners.later or not is_later):
+        return messages
+    reach = leading if manners.first and manners.later else len(messages)
+    folded = "\n\n".join(m["content"] for m in messages[:reach] if m["role"] == "system")
+    rest = [m for m in messages[:reach] if m["role"] != "system"] + messages[reach:]
+    if manners.first:
+        return [{"role": "system", "content": folded}, *rest]
+    if rest and rest[0]["role"] == "user":
+        return [{**rest[0], "content": f"{folded}\n\n{rest[0]['content']}"}, *rest[1:]]
+    return [{"role": "user", "content": folded}, *rest]
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as chat templates take it: content is text, the arguments of tool calls are objects."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise invalid("every message needs a role", "messages")
+    shaped = copy.deepcopy(dict(message))
+    shaped["content"] = _content(message.get("content"))
+    calls = shaped.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        raise invalid("tool_calls is a list of objects", "messages")
+    for call in calls:
+        function = call.get("function")
+        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+            function["arguments"] = _arguments(function["arguments"])
+    return shaped
+
+
+def _content(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    texts = (
+        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    if (
+        not isinstance(content, list)
+        or len(texts) != len(content)
+        or not all(isinstance(t, str) for t in texts)
+    ):
+        raise invalid(
+            "content is text, or a list of parts with text: this model takes nothing else", "messages"
+        )
+    return "".join(str(text) for text in texts)
+
+
+def _arguments(text: str) -> Any:
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        # The model wrote it so and the client cannot take it back; many templates print text as it is.
+        return text

@@ -1,0 +1,164 @@
+"""A request as token ids, or the reason why it cannot be answered.
+
+Everything a client can get wrong is found here, before the request reaches the loop that all ranks share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reconciler.runner.decode.answer import Answer, Event
+from reconciler.runner.model.adapter import FOREIGN_ERRORS, NoTemplate, Tokenizer
+from reconciler.wire.generation import Generate, Sampling
+
+from .conversation import render
+from .unanswerable import Unanswerable, invalid
+
+STOP_STRINGS_MAX = 64
+STOP_CHARACTERS_MAX = 4096
+USUAL_TOKEN_CHARACTERS = 8
+"""Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
+SEAM_TOKENS = 64
+"""What a cut may add to the tokens of a text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """A request that can be answered."""
+
+    tokens: tuple[int, ...]
+    """Of the conversation, without ``Generate.resume``."""
+    tokens_max: int
+    """Tokens that may still come; 0 when the answer is already as long as it may be."""
+    answer: Answer
+    last: tuple[Event, ...] = ()
+    """The events that end the answer, where ``Generate.resume`` holds all of it."""
+    text: str = ""
+    """The prompt as text, where ``Generate.echo`` asks for it."""
+
+
+def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
+    """Bytes of text in a request. Raises ``Unanswerable`` when no tokenizer could make them fit.
+
+    Takes milliseconds, where a template and a tokenizer take seconds.
+    """
+    length = 0
+    if wish.prompt_tokens is not None and len(wish.prompt_tokens) >= context:
+        raise _too_long(f"has {len(wish.prompt_tokens)} tokens", context, "prompt")
+    parts: list[Any] = [wish.messages, wish.tools, wish.prompt]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str):
+            length += len(part.encode("utf-8", "surrogatepass"))
+        elif isinstance(part, Mapping):
+            parts.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            parts.extend(part)
+    most = context * tokenizer.token_bytes_max
+    if length > most:
+        raise _too_long(
+            f"has {length} bytes of text, and {context} tokens of this model hold {most}",
+            context,
+            _prompt_parameter(wish),
+        )
+    return length
+
+
+def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: int) -> Prompt:
+    """Check and tokenize a request. Raises ``Unanswerable``."""
+    _check_sampling(wish.sampling)
+    _check_stop(wish.stop)
+    _check_biases(wish.sampling, vocabulary)
+    what = _prompt_parameter(wish)
+    tokens = _tokens(wish, tokenizer, context)
+    if not tokens:
+        raise invalid("the prompt is empty: it has no token that the model could go on from", what)
+    if not all(0 <= token < vocabulary for token in (*tokens, *wish.resume)):
+        raise invalid(f"the prompt has tokens that the model does not know: ids are below {vocabulary}", what)
+    left = context - len(tokens)
+    if left < 1:
+        raise _too_long(f"has {len(tokens)} tokens", context, what)
+    tokens_left = max(0, _tokens_max(wish.tokens_max, left) - len(wish.resume))
+    answer = Answer(wish, tokens, tokenizer)
+    last: list[Event] = []
+    if answer.stopped or not tokens_left:
+        last = answer.finish("stop" if answer.stopped else "length")
+    text = ""
+    if wish.echo:
+        text = tokenizer.text(tokens) if wish.prompt is None else wish.prompt
+    return Prompt(tuple(tokens), tokens_left, answer, tuple(last), text)
+
+
+def _prompt_parameter(wish: Generate) -> str:
+    """The parameter that holds what is to be answered."""
+    return "messages" if wish.prompt is None and wish.prompt_tokens is None else "prompt"
+
+
+def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
+    """The token ids of what is to be answered."""
+    if wish.prompt_tokens is not None:
+        return list(wish.prompt_tokens)
+    if wish.prompt is not None:
+        return _encoded(tokenizer.plain, wish.prompt, context, "prompt")
+    what = "tools" if wish.tools else "messages"
+    try:
+        text = render(wish.messages, wish.tools, tokenizer)
+    except NoTemplate as error:
+        raise invalid(str(error), what) from None
+    except FOREIGN_ERRORS as error:
+        raise invalid(f"the model's chat template does not take these {what}: {error!s:.400}", what) from None
+    return _encoded(tokenizer.rendered, text, context, what)
+
+
+def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: str) -> list[int]:
+    """Tokenize a prompt, but not all of one that is seen to be too long after a part of it."""
+    usual = USUAL_TOKEN_CHARACTERS * context
+    try:
+        if len(text) > usual:
+            count = len(encode(text[:usual]))
+            if count > context + SEAM_TOKENS:
+                raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context, what)
+        return encode(text)
+    except FOREIGN_ERRORS as error:
+        raise invalid(f"the model's tokenizer does not take this text: {error!s:.400}", what) from None
+
+
+def _tokens_max(wished: int | None, left: int) -> int:
+    if wished is not None and wished < 1:
+        raise invalid(f"tokens_max is {wished}, the least is 1", "tokens_max")
+    return left if wished is None else min(wished, left)
+
+
+def _check_sampling(sampling: Sampling) -> None:
+    for name, value, low, high in (
+        ("temperature", sampling.temperature, 0.0, 100.0),
+        ("top_p", sampling.top_p, 0.0, 1.0),
+        ("min_p", sampling.min_p, 0.0, 1.0),
+    ):
+        if not (math.isfinite(value) and low <= value <= high):
+            raise invalid(f"{name} is {value}, expected {low:g} to {high:g}", name)
+    if sampling.top_k < 0:
+        raise invalid(f"top_k is {sampling.top_k}, expected 0 (off) or more", "top_k")
+
+
+def _check_biases(sampling: Sampling, vocabulary: int) -> None:
+    for bias in sampling.biases:
+        if not 0 <= bias.token < vocabulary:
+            raise invalid(f"there is no token {bias.token}: ids are below {vocabulary}", "logit_bias")
+        if not math.isfinite(bias.by):
+            raise invalid(f"the bias of token {bias.token} is {bias.by}", "logit_bias")
+
+
+def _check_stop(stop: tuple[str, ...]) -> None:
+    if len(stop) > STOP_STRINGS_MAX or not all(0 < len(text) <= STOP_CHARACTERS_MAX for text in stop):
+        raise invalid(
+            f"stop takes up to {STOP_STRINGS_MAX} strings of 1 to {STOP_CHARACTERS_MAX} characters", "stop"
+        )
+
+
+def _too_long(what: str, context: int, parameter: str) -> Unanswerable:
+    text = f"the prompt {what}; with at least one token for the answer the most is {context}"
+    return Unanswerable("context_length_exceeded", text, parameter)

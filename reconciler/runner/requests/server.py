@@ -1,0 +1,289 @@
+"""Rank 0's Unix socket: many connections, many requests on each; runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import socket
+import stat
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from reconciler.runner.decode.answer import Answer
+from reconciler.runner.decode.inbox import Inbox, Ticket
+from reconciler.runner.decode.leader import is_last
+from reconciler.runner.model.adapter import Loaded
+from reconciler.runner.process.ending import RankEnd
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.file_identity import FileIdentity
+from reconciler.wire.frames import encode, read
+from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate, Measure, Sampling
+from reconciler.wire.launch import ExitCode
+
+from .prompt import Prompt, check_length, read_prompt
+from .unanswerable import Unanswerable
+
+CONNECTIONS_MAX = 256
+HELLO_SECONDS = 10.0
+BACKLOG_BYTES_MAX = 8 * 1024 * 1024
+"""A reader who is further behind than this is dropped, and with it its requests."""
+FLUSH_SECONDS = 5.0
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+"""Text of all requests together that wait to be tokenized."""
+_REASONS = {
+    "overloaded": "too many requests are waiting here; try again later",
+    "draining": "this rank is being stopped; ask another",
+}
+
+log = logging.getLogger("reconciler.runner")
+
+
+class Server:
+    """Turns frames into tickets for the inbox, and the loop's events into frames."""
+
+    def __init__(self, path: str, context: int, loaded: Loaded, inbox: Inbox) -> None:
+        self._path = path
+        self._context = context
+        self._loaded = loaded
+        self._inbox = inbox
+        self._loop = asyncio.new_event_loop()
+        self._connections: set[_Connection] = set()
+        # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
+        self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
+        self._unread = 0
+        self._server: asyncio.Server | None = None
+        self._own: FileIdentity | None = None
+        self._thread: threading.Thread
+
+    def start(self) -> None:
+        """Listen, with mode 0600. Raises ``RankEnd(CONFIG)`` when the path cannot be used."""
+        listener = _listen(self._path)
+        self._own = FileIdentity.at(self._path)
+        self._thread = threading.Thread(target=self._run, args=(listener,), name="socket", daemon=True)
+        self._thread.start()
+
+    def post(self, events: Mapping[Any, Sequence[object]]) -> None:
+        """Send the events of one step, from the loop's thread; never waits."""
+        self._loop.call_soon_threadsafe(self._deliver, events)
+
+    def stop(self) -> None:
+        """Send what is left, close every connection and remove the socket."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=2 * FLUSH_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(FLUSH_SECONDS)
+
+    def _run(self, listener: socket.socket) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._server = self._loop.run_until_complete(asyncio.start_unix_server(self._serve, sock=listener))
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        with contextlib.suppress(OSError):
+            if self._own is not None and not self._own.replaced:
+                os.unlink(self._path)  # noqa: PTH108 - the path is a socket's, not a document's
+        flushing = [connection.flush() for connection in self._connections]
+        await asyncio.gather(*flushing)
+        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+
+    def _deliver(self, events: Mapping[Any, Sequence[object]]) -> None:
+        for connection, told in events.items():
+            connection.send(told)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            writer.close()
+            return
+        connection = _Connection(writer)
+        self._connections.add(connection)
+        try:
+            connection.send([Hello("rank", SPOKEN)])
+            async with asyncio.timeout(HELLO_SECONDS):
+                await _check_hello(reader)
+            while (frame := await read(reader)) is not None:
+                self._on_frame(connection, frame)
+        except WireError as error:
+            log.warning("dropped a client that does not keep to the protocol: %s", error)
+        except (OSError, TimeoutError):
+            pass  # the peer is gone or silent, and its requests with it
+        finally:
+            self._connections.discard(connection)
+            for ticket in connection.forget():
+                self._inbox.cancel(ticket)
+            writer.close()
+
+    def _on_frame(self, connection: _Connection, frame: dict[str, Any]) -> None:
+        request = frame.get("request")
+        try:
+            message = decode(frame, RANK_RECEIVES)
+        except WireError as error:
+            if frame.get("type") != "generate" or not isinstance(request, str):
+                raise
+            connection.check_new(request)
+            connection.send([Failed(request, "invalid_request", str(error))])
+            return
+        if isinstance(message, Cancel):
+            ticket = connection.cancel(message.request)
+            if ticket is not None:
+                self._inbox.cancel(ticket)
+        elif isinstance(message, Generate):
+            connection.check_new(message.request)
+            self._open(connection, message)
+        elif isinstance(message, Measure):
+            connection.check_new(message.request)
+            self._open_measure(connection, message)
+
+    def _open_measure(self, connection: _Connection, wish: Measure) -> None:
+        refusal = self._inbox.open()
+        if refusal:
+            connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
+            return
+        unheard = Answer(Generate(wish.request, (), prompt=""), [], self._loaded.tokenizer)
+        ticket = Ticket(connection, (), 0, 0, Sampling(), unheard, measure=wish)
+        connection.requests[wish.request] = ticket
+        self._inbox.submit(ticket)
+
+    def _open(self, connection: _Connection, wish: Generate) -> None:
+        try:
+            length = check_length(wish, self._loaded.tokenizer, self._context)
+        except Unanswerable as error:
+            connection.send([error.failed(wish.request)])
+            return
+        refusal = "overloaded" if self._unread + length > UNREAD_BYTES_MAX else self._inbox.open()
+        if refusal:
+            connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
+            return
+        self._unread += length
+        reading = self._loop.run_in_executor(
+            self._tokenizing,
+            read_prompt,
+            wish,
+            self._loaded.tokenizer,
+            self._loaded.vocabulary,
+            self._context,
+        )
+        connection.requests[wish.request] = reading
+        reading.add_done_callback(lambda done: self._opened(connection, wish, length, done))
+
+    def _opened(
+        self, connection: _Connection, wish: Generate, length: int, reading: asyncio.Future[Prompt]
+    ) -> None:
+        self._unread -= length
+        ticket = None
+        try:
+            if connection.requests.get(wish.request) is reading:  # else it was cancelled in the meantime
+                ticket = _accept(connection, wish, reading)
+        except BaseException:
+            connection.writer.transport.abort()
+            raise
+        finally:
+            if ticket is None:
+                self._inbox.abandon()
+            else:
+                self._inbox.submit(ticket)
+
+
+def _accept(connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
+    """A request's first events, and its ticket unless these are its last ones as well."""
+    error = reading.exception()
+    if error is not None:
+        failed = error.failed(wish.request) if isinstance(error, Unanswerable) else _unreadable(wish, error)
+        connection.send([failed])
+        return None
+    prompt = reading.result()
+    connection.send([Accepted(wish.request, prompt.tokens, prompt.text), *prompt.last])
+    if prompt.last:
+        return None
+    ticket = Ticket(
+        connection=connection,
+        prompt=prompt.tokens + wish.resume,
+        tokens_max=prompt.tokens_max,
+        position=len(wish.resume),
+        sampling=wish.sampling,
+        answer=prompt.answer,
+    )
+    connection.requests[wish.request] = ticket
+    return ticket
+
+
+def _unreadable(wish: Generate, error: BaseException) -> Failed:
+    # Not ``internal``, which is tried again: the next group would fail to read it as well.
+    log.error("request %s cannot be read", wish.request, exc_info=error)
+    return Failed(
+        wish.request, "invalid_request", f"it cannot be read: {type(error).__name__}: {error!s:.200}"
+    )
+
+
+@dataclasses.dataclass(eq=False)
+class _Connection:
+    """One client. ``requests`` are open; what will be read of them while they are being tokenized."""
+
+    writer: asyncio.StreamWriter
+    requests: dict[str, Ticket | asyncio.Future[Prompt]] = dataclasses.field(default_factory=dict)
+
+    def send(self, events: Sequence[object]) -> None:
+        """Write some events in one go, or drop the connection when its reader is too far behind."""
+        for event in events:
+            if is_last(event):
+                self.requests.pop(getattr(event, "request", ""), None)
+        if self.writer.is_closing():
+            return
+        self.writer.write(b"".join(encode(to_wire(event)) for event in events))
+        if self.writer.transport.get_write_buffer_size() > BACKLOG_BYTES_MAX:
+            self.writer.transport.abort()
+
+    def check_new(self, request: str) -> None:
+        """Raises ``WireError`` for the id of a request that is still open."""
+        if request in self.requests:
+            raise WireError(f"request {request!r} is still open on this connection")
+
+    def cancel(self, request: str) -> Ticket | None:
+        """The ticket to cancel, if the request has got so far; it is not heard of again otherwise."""
+        opened = self.requests.get(request)
+        if isinstance(opened, Ticket):
+            return opened
+        if opened is not None:
+            del self.requests[request]
+            opened.cancel()
+        return None
+
+    def forget(self) -> list[Ticket]:
+        """All open requests, which nobody waits for any more."""
+        tickets = [ticket for request in tuple(self.requests) if (ticket := self.cancel(request))]
+        self.requests.clear()
+        return tickets
+
+    async def flush(self) -> None:
+        """Give the reader a moment for what is left, then close."""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(FLUSH_SECONDS):
+                self.writer.close()
+                await self.writer.wait_closed()
+
+
+async def _check_hello(reader: asyncio.StreamReader) -> None:
+    frame = await read(reader)
+    hello = decode(frame or {}, {"hello": Hello})
+    agree(SPOKEN, hello.versions)
+
+
+def _listen(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):  # noqa: PTH110, PTH116
+            os.unlink(path)  # noqa: PTH108 - left over from a rank that was killed
+        listener.bind(path)
+        os.chmod(path, 0o600)  # noqa: PTH101 - before listen: nobody can connect until then
+        listener.listen(CONNECTIONS_MAX)
+    except OSError as error:
+        listener.close()
+        raise RankEnd(ExitCode.CONFIG, f"cannot listen on {path}: {error}") from None
+    return listener

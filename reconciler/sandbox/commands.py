@@ -1,0 +1,345 @@
+"""The commands of ``reconciler sandbox``: what each does to the world, what it says, and how it is taken back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.errors import Invalid
+
+from .tools.system import report_name
+from .world import changes
+from .world.state import DOMAINS_MAX, GIB, NoSuchThing, World, read_end, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a change may need beside the world."""
+
+    now: float
+    boot_id: str
+    """For a boot that begins now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The next world, and what is told of it."""
+
+    world: World
+    said: str
+    kills: str = ""
+    """Machine whose ranks are killed."""
+
+
+Act = Callable[[World, Sequence[str], Moment, bool], Result]
+"""With the words after the command, and whether it is taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One fault."""
+
+    usage: str
+    """Its words, such as ``NODE/RECEPTACLE``; in brackets what may be left out."""
+    summary: str
+    """A sentence."""
+    examples: tuple[str, ...]
+    act: Act
+    back: str = ""
+    """How it is taken back, in the words of a command; empty where ``--undo`` does."""
+
+
+def _unplug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    end = read_end(words[0])
+    cable = world.cable_of(end)
+    if undo:
+        return _plug(world, words, moment, False)
+    after = changes.unplug(world, end)
+    assert cable is not None
+    return Result(after, f"the cable between {shown(cable.a)} and {shown(cable.b)} is out")
+
+
+def _plug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    if undo:
+        return _unplug(world, words, moment, False)
+    ends = [read_end(word) for word in words]
+    after = changes.plug(world, *ends)
+    peer = after.peer_of(ends[0])
+    assert peer is not None
+    return Result(after, f"{shown(ends[0])} and {shown(peer)} are joined")
+
+
+def _swap(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    a, b = (read_end(word) for word in words)
+    after = changes.swap(world, a, b)
+    leads = [f"{shown(end)} leads to {shown(peer)}" for end in (a, b) if (peer := after.peer_of(end))]
+    return Result(after, " now, and ".join(leads) or "both are out")
+
+
+def _slow(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    end = read_end(words[0])
+    after = changes.slow(world, end, not undo)
+    cable = after.cable_of(end)
+    assert cable is not None
+    return Result(after, f"the cable at {shown(end)} has {cable.gbps} Gb/s")
+
+
+def _dock(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    end = read_end(words[0])
+    after = changes.dock(world, end, "" if undo else changes.DOCK)
+    return Result(
+        after, f"the cable at {shown(end)} goes {'through no dock' if undo else f'through a {changes.DOCK}'}"
+    )
+
+
+def _rdma(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    on = {"on": True, "off": False}.get(words[0])
+    if on is None:
+        raise Invalid(f"{words[0]!r} is neither on nor off: reconciler sandbox rdma off studio-2")
+    on, name = on != undo, words[1]
+    after = changes.reboot(changes.rdma(world, name, on), name, moment.now, moment.boot_id)
+    return Result(after, f"{name} restarts, with RDMA {'on' if on else 'off'}, as after a visit to Recovery")
+
+
+def _parse_place(word: str) -> tuple[str, int | None]:
+    """A machine, or one of its receptacles."""
+    return read_end(word) if "/" in word else (word, None)
+
+
+def _bridge(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle = _parse_place(words[0])
+    after = changes.bridge(world, name, receptacle, not undo)
+    ports = f"port {receptacle}" if receptacle else "all ports"
+    return Result(after, f"{ports} of {name} {'left' if undo else 'joined'} bridge0")
+
+
+def _lose_ipv4(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle = _parse_place(words[0])
+    ports = f"port {receptacle}" if receptacle else "its ports"
+    if undo:
+        return Result(
+            changes.find_ipv4(world, name, receptacle), f"{name} has given {ports} addresses of 169.254/16"
+        )
+    return Result(changes.lose_ipv4(world, name, receptacle), f"{name} has no IPv4 address on {ports}")
+
+
+def _reboot(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name = words[0]
+    if undo:
+        return Result(changes.unlock(world, name, moment.now), f"the disk of {name} is unlocked")
+    seconds = _number(words[1:], changes.BOOT_SECONDS)
+    after = changes.reboot(world, name, moment.now, moment.boot_id, seconds)
+    locked = after.machine(name).away_until == changes.AT_THE_LOCK
+    waits = f"waits for a person at its FileVault screen; to be one: reconciler sandbox reboot {name} --undo"
+    return Result(after, f"{name} {waits if locked else f'is back in {seconds:g} s'}")
+
+
+def _panic(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name = words[0]
+    if undo:
+        return Result(changes.with_machine(world, name, panics=()), f"{name} has no panic report any more")
+    seconds = _number(words[1:], changes.PANIC_SECONDS)
+    report = report_name("panic", moment.now)
+    after = changes.panic(world, name, moment.now, moment.boot_id, report, seconds)
+    return Result(after, f"the kernel of {name} panicked; it is back in {seconds:g} s, with {report}")
+
+
+def _kill(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    world.machine(words[0])
+    return Result(world, f"the ranks on {words[0]} are killed", kills=words[0])
+
+
+def _hold_port(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    count = 0 if undo else int(_number(words[1:], 1))
+    after = changes.fault(world, words[0], ports_held=count)
+    return Result(after, f"the next {count} ranks on {words[0]} find their port in use")
+
+
+def _gpu(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    kind = words[1] if len(words) > 1 else "timeout"
+    if kind not in ("timeout", "oom"):
+        raise Invalid(f"{kind!r} is neither timeout nor oom: reconciler sandbox gpu-fault studio-1 oom")
+    after = changes.fault(world, words[0], gpu="" if undo else kind)
+    told = {"timeout": "the next work of its GPU times out", "oom": "its GPU has no memory for any work"}[
+        kind
+    ]
+    return Result(after, f"{words[0]}: {'its GPU works' if undo else told}")
+
+
+def _decay(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    minutes = 0.0 if undo else _number(words[1:], DECAY_MINUTES)
+    for machine in world.machines:  # time passes everywhere
+        world = changes.fault(world, machine.name, idle_seconds=60 * minutes)
+    told = "its queue pairs are as new" if undo else "its queue pairs fail when they are used next"
+    passed = f"{minutes:g} minutes have passed without a request; " if minutes else ""
+    return Result(changes.fault(world, words[0], decayed=not undo), f"{words[0]}: {passed}{told}")
+
+
+def _mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    how = words[1] if len(words) > 1 else "silent"
+    told = {"silent": "says nothing", "broken": "breaks its answers off"}.get(how)
+    if told is None:
+        raise Invalid(f"{how!r} is neither silent nor broken: reconciler sandbox mute studio-1 broken")
+    after = changes.fault(world, words[0], mute="" if undo else how)
+    return Result(after, f"{words[0]}: its rank 0 {'answers' if undo else told}")
+
+
+def _leak(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    leaked = 0 if undo else int(_number(words[1:], changes.LEAK_BYTES / GIB) * GIB)
+    after = changes.leak_wired(world, words[0], leaked)
+    return Result(after, f"{leaked / GIB:g} GiB of {words[0]} are wired for nobody")
+
+
+def _exhaust(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    held = 0 if undo else int(_number(words[1:], DOMAINS_MAX))
+    after = changes.exhaust_pd(world, words[0], held)
+    return Result(after, f"{held} protection domains of each device of {words[0]} are held by nobody")
+
+
+def _slow_ssh(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    seconds = 0.0 if undo else _number(words[1:], 3.0)
+    after = changes.fault(world, words[0], ssh_seconds=seconds)
+    return Result(after, f"commands on {words[0]} wait {seconds:g} s before they begin")
+
+
+def _jaccl(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    after = changes.with_machine(world, words[0], jaccl=undo)
+    return Result(after, f"the runtime of {words[0]} has {'JACCL' if undo else 'no JACCL'}")
+
+
+def _flag(name: str, on: str, off: str) -> Act:
+    """A field of ``Faults`` that is on or off."""
+
+    def act(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+        return Result(
+            changes.fault(world, words[0], **{name: not undo}), f"{words[0]}: {off if undo else on}"
+        )
+
+    return act
+
+
+SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "version": ("version", str),
+    "build": ("build", str),
+    "sleep": ("sleep_minutes", int),
+    "filevault": ("filevault", lambda word: {"on": True, "off": False}[word]),
+    "managed": ("managed", lambda word: {"on": True, "off": False}[word]),
+    "sudo": ("sudo", lambda word: {"on": True, "off": False}[word]),
+}
+"""What ``set`` takes, and how its value is read."""
+
+
+def _set(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    changed = {}
+    for word in words[1:]:
+        name, _, value = word.partition("=")
+        if name not in SETTINGS:
+            raise Invalid(f"{name!r} cannot be set: {', '.join(SETTINGS)} can")
+        field, read = SETTINGS[name]
+        try:
+            changed[field] = read(value)
+        except (KeyError, ValueError):
+            raise Invalid(
+                f"{value!r} is no value of {name}: write a number of minutes, or on or off"
+            ) from None
+    return Result(changes.with_machine(world, words[0], **changed), f"{words[0]}: {', '.join(words[1:])}")
+
+
+def _number(words: Sequence[str], otherwise: float) -> float:
+    if not words:
+        return otherwise
+    try:
+        return float(words[0])
+    except ValueError:
+        raise Invalid(f"expected a number, got {words[0]!r}") from None
+
+
+DECAY_MINUTES = 25.0
+"""After some 23 minutes without traffic connections of RDMA have been seen to fail."""
+_NODE, _END, _PLACE = "NODE", "NODE/RECEPTACLE", "NODE[/RECEPTACLE]"
+
+COMMANDS: Mapping[str, Command] = {
+    "unplug": Command(_END, "Pull a Thunderbolt cable out.", ("studio-1/3",), _unplug, "plug"),
+    "plug": Command(
+        f"{_END} [{_END}]", "Plug a cable in again, or a new one between two receptacles.",
+        ("studio-1/3", "studio-1/6 studio-2/6"), _plug, "unplug",
+    ),
+    "swap-cables": Command(
+        f"{_END} {_END}", "Plug each of two cables in where the other was; twice is as before.",
+        ("studio-1/3 studio-1/4",), _swap, "swap-cables",
+    ),
+    "slow-cable": Command(_END, "Put a Thunderbolt 4 cable in place of this one.", ("studio-1/3",), _slow),
+    "dock": Command(_END, "Put a dock between the two ends of a cable.", ("studio-1/3",), _dock),
+    "rdma": Command("on|off NODE", "Switch RDMA as Recovery does, with a restart.", ("off studio-2", "on studio-2"), _rdma),
+    "bridge": Command(_PLACE, "Make ports members of bridge0.", ("studio-1/3", "studio-1"), _bridge),
+    "lose-ipv4": Command(_PLACE, "Take the IPv4 addresses from ports.", ("studio-1/3", "studio-1"), _lose_ipv4),
+    "reboot": Command(
+        f"{_NODE} [SECONDS]", "Restart a machine: all that runs there ends, and it is away for a while.",
+        ("studio-3", "studio-3 60"), _reboot,
+    ),
+    "panic": Command(f"{_NODE} [SECONDS]", "Let a kernel panic: a restart, and a report of it.", ("studio-3", "studio-3 20"), _panic),
+    "hang": Command(
+        _NODE, "Let the ranks of a machine take part in nothing any more, without an end.", ("studio-2",),
+        _flag("hung", "its ranks hang", "its ranks go on"),
+    ),
+    "kill": Command(_NODE, "Kill the ranks of a machine.", ("studio-2",), _kill, "nothing: ranks are started again"),
+    "hold-port": Command(
+        f"{_NODE} [TIMES]", "Let the next ranks of a machine find their port in use.", ("studio-1", "studio-1 3"), _hold_port
+    ),
+    "gpu-fault": Command(
+        f"{_NODE} [timeout|oom]", "Let the GPU of a machine fail.", ("studio-2", "studio-2 oom"), _gpu
+    ),
+    "privacy": Command(
+        _NODE, "Let local network privacy forbid connections (errno 65).", ("studio-2",),
+        _flag("privacy", "macOS lets its ranks reach no other machine", "its ranks may use the local network"),
+    ),
+    "no-jaccl": Command(_NODE, "Have a runtime whose MLX was built without JACCL.", ("studio-2",), _jaccl),
+    "leak-wired": Command(f"{_NODE} [GIB]", "Wire memory for processes that are gone.", ("studio-2", "studio-2 200"), _leak),
+    "exhaust-pd": Command(
+        f"{_NODE} [COUNT]", "Hold protection domains of the RDMA driver for nobody.", ("studio-2",), _exhaust
+    ),
+    "wedge-verbs": Command(
+        _NODE, "Let the verbs tools of a machine hang.", ("studio-2",),
+        _flag("verbs_wedged", "its verbs tools do not come back", "its verbs tools answer"),
+    ),
+    "refuse-qp": Command(
+        _NODE, "Let no queue pair be connected with a machine (errno 60); nothing else shows it.", ("studio-2",),
+        _flag("pairs_refused", "no queue pair is connected with it", "queue pairs are connected with it"),
+    ),
+    "decay": Command(
+        f"{_NODE} [MINUTES]", "Let so long pass without a request, and queue pairs of a machine fail at the next.",
+        ("studio-2", "studio-2 60"), _decay,
+    ),
+    "alone": Command(
+        _NODE, "Let groups of a machine's ranks have a size of one, without an error.", ("studio-2",),
+        _flag("alone", "its ranks are alone", "its ranks find each other"),
+    ),
+    "mute": Command(
+        f"{_NODE} [silent|broken]", "Let the answers of a machine's rank 0 get lost, or break off, although it makes progress.",
+        ("studio-1", "studio-1 broken"), _mute,
+    ),
+    "slow-ssh": Command(f"{_NODE} [SECONDS]", "Let commands over SSH wait before they begin.", ("studio-2 5",), _slow_ssh),
+    "partition": Command(
+        _NODE, "Cut a machine off from the network; its Thunderbolt cables go on.", ("studio-2",),
+        _flag("partitioned", "nothing of the network reaches it", "the network reaches it"),
+    ),
+    "set": Command(
+        f"{_NODE} NAME=VALUE...", f"Set what else a machine is: {', '.join(SETTINGS)}.",
+        ("studio-1 version=26.1", "studio-1 filevault=on sleep=10"), _set, "set",
+    ),
+}  # fmt: skip
+"""By name, in the order of help."""
+
+
+def happen(world: World, name: str, words: Sequence[str], moment: Moment, undo: bool = False) -> Result:
+    """What comes of a command. Raises ``Invalid`` where it makes no sense, with what would."""
+    command = COMMANDS.get(name)
+    if command is None:
+        raise NoSuchThing(f"there is no {name!r}: there are {', '.join(COMMANDS)}")
+    needed = [word for word in command.usage.split() if not word.startswith("[")]
+    if len(words) < len(needed):
+        raise Invalid(f"expected {command.usage}: reconciler sandbox {name} {command.examples[0]}")
+    if undo and command.back:
+        raise Invalid(f"{name} is taken back by {command.back}, not by --undo")
+    return command.act(world, words, moment, undo)

@@ -1,0 +1,266 @@
+"""The sandbox: one process with the state of all emulated machines, their SSH servers and the control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from . import commands, places, processes
+from .control import Channel, Control, Question
+from .places import USER, Place
+from .python import put_idleness
+from .sshd import Sshd
+from .tools import table
+from .tools.call import Live, ToolCall, ToolOutput
+from .verbs import Verbs
+from .world import changes
+from .world.state import Machine, World
+
+log = logging.getLogger(__name__)
+
+CHANGES_AWAITED_SECONDS = 1.0
+"""How often a tool that hangs looks whether it still does, beside with each change."""
+Watch = Callable[[World, World], None]
+"""Called with the world before and after each change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where a sandbox is on disk: ``$RECONCILER_HOME/sandbox``."""
+
+    folder: Path
+
+    @property
+    def control(self) -> Path:
+        return self.folder / "control"
+
+    @property
+    def key(self) -> Path:
+        """Lets whoever has it log in on every machine."""
+        return self.folder / "key"
+
+    @property
+    def cluster(self) -> Path:
+        """Manifests of the machines."""
+        return self.folder / "cluster"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def place(self, name: str) -> Place:
+        return Place(name, self.folder / "machines" / name)
+
+    def places(self) -> list[Place]:
+        """Of all machines that there ever were."""
+        return [Place(each.name, each) for each in sorted(self.folder.glob("machines/*")) if each.is_dir()]
+
+
+class Sandbox:
+    """Runs from ``start`` until ``stop``. Whoever plays more of a machine adds to ``control.asks``, and watches."""
+
+    def __init__(self, ground: Ground, world: World, models: Path | None = None) -> None:
+        self.ground = ground
+        self.world = world
+        self.places = {machine.name: ground.place(machine.name) for machine in world.machines}
+        self.control = Control(
+            ground.control,
+            {"world": self._send_world, "do": self._do, "tool": self._tool, "down": self._down},
+        )
+        self.over = asyncio.Event()
+        self._models = models
+        self._servers = {
+            name: Sshd(place, lambda name=name: self.world.machine(name).faults.ssh_seconds)  # type: ignore[misc]
+            for name, place in self.places.items()
+        }
+        self.verbs = Verbs(lambda: self.world, lambda change: self.change(change(self.world)))
+        self.control.asks.update(self.verbs.asks)
+        self._watches: list[Watch] = [self.verbs.changed]
+        self._changed = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Raises ``OSError``; ``ValueError`` where paths would be too long."""
+        key = places.key(self.ground.key)
+        for place in self.places.values():
+            place.check()
+            place.create(key, self._models)
+        for name, server in self._servers.items():
+            await server.start(self.places[name].port())
+            self.places[name].write_settings(self.ground.control, server.port)
+        await self.control.start()
+        self._spawn(self.verbs.run())
+
+    async def stop(self) -> None:
+        """End every process of every machine, and listen no more."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*(server.stop() for server in self._servers.values()))
+        for place in self.places.values():
+            left = await processes.kill_all(place.home)
+            if left:
+                log.error("%d processes of %s cannot be killed", left, place.name)
+            shutil.rmtree(place.root / "tmp", ignore_errors=True)
+
+    def port(self, name: str) -> int:
+        """Of a machine's SSH server."""
+        return self._servers[name].port
+
+    # --- changes ---
+
+    def watch(self, call: Watch) -> None:
+        """Be called back with the world before and after each change, within the change: it must not wait."""
+        self._watches.append(call)
+
+    def change(self, world: World) -> None:
+        """From now on the world is this one."""
+        before, self.world = self.world, world
+        for machine in world.machines:
+            self._feel(before.machine(machine.name), machine)
+        for call in tuple(self._watches):
+            call(before, world)
+        self._spawn(self._notify())
+
+    def _feel(self, before: Machine, after: Machine) -> None:
+        server = self._servers[after.name]
+        server.gate(not after.faults.partitioned)
+        if before.faults.idle_seconds != after.faults.idle_seconds:
+            put_idleness(self.places[after.name].packages, after.faults.idle_seconds)
+        if after.boot_id != before.boot_id or after.away_until != before.away_until:
+            self._spawn(self._restart(after))
+
+    async def _restart(self, machine: Machine) -> None:
+        """Everything ends at once; SSH is back when the machine is, if that is still this boot then."""
+        server, place = self._servers[machine.name], self.places[machine.name]
+        await server.stop()
+        await processes.kill_all(place.home)
+        while not machine.is_up(time.time()):
+            if machine.away_until == changes.AT_THE_LOCK:
+                return
+            await asyncio.sleep(max(0.01, min(1.0, machine.away_until - time.time())))
+        now = self.world.machine(machine.name)
+        if (now.boot_id, now.away_until) == (machine.boot_id, machine.away_until):
+            await server.start(server.port)
+            await self._notify()
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- what is asked on the control socket ---
+
+    async def _send_world(self, question: Question, channel: Channel) -> None:
+        channel.send({"ok": True, "world": world_as_json(self.world, self.port, time.time())})
+
+    async def _do(self, question: Question, channel: Channel) -> None:
+        words = [str(word) for word in question["words"]]
+        moment = commands.Moment(time.time(), str(uuid.uuid4()).upper())
+        came = commands.happen(
+            self.world, str(question["command"]), words, moment, bool(question.get("undo"))
+        )
+        self.change(came.world)
+        if came.kills:
+            killed = processes.kill_ranks(self.places[came.kills].home)
+            channel.send({"ok": True, "said": f"{came.said}: {len(killed)} of them"})
+            return
+        channel.send({"ok": True, "said": came.said})
+
+    async def _tool(self, question: Question, channel: Channel) -> None:
+        said = self._answer(question)
+        gone = asyncio.ensure_future(channel.receive())
+        try:
+            while said.hangs and not gone.done():
+                async with self._changed:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), CHANGES_AWAITED_SECONDS)
+                said = self._answer(question)
+        finally:
+            gone.cancel()
+        if said.hangs:
+            return
+        channel.send(
+            {
+                "ok": True, "stdout": said.stdout, "stderr": said.stderr, "code": said.code,
+                "become": list(said.become), "as_root": said.as_root,
+            }
+        )  # fmt: skip
+        await channel.sent()
+        if said.world is not None:
+            self.change(said.world)
+        if said.reboots:
+            boot_id = str(uuid.uuid4()).upper()
+            self.change(changes.reboot(self.world, str(question["machine"]), time.time(), boot_id))
+
+    def _answer(self, question: Question) -> ToolOutput:
+        name, argv = str(question["machine"]), tuple(str(word) for word in question["argv"])
+        place = self.places[self.world.machine(name).name]
+        root, live = bool(question.get("root")), self._live(place, argv[0] if argv else "")
+        return table.answer(ToolCall(self.world, name, argv, root, time.time(), str(place.home), USER, live))
+
+    def _live(self, place: Place, tool: str) -> Live:
+        """No more of it than this tool tells: to look at all processes takes a while."""
+        live = Live(domains=self.verbs.domains(place.name))
+        if tool in ("pgrep", "netstat"):
+            found = processes.of(place.home)
+            live = replace(live, processes=found, ports=processes.ports(found) if tool == "netstat" else ())
+        if tool == "df":
+            usage = shutil.disk_usage(place.home)
+            live = replace(live, disk_kib=(usage.total // 1024, usage.free // 1024))
+        return live
+
+    async def _down(self, question: Question, channel: Channel) -> None:
+        await self.stop()
+        channel.send({"ok": True})
+        await channel.sent()
+        self.over.set()
+
+
+def world_as_json(world: World, port: Callable[[str], int], now: float) -> dict[str, Any]:
+    """The world as plain JSON, with what follows of it for each port."""
+    body = asdict(world)
+    for machine, shown in zip(world.machines, body["machines"], strict=True):
+        shown["ssh_port"] = port(machine.name)
+        shown["up"] = machine.is_up(now)
+        shown["away_until"] = None if machine.away_until == changes.AT_THE_LOCK else machine.away_until
+        for each, told_port in zip(machine.ports, shown["ports"], strict=True):
+            end = (machine.name, each.receptacle)
+            told_port["device"] = each.device
+            told_port["active"] = world.is_active(end, now)
+            told_port["rdma_up"] = world.is_verbs_up(end, now)
+    return body
+
+
+async def run(sandbox: Sandbox, ready: Callable[[], None]) -> None:
+    """Until it is told to end, or cancelled. Raises as ``start``."""
+    try:
+        await sandbox.start()
+        ready()
+        await sandbox.over.wait()
+    finally:
+        await sandbox.stop()
+        await sandbox.control.close()
+
+
+async def sweep(ground: Ground) -> int:
+    """End what a sandbox that is gone has left running; how many processes there were."""
+    found = sum(len(processes.of(place.home)) for place in ground.places())
+    for place in ground.places():
+        await processes.kill_all(place.home)
+    with contextlib.suppress(FileNotFoundError):
+        ground.control.unlink()
+    return found

@@ -1,0 +1,213 @@
+"""What tells of the network of an emulated Mac, and changes it, in the formats that real ones have been seen to print."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from reconciler.errors import Invalid
+from reconciler.sandbox.world import changes
+from reconciler.sandbox.world.state import Machine, Port
+
+from .call import NOT_ROOT, ToolCall, ToolOutput, refused
+from .rdma import link_local
+
+_LAN = "en0"
+_SERVICE = re.compile(r"Thunderbolt ([0-9]+)")
+
+
+def ifconfig(asked: ToolCall) -> ToolOutput:
+    words = asked.words
+    if words in ((), ("-a",)):
+        return ToolOutput("".join(_blocks(asked).values()))
+    name = words[0]
+    if name not in _blocks(asked):
+        return refused(asked, f"interface {name} does not exist")
+    if len(words) == 1:
+        return ToolOutput(_blocks(asked)[name])
+    if not asked.root:
+        return refused(asked, f"ioctl (SIOCAIFADDR): {NOT_ROOT}")
+    try:
+        return _changed(asked, name, words[1:])
+    except (Invalid, ValueError, IndexError) as error:
+        return refused(asked, str(error))
+
+
+def _changed(asked: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
+    port = asked.machine.port_of(name)
+    if name == "bridge0":
+        return _bridge_changed(asked, words)
+    if port is None or words in (("up",), ("down",)):
+        return ToolOutput()  # what a real one would do here is not told by anything
+    if words[0] != "inet":
+        return refused(asked, f"{words[0]}: bad value")
+    if words[-1] in ("-alias", "delete", "remove"):
+        return ToolOutput(world=changes.set_address(asked.world, asked.name, port.receptacle, None))
+    if port.bridged:
+        return ToolOutput()  # it takes it, and has none of its own as long as it is a member
+    given = _interface(words[1], words[words.index("netmask") + 1] if "netmask" in words else "")
+    return ToolOutput(world=changes.set_address(asked.world, asked.name, port.receptacle, given))
+
+
+def _interface(address: str, mask: str) -> str:
+    """``10.77.0.1`` and ``0xfffffffc`` or ``255.255.255.252``, as ``10.77.0.1/30``. Raises ``ValueError``."""
+    if mask.startswith("0x"):
+        mask = str(ipaddress.IPv4Address(int(mask, 16)))
+    return str(ipaddress.IPv4Interface(f"{address}/{mask}" if mask else address))
+
+
+def _bridge_changed(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
+    match words:
+        case ("destroy",):
+            return ToolOutput(world=changes.drop_bridge(asked.world, asked.name))
+        case ("deletem" | "addm" as verb, *names):
+            world = asked.world
+            for name in [each for each in names if each not in ("deletem", "addm")]:
+                port = asked.machine.port_of(name)
+                if port is None or (verb == "deletem" and not port.bridged):
+                    return refused(asked, f"BRDGDEL {name}: No such file or directory")
+                world = changes.bridge(world, asked.name, port.receptacle, verb == "addm")
+            return ToolOutput(world=world)
+        case _:
+            return ToolOutput()
+
+
+def _blocks(asked: ToolCall) -> dict[str, str]:
+    """What is told of each interface, by its name."""
+    machine = asked.machine
+    blocks = {
+        "lo0": "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 16384\n\tinet 127.0.0.1 netmask 0xff000000\n",
+        _LAN: "en0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+        "\tinet 127.0.0.1 netmask 0xff000000 broadcast 127.255.255.255\n"
+        f"\tmedia: autoselect (10Gbase-T <full-duplex>)\n\tstatus: {'in' if machine.faults.partitioned else ''}active\n",
+    }
+    for port in machine.ports:
+        blocks[port.interface] = _port(asked, port)
+    if machine.bridge:
+        blocks["bridge0"] = _bridge(machine)
+    return blocks
+
+
+def _port(asked: ToolCall, port: Port) -> str:
+    promiscuous = "PROMISC," if port.bridged else ""
+    number = 8963 if port.bridged else 8863
+    text = (
+        f"{port.interface}: flags={number}<UP,BROADCAST,SMART,RUNNING,{promiscuous}SIMPLEX,MULTICAST> mtu 1500\n"
+        f"\toptions=460<TSO4,TSO6,CHANNEL_IO>\n\tether {port.mac}\n"
+    )
+    if not port.bridged:
+        text += f"\tinet6 {link_local(port)}%{port.interface} prefixlen 64 secured scopeid 0x{port.receptacle + 8:x}\n"
+    if port.ip and port.address:
+        net = ipaddress.IPv4Interface(port.address).network
+        text += f"\tinet {port.ip} netmask 0x{int(net.netmask):08x} broadcast {net.broadcast_address}\n"
+    if not port.bridged:
+        text += "\tnd6 options=201<PERFORMNUD,DAD>\n"
+    active = asked.world.is_active((asked.name, port.receptacle), asked.now)
+    return f"{text}\tmedia: autoselect <full-duplex>\n\tstatus: {'active' if active else 'inactive'}\n"
+
+
+def _bridge(machine: Machine) -> str:
+    members = [port for port in machine.ports if port.bridged]
+    rows = "".join(
+        f"\tmember: {port.interface} flags=3<LEARNING,DISCOVER>\n"
+        f"\t        ifmaxaddr 0 port {port.receptacle + 9} priority 0 path cost 0\n"
+        for port in members
+    )
+    return (
+        "bridge0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+        f"\toptions=63<RXCSUM,TXCSUM,TSO4,TSO6>\n\tether {machine.ports[0].mac}\n\tConfiguration:\n"
+        "\t\tid 0:0:0:0:0:0 priority 0 hellotime 0 fwddelay 0\n"
+        "\t\tmaxage 0 holdcnt 0 proto stp maxaddr 100 timeout 1200\n"
+        "\t\troot id 0:0:0:0:0:0 priority 0 ifcost 0 port 0\n\t\tipfilter disabled flags 0x0\n"
+        f"{rows}\tnd6 options=201<PERFORMNUD,DAD>\n\tmedia: <unknown type>\n\tstatus: inactive\n"
+    )
+
+
+def networksetup(asked: ToolCall) -> ToolOutput:
+    match asked.words:
+        case ("-listallhardwareports",):
+            return ToolOutput(_hardware_ports(asked.machine))
+        case ("-listnetworkserviceorder",):
+            return ToolOutput(_services(asked.machine))
+        case ("-setmanual", service, address, mask, *_):
+            return _configured(asked, service, _interface(address, mask))
+        case ("-setdhcp" | "-setv4off", service, *_):
+            return _configured(asked, service, None)
+        case _:
+            return refused(
+                asked, "of this machine it knows no more than its ports, their order and their addresses"
+            )
+
+
+def _configured(asked: ToolCall, service: str, address: str | None) -> ToolOutput:
+    found = _SERVICE.fullmatch(service)
+    if not asked.root:
+        return ToolOutput("** Error: Command requires admin privileges.\n", code=14)
+    if found is None or not any(port.receptacle == int(found[1]) for port in asked.machine.ports):
+        return ToolOutput(
+            f"{service} is not a recognized network service.\n** Error: The parameters were not valid.\n",
+            code=4,
+        )
+    if asked.machine.port(int(found[1])).bridged:
+        return ToolOutput()
+    return ToolOutput(world=changes.set_address(asked.world, asked.name, int(found[1]), address))
+
+
+def _hardware_ports(machine: Machine) -> str:
+    ports = [("Ethernet", _LAN, "36:00:00:00:00:00")]
+    if machine.bridge:
+        ports.append(("Thunderbolt Bridge", "bridge0", machine.ports[0].mac))
+    ports += [(f"Thunderbolt {port.receptacle}", port.interface, port.mac) for port in machine.ports]
+    blocks = [
+        f"Hardware Port: {name}\nDevice: {device}\nEthernet Address: {mac}\n" for name, device, mac in ports
+    ]
+    return "\n" + "\n".join(blocks) + "\nVLAN Configurations\n===================\n"
+
+
+def _services(machine: Machine) -> str:
+    ports = [("Ethernet", _LAN), *([("Thunderbolt Bridge", "bridge0")] if machine.bridge else [])]
+    ports += [(f"Thunderbolt {port.receptacle}", port.interface) for port in machine.ports]
+    rows = [
+        f"({at}) {name}\n(Hardware Port: {name}, Device: {device})\n"
+        for at, (name, device) in enumerate(ports, 1)
+    ]
+    return "An asterisk (*) denotes that a network service is disabled.\n" + "\n".join(rows)
+
+
+def netstat(asked: ToolCall) -> ToolOutput:
+    """``-rn -f inet``: its routes; else the ports that are listened on."""
+    if any(re.fullmatch(r"-n?rn?", word) for word in asked.words):
+        return ToolOutput(_routing(asked.machine))
+    rows = [
+        f"tcp4       0      0  {f'127.0.0.1.{port}':<22} {'*.*':<22} LISTEN\n"
+        for port in sorted(asked.live.ports)
+    ]
+    head = "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
+    return ToolOutput("Active Internet connections (including servers)\n" + head + "".join(rows))
+
+
+def _routing(machine: Machine) -> str:
+    """Of IPv4. The LAN is all of loopback, as it is for ``ifconfig``."""
+    rows = [
+        ("default", "127.0.0.1", "UGScg", _LAN, ""),
+        *((str(net), f"link#{port.receptacle + 8}", "UCS", port.interface, "!") for port, net in _networks(machine)),
+        ("127", "127.0.0.1", "UCS", "lo0", ""),
+        ("127", "link#4", "UCS", _LAN, "!"),
+        ("127.0.0.1", "127.0.0.1", "UH", "lo0", ""),
+        ("169.254", "link#4", "UCS", _LAN, "!"),
+        ("224.0.0/4", "link#4", "UmCS", _LAN, "!"),
+        ("255.255.255.255/32", "link#4", "UCS", _LAN, "!"),
+    ]  # fmt: skip
+    head = "Routing tables\n\nInternet:\nDestination        Gateway            Flags               Netif Expire\n"
+    return head + "".join(
+        f"{to:<18} {over:<18} {flags:<16} {netif:>8} {expire:>6}\n" for to, over, flags, netif, expire in rows
+    )
+
+
+def _networks(machine: Machine) -> list[tuple[Port, ipaddress.IPv4Network]]:
+    """Those that its Thunderbolt ports are part of by their addresses."""
+    return [
+        (port, ipaddress.IPv4Interface(port.address).network)
+        for port in machine.ports
+        if port.ip and port.address
+    ]

@@ -1,0 +1,235 @@
+"""What tells of the system of an emulated Mac, its memory, its power, its keepers, and of what runs there."""
+
+from __future__ import annotations
+
+import re
+import time
+from calendar import timegm
+
+from reconciler.sandbox.world import changes
+from reconciler.sandbox.world.state import Machine
+
+from .call import NOT_ROOT, ToolCall, ToolOutput, refused
+
+PAGE_BYTES = 16384
+_REPORTS = "/Library/Logs/DiagnosticReports"
+_LIMIT = "iogpu.wired_limit_mb"
+
+
+def uname(asked: ToolCall) -> ToolOutput:
+    told = {"-s": "Darwin", "-n": f"{asked.name}.local", "-r": "25.3.0", "-m": "arm64"}
+    if asked.words == ("-a",):
+        return ToolOutput(f"Darwin {asked.name}.local 25.3.0 Darwin Kernel Version 25.3.0 arm64\n")
+    words = [told[word] for word in asked.words or ("-s",) if word in told]
+    return ToolOutput(" ".join(words) + "\n") if words else refused(asked, "illegal option")
+
+
+def identity(asked: ToolCall) -> ToolOutput:
+    """``id``."""
+    told = {"-u": "501", "-un": asked.user}
+    return ToolOutput(told.get(" ".join(asked.words), f"uid=501({asked.user}) gid=20(staff)") + "\n")
+
+
+def sw_vers(asked: ToolCall) -> ToolOutput:
+    machine = asked.machine
+    one = {"-productName": "macOS", "-productVersion": machine.version, "-buildVersion": machine.build}
+    if asked.words:
+        return ToolOutput(one.get(asked.words[0].replace("--", "-"), "") + "\n")
+    return ToolOutput(
+        f"ProductName:\t\tmacOS\nProductVersion:\t\t{machine.version}\nBuildVersion:\t\t{machine.build}\n"
+    )
+
+
+def sysctl(asked: ToolCall) -> ToolOutput:
+    bare, words = "-n" in asked.words, [word for word in asked.words if not word.startswith("-")]
+    told, lines, unknown = _settings(asked.machine), [], []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals:
+            return _set(asked, name, value)
+        if name in told:
+            lines.append(told[name] if bare else f"{name}: {told[name]}")
+        else:
+            unknown.append(f"sysctl: unknown oid '{name}'\n")
+    return ToolOutput("".join(f"{line}\n" for line in lines), "".join(unknown), 1 if unknown else 0)
+
+
+def _set(asked: ToolCall, name: str, value: str) -> ToolOutput:
+    if name != _LIMIT or not value.isdecimal():
+        return refused(asked, f"{name}={value}: Invalid argument")
+    if not asked.root:
+        return refused(asked, f"{name}={value}: {NOT_ROOT}")
+    before = asked.machine.wired_limit_mb
+    world = changes.with_machine(asked.world, asked.name, wired_limit_mb=int(value))
+    return ToolOutput(f"{name}: {before} -> {int(value)}\n", world=world)
+
+
+def _settings(machine: Machine) -> dict[str, str]:
+    boot = f"{{ sec = {int(machine.boot_at)}, usec = 0 }} {time.strftime('%a %b %d %H:%M:%S %Y', time.gmtime(machine.boot_at))}"
+    told = {
+        "hw.model": machine.model,
+        "hw.memsize": str(machine.memory_bytes),
+        "hw.pagesize": str(PAGE_BYTES),
+        "machdep.cpu.brand_string": machine.chip,
+        "kern.osproductversion": machine.version,
+        "kern.boottime": boot,
+        "kern.bootsessionuuid": machine.boot_id,
+        "kern.memorystatus_vm_pressure_level": "1",
+        _LIMIT: str(machine.wired_limit_mb),
+        "vm.swapusage": "total = 0.00M  used = 0.00M  free = 0.00M  (encrypted)",
+    }
+    if any(port.device for port in machine.ports):
+        told["debug.rdma.version"] = "Jul 11 2026 14:22:31 RDMA_family"
+    return told
+
+
+def vm_stat(asked: ToolCall) -> ToolOutput:
+    machine = asked.machine
+    wired = (machine.wired_bytes + machine.leaked_bytes + asked.live.wired_bytes) // PAGE_BYTES
+    free = max(0, machine.memory_bytes // PAGE_BYTES - wired)
+    rows = {"free": free, "active": 0, "inactive": 0, "speculative": 0, "wired down": wired, "purgeable": 0}
+    rows["occupied by compressor"] = 0
+    text = "".join(f"{f'Pages {kind}:':<40}{count:>12}.\n" for kind, count in rows.items())
+    return ToolOutput(f"Mach Virtual Memory Statistics: (page size of {PAGE_BYTES} bytes)\n{text}")
+
+
+def df(asked: ToolCall) -> ToolOutput:
+    total, free = asked.live.disk_kib
+    used = total - free
+    return ToolOutput(
+        "Filesystem   1024-blocks      Used Available Capacity  Mounted on\n"
+        f"/dev/disk3s5 {total:>12} {used:>9} {free:>9} {100 * used // max(1, total):>6}%    /System/Volumes/Data\n"
+    )
+
+
+def pmset(asked: ToolCall) -> ToolOutput:
+    machine = asked.machine
+    if asked.words[:1] == ("-g",):
+        head = (
+            "AC Power:\n" if "custom" in asked.words else "System-wide power settings:\nCurrently in use:\n"
+        )
+        return ToolOutput(
+            f"{head} standby              0\n Sleep On Power Button 1\n powernap             0\n"
+            " networkoversleep     0\n disksleep            0\n"
+            f" sleep                {machine.sleep_minutes}{' (sleep prevented by powerd)' if machine.sleep_minutes else ''}\n"
+            " displaysleep         0\n tcpkeepalive         1\n lowpowermode         0\n"
+            " autorestart          1\n womp                 1\n"
+        )
+    if not asked.root:
+        return refused(asked, "This command must be run as root...", 77)
+    pairs = dict(zip(asked.words[1::2], asked.words[2::2], strict=False))
+    minutes = pairs.get("sleep", str(machine.sleep_minutes))
+    if not minutes.isdecimal():
+        return refused(asked, "usage: pmset <options>", 64)
+    return ToolOutput(world=changes.with_machine(asked.world, asked.name, sleep_minutes=int(minutes)))
+
+
+def powermetrics(asked: ToolCall) -> ToolOutput:
+    if not asked.root:
+        return ToolOutput(stderr="powermetrics must be invoked as the superuser\n", code=1)
+    return ToolOutput(
+        f"Machine model: {asked.machine.model}\n*** Sampled system activity ***\n\n"
+        "**** Processor usage ****\n\nCPU Power: 40 mW\nGPU Power: 23 mW\nANE Power: 0 mW\n"
+        "Combined Power (CPU + GPU + ANE): 63 mW\n\n**** Thermal pressure ****\n\nCurrent pressure level: Nominal\n\n"
+        "**** GPU usage ****\n\nGPU HW active frequency: 338 MHz\nGPU HW active residency:   2.56% (338 MHz: 2.6%)\n"
+        "GPU idle residency:  97.44%\nGPU Power: 23 mW\n"
+    )
+
+
+def fdesetup(asked: ToolCall) -> ToolOutput:
+    return ToolOutput(f"FileVault is {'On' if asked.machine.filevault else 'Off'}.\n")
+
+
+def profiles(asked: ToolCall) -> ToolOutput:
+    if asked.machine.managed:
+        return ToolOutput(
+            "Enrolled via DEP: Yes\nMDM enrollment: Yes (User Approved)\nMDM server: https://mdm.example/mdm\n"
+        )
+    return ToolOutput("Enrolled via DEP: No\nMDM enrollment: No\n")
+
+
+def launchctl(asked: ToolCall) -> ToolOutput:
+    """There is no service: agents on emulated machines live in SSH sessions."""
+    if asked.words[:1] == ("print",) and len(asked.words) == 2:
+        name = asked.words[1].partition("/")[2]
+        return ToolOutput(
+            stderr=f'Bad request.\nCould not find service "{name}" in domain for system\n', code=113
+        )
+    return ToolOutput(stderr="Bootstrap failed: 5: Input/output error\n", code=5)
+
+
+def ioreg(asked: ToolCall) -> ToolOutput:
+    platform = asked.machine.ports[0].domain[:-4] + "0000"  # no port's, and always the same
+    return ToolOutput(
+        '+-o J475dAP  <class IOPlatformExpertDevice>\n    {\n      "IOPlatformUUID" = "'
+        + platform
+        + '"\n    }\n'
+    )
+
+
+def find(asked: ToolCall) -> ToolOutput:
+    """Reports of panics and crashes: that is all that is looked for."""
+    folder = asked.words[0] if asked.words else ""
+    names = (
+        asked.machine.panics
+        if folder == _REPORTS
+        else asked.machine.crashes
+        if folder.endswith(_REPORTS)
+        else ()
+    )
+    age = next((int(word[1:]) for word in asked.words if re.fullmatch(r"-[0-9]+", word)), 10**9)
+    new = [name for name in names if asked.now - _written_at(name) < 60 * age]
+    return ToolOutput("".join(f"{folder}/{name}\n" for name in new))
+
+
+def _written_at(name: str) -> float:
+    """By its name, such as ``panic-full-2026-10-06-231920.0002.panic``; long ago where that does not say."""
+    found = re.search(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{6}", name)
+    return timegm(time.strptime(found[0], "%Y-%m-%d-%H%M%S")) if found else 0.0
+
+
+def report_name(kind: str, now: float) -> str:
+    """Of a report that is written now: ``panic-full-…`` or ``python3-…``."""
+    moment = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(now))
+    return f"panic-full-{moment}.0002.panic" if kind == "panic" else f"{kind}-{moment}.ips"
+
+
+def pgrep(asked: ToolCall) -> ToolOutput:
+    """``pgrep -P PARENT -f PATTERN``; launchd is the parent of whoever has lost its own."""
+    try:
+        pattern = re.compile(asked.words[-1])
+    except (re.error, IndexError):
+        return ToolOutput(stderr="usage: pgrep [-flo] pattern\n", code=2)
+    own = {each.pid for each in asked.live.processes}
+    orphans = [each for each in asked.live.processes if "-P" not in asked.words or each.parent not in own]
+    found = [each.pid for each in orphans if pattern.search(each.command)]
+    return ToolOutput("".join(f"{pid}\n" for pid in sorted(found)), code=0 if found else 1)
+
+
+def ps(asked: ToolCall) -> ToolOutput:
+    """Processes are real: the real one tells of them, in the columns that both systems have."""
+    return ToolOutput(become=("/bin/ps", *asked.words))
+
+
+def sudo(asked: ToolCall) -> ToolOutput:
+    words = asked.words[1:] if asked.words[:1] == ("-n",) else asked.words
+    if not asked.machine.sudo and not asked.root:
+        return refused(asked, "a password is required")
+    if words in ((), ("-v",), ("true",)):
+        return ToolOutput()
+    return ToolOutput(become=words, as_root=True)
+
+
+def shutdown(asked: ToolCall) -> ToolOutput:
+    if not asked.root:
+        return refused(asked, "NOT super-user")
+    return ToolOutput("Shutdown NOW!\n", reboots=True)
+
+
+def xcode_select(asked: ToolCall) -> ToolOutput:
+    return ToolOutput("/usr\n")  # a folder that is there
+
+
+def quiet(asked: ToolCall) -> ToolOutput:
+    """Does what it is asked for, of which nothing here tells."""
+    return ToolOutput()

@@ -1,0 +1,45 @@
+"""The tools of an emulated Mac, by their names. Pure: what one says follows from the world and what runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from . import network, rdma, system
+from .call import ToolCall, ToolOutput, refused
+
+TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
+    "df": system.df,
+    "fdesetup": system.fdesetup,
+    "find": system.find,
+    "ibv_devices": rdma.ibv_devices,
+    "ibv_devinfo": rdma.ibv_devinfo,
+    "id": system.identity,
+    "ifconfig": network.ifconfig,
+    "ioclasscount": rdma.ioclasscount,
+    "ioreg": system.ioreg,
+    "launchctl": system.launchctl,
+    "netstat": network.netstat,
+    "networksetup": network.networksetup,
+    "nvram": rdma.nvram,
+    "pgrep": system.pgrep,
+    "pmset": system.pmset,
+    "powermetrics": system.powermetrics,
+    "profiles": system.profiles,
+    "ps": system.ps,
+    "rdma_ctl": rdma.rdma_ctl,
+    "route": system.quiet,
+    "shutdown": system.shutdown,
+    "sudo": system.sudo,
+    "sw_vers": system.sw_vers,
+    "sysctl": system.sysctl,
+    "system_profiler": rdma.system_profiler,
+    "uname": system.uname,
+    "vm_stat": system.vm_stat,
+    "xcode-select": system.xcode_select,
+}
+
+
+def answer(asked: ToolCall) -> ToolOutput:
+    """What the tool says that was asked."""
+    tool = TOOLS.get(asked.argv[0]) if asked.argv else None
+    return tool(asked) if tool else refused(asked, "this machine has no such tool", 127)

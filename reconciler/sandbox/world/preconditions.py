@@ -1,0 +1,130 @@
+"""What keeps JACCL from setting up RDMA on an emulated Mac, in its own words, and where an address leads. Pure.
+
+The texts are those of MLX 0.32 (``rdma.cpp``, ``mesh.cpp``), as the limits are: eleven protection domains of a device
+as ``ibv_devinfo`` tells them, ten queue pairs that can be used (Apple's TN3205), a hundred memory regions of which a
+group takes 64 for each peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .state import DOMAINS_MAX, End, World
+
+QUEUE_PAIRS_MAX = 10
+REGIONS_MAX = 100
+REGIONS_OF_A_GROUP = 64
+NO_DEVICE = "[jaccl] Could not find device {} ({} available)"
+NO_DOMAIN = "[jaccl] Couldn't allocate protection domain"
+NO_QUEUE_PAIR = "[jaccl] Creating the queue pair failed with 'Resource busy (16)'."
+NO_REGION = "[jaccl] Register memory region failed"
+NO_GID = (
+    "[jaccl] No IPv4-mapped GID for this device. Thunderbolt RDMA ports only publish one once the interface has an IPv4"
+    " address; assign a link-local address to it, for example: ifconfig <interface> inet 169.254.0.1 netmask"
+    " 255.255.0.0 alias"
+)
+RTR = "[jaccl] Changing queue pair to RTR failed with errno {}"
+IN_A_BRIDGE = 96
+NOT_REACHED = 60
+BROKEN = "[jaccl] Send failed with error code 22"
+"""Of a queue pair that is no longer what it was."""
+GPU = {
+    "timeout": "[METAL] Command buffer execution failed: Caused GPU Timeout Error"
+    " (00000002:kIOGPUCommandBufferCallbackErrorTimeout).",
+    "oom": "[METAL] Command buffer execution failed: Insufficient Memory"
+    " (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory).",
+}
+"""By what ``Faults.gpu`` is."""
+
+
+def opening(world: World, now: float, machine: str, devices: Sequence[str], held: Mapping[str, int]) -> str:
+    """Why a process cannot open these devices and take what it needs of each; empty where it can.
+
+    ``held``: by device, how many processes there have it open. ``now`` in seconds since the Unix epoch.
+    """
+    known = world.devices(machine)
+    for device in devices:
+        if device not in known:
+            return NO_DEVICE.format(device, len(known))
+    mac = world.machine(machine)
+    steps = (_domain, _queue_pair, _region, _gid)
+    ends = {port.device: (machine, port.receptacle) for port in mac.ports}
+    found = (step(world, now, ends[device], held.get(device, 0)) for step in steps for device in devices)
+    return next((text for text in found if text), "")
+
+
+def _domain(world: World, now: float, end: End, held: int) -> str:
+    taken = held + world.machine(end[0]).domains_held >= DOMAINS_MAX
+    return NO_DOMAIN if taken or not world.is_verbs_up(end, now) else ""
+
+
+def _queue_pair(world: World, now: float, end: End, held: int) -> str:
+    return NO_QUEUE_PAIR if held >= QUEUE_PAIRS_MAX else ""
+
+
+def _region(world: World, now: float, end: End, held: int) -> str:
+    return NO_REGION if (held + 1) * REGIONS_OF_A_GROUP > REGIONS_MAX else ""
+
+
+def _gid(world: World, now: float, end: End, held: int) -> str:
+    port = world.port(end)
+    return "" if port.has_mapped_gid or port.bridged else NO_GID  # a bridge's GID is found, and of no use
+
+
+def joining(world: World, mine: End, theirs: End | None) -> str:
+    """Why a queue pair here cannot be connected with the one that a peer has told of; empty where it can."""
+    if world.port(mine).bridged:
+        return RTR.format(IN_A_BRIDGE)
+    if any(world.machine(end[0]).faults.pairs_refused for end in (mine, theirs) if end):
+        return RTR.format(NOT_REACHED)
+    cable = world.link_of(mine)
+    if theirs is None or cable is None or cable.other(mine) != theirs or world.port(theirs).bridged:
+        return RTR.format(NOT_REACHED)
+    return ""
+
+
+# --- addresses -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """How a machine reaches another: over a cable, or over the network that all share."""
+
+    here: str
+    there: str
+    cable: tuple[End, End] | None = None
+    """The ports that it leaves from and arrives at; None for the network."""
+
+
+def destination(world: World, machine: str, host: str, listener: str) -> Destination | str:
+    """Where an address leads, or the name of the error that a connection ends with.
+
+    ``listener`` is the machine that listens on the port that is meant; empty for none. Nobody routes between the
+    cables of a Mac: the address of a port is found over its own cable alone.
+    """
+    end = world.end_of_address(host)
+    there = end[0] if end else listener
+    if not there:
+        return "ECONNREFUSED"
+    if there == machine:
+        return Destination(machine, machine)
+    if world.machine(machine).faults.privacy:
+        return "EHOSTUNREACH"
+    if end is None:
+        return Destination(machine, there)
+    peer = world.peer_of(end)
+    if peer is None or peer[0] != machine or not world.port(peer).ip:
+        return "ETIMEDOUT"
+    return Destination(machine, there, (peer, end))
+
+
+def passes(world: World, now: float, way: Destination, rdma: bool = False) -> bool:
+    """Whether what is sent on a way arrives now. RDMA goes on without the addresses it was set up with."""
+    machines = [world.machine(name) for name in (way.here, way.there)]
+    if any(machine.faults.hung or not machine.is_up(now) for machine in machines):
+        return False
+    if way.cable is None:
+        return way.here == way.there or not any(machine.faults.partitioned for machine in machines)
+    here, there = way.cable
+    return world.peer_of(here) == there and (rdma or all(world.port(end).ip for end in way.cable))

@@ -1,0 +1,37 @@
+"""The cluster repository as one file, and a repository from such a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconciler.errors import Invalid
+
+from . import hooks
+from .repository import REF, ClusterRepo, run_git
+
+
+def write_bundle(repo: Path, bundle: Path) -> str | None:
+    """All branches, tags and other refs with everything that they need; the head of ``main``.
+
+    None, and no file, for a repository without a commit. Raises ``Invalid`` and ``Unreachable``.
+    """
+    if not (repo / "HEAD").exists():
+        return None
+    git = ("-C", str(repo))
+    if not run_git((*git, "for-each-ref", "--count=1")).strip():
+        return None
+    run_git((*git, "bundle", "create", "--quiet", str(bundle), "--all"))
+    heads = run_git((*git, "bundle", "list-heads", str(bundle), REF)).decode().split()
+    return heads[0] if heads else None
+
+
+def read_bundle(bundle: Path | None, repo: Path) -> ClusterRepo:
+    """A new repository with all refs of a bundle, every object of it checked. Raises ``Invalid``."""
+    made = ClusterRepo.create(repo, hooks.command())
+    if bundle is not None:
+        checked = ("-c", "transfer.fsckObjects=true", "-C", str(repo))
+        try:
+            run_git((*checked, "fetch", "--quiet", "--no-write-fetch-head", str(bundle), "+refs/*:refs/*"))
+        except Invalid as error:
+            raise Invalid(f"{bundle.name} in it cannot be read: {error}") from error
+    return made

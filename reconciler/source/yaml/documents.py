@@ -1,0 +1,215 @@
+"""Manifests as text to typed, validated documents: everything that is wrong with them is said at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from reconciler.errors import InvalidManifests, Problem
+from reconciler.resources import API_VERSION, KINDS, Gateway, Manifest, ModelDeployment
+from reconciler.source.yaml import parser
+from reconciler.source.yaml.parser import Node, Tree
+
+from . import cabling, pieces
+from .explain import explain, suggest
+from .messages import clip
+
+PROBLEMS_MAX = 1000
+"""Of all files together; there is no end to what can be wrong with the wrong kind of file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One manifest and where it came from."""
+
+    file: str
+    index: int
+    """Which of the pieces between the file's ``---`` lines it is, from 0."""
+    line: int
+    """Where its content begins, from 1."""
+    manifest: Manifest
+    text: str
+    """Its own source text, comments kept."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and name, which no two documents share."""
+        return self.manifest.kind, self.manifest.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    document: Document
+    root: Node
+
+    def place(self, *path: str | int) -> tuple[int, int]:
+        node = self.root
+        for step in path:
+            node = node.children[step]
+        return node.line, node.column
+
+
+def load(files: Mapping[str, bytes], *, part: bool = False) -> tuple[Document, ...]:
+    """Every document of ``files`` (name to contents), in the order of file names.
+
+    Names serve for messages only. ``part``: more documents belong to these, in which objects may be that these
+    name. Raises ``InvalidManifests`` with every problem of every file.
+    """
+    problems: list[Problem] = []
+    found: list[_Read] = []
+    for file in sorted(files):
+        found += _read_file(file, files[file], problems)
+        if len(problems) > PROBLEMS_MAX:
+            listed = sorted(problems)[:PROBLEMS_MAX]
+            last = listed[-1]
+            text = "more problems follow from here on; they are not listed"
+            raise InvalidManifests((*listed, Problem(last.file, last.line, last.column, "", text)))
+    if len(found) > pieces.DOCUMENTS_MAX:
+        late = found[pieces.DOCUMENTS_MAX].document
+        problems.append(Problem(late.file, late.line, 1, "", f"more than {pieces.DOCUMENTS_MAX} documents"))
+    problems += _across(found, part)
+    if problems:
+        raise InvalidManifests(tuple(problems))
+    return tuple(read.document for read in found)
+
+
+def parse(file: str, piece: pieces.Piece) -> Tree:
+    """The tree of one piece of a file."""
+    return parser.parse(file, piece.body, piece.line, piece.column)
+
+
+def _read_file(file: str, content: bytes, problems: list[Problem]) -> list[_Read]:
+    text = pieces.decode(file, content)
+    if isinstance(text, Problem):
+        problems.append(text)
+        return []
+    found = []
+    parts = pieces.split(text)
+    if len(parts) > pieces.DOCUMENTS_MAX:
+        late = parts[pieces.DOCUMENTS_MAX].line
+        problems.append(Problem(file, late, 1, "", f"more than {pieces.DOCUMENTS_MAX} documents"))
+        return []
+    for index, piece in enumerate(parts):
+        tree = parse(file, piece)
+        problems += tree.problems
+        if tree.root is None:
+            continue
+        manifest = _typed(file, tree.root, tree.problems, problems)
+        if manifest is not None:
+            document = Document(file, index, tree.first_line, manifest, piece.body)
+            found.append(_Read(document, tree.root))
+    return found
+
+
+def _typed(file: str, root: Node, known: tuple[Problem, ...], problems: list[Problem]) -> Manifest | None:
+    """The manifest in a tree; what is wrong with it and not ``known`` goes to ``problems``, once a place."""
+    reported = {(problem.line, problem.column) for problem in known}
+    fresh = _check_kind(file, root)
+    manifest: Manifest | None = None
+    if not fresh:
+        kind = KINDS[root.value["kind"]]
+        try:
+            manifest = kind.model_validate_json(json.dumps(root.value))
+        except ValidationError as error:
+            fresh = list(explain(file, root, kind, error))
+    problems += [problem for problem in fresh if (problem.line, problem.column) not in reported]
+    return None if known else manifest
+
+
+def _check_kind(file: str, root: Node) -> list[Problem]:
+    """What is wrong with ``apiVersion`` and ``kind`` where that leaves no kind to check the rest against."""
+    if not isinstance(root.value, dict):
+        text = 'expected a mapping that begins with "apiVersion" and "kind", got '
+        return [Problem(file, root.line, root.column, "", text + ("a list" if root.children else "text"))]
+    kinds = f"expected one of {', '.join(KINDS)}"
+    kind = root.children.get("kind")
+    if kind is None:
+        found = [Problem(file, root.line, root.column, "kind", f"required field is missing; {kinds}")]
+    elif not isinstance(kind.value, str):
+        found = [Problem(file, kind.line, kind.column, "kind", kinds)]
+    elif kind.value in KINDS:
+        return []
+    else:
+        nearest = suggest(kind.value, KINDS)
+        hint = f'did you mean "{nearest}"?' if nearest else kinds
+        joint = ", " if nearest else "; "
+        text = f'unknown kind "{clip(kind.value)}"{joint}{hint}'
+        found = [Problem(file, kind.line, kind.column, "kind", text)]
+    version = root.children.get("apiVersion")
+    if version is None:
+        text = f'required field is missing; expected "{API_VERSION}"'
+        found.append(Problem(file, root.line, root.column, "apiVersion", text))
+    elif version.value != API_VERSION:
+        text = f'expected "{API_VERSION}", got "{clip(str(version.value))}"'
+        found.append(Problem(file, version.line, version.column, "apiVersion", text))
+    return found
+
+
+# --- across documents ------------------------------------------------------------------------------
+
+
+def _across(found: list[_Read], part: bool) -> list[Problem]:
+    """Objects that get in each other's way: the later one is the problem, and names the earlier."""
+    problems: list[Problem] = []
+    first: dict[tuple[str, str], Document] = {}
+    gateway: Document | None = None
+    distinct = []
+    for read in found:
+        document = read.document
+        earlier = first.setdefault(document.key, document)
+        kind, name = document.key
+        if earlier is not document:
+            text = f'{kind} "{name}" exists already, at {_at(earlier)}'
+            problems.append(_problem(read, text, "metadata", "name"))
+            continue
+        distinct.append(read)
+        if isinstance(document.manifest, Gateway):
+            if gateway is not None:
+                text = f'only one Gateway is possible; "{gateway.key[1]}" is at {_at(gateway)}'
+                problems.append(_problem(read, text, "kind"))
+            gateway = gateway or document
+    return [*problems, *_names_for_clients(distinct), *_cables(distinct, part)]
+
+
+def _names_for_clients(found: list[_Read]) -> list[Problem]:
+    """Deployment names and aliases are one namespace: clients ask for either as ``model``."""
+    problems = []
+    deployments = [(read, read.document.manifest) for read in found]
+    owners: dict[str, str] = {}
+    for read, manifest in deployments:
+        if isinstance(manifest, ModelDeployment):
+            name = manifest.metadata.name
+            owners[name] = f'the name of ModelDeployment "{name}", at {_at(read.document)}'
+    for read, manifest in deployments:
+        if not isinstance(manifest, ModelDeployment):
+            continue
+        for index, alias in enumerate(manifest.spec.serving.aliases):
+            if alias in owners:
+                text = f'"{clip(alias)}" is already {owners[alias]}'
+                problems.append(_problem(read, text, "spec", "serving", "aliases", index))
+            else:
+                owners[alias] = (
+                    f'an alias of ModelDeployment "{manifest.metadata.name}", at {_at(read.document)}'
+                )
+    return problems
+
+
+def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:
+    """Fabrics that share a cable or an address, or that join what is no Node."""
+    by_key = {read.document.key: read for read in found}
+    places = {key: _at(read.document) for key, read in by_key.items()}
+    for flaw in cabling.problems([read.document.manifest for read in found], places, part):
+        yield _problem(by_key["Fabric", flaw.fabric], flaw.text, *flaw.path)
+
+
+def _at(document: Document) -> str:
+    return f"{document.file}:{document.line}"
+
+
+def _problem(read: _Read, text: str, *path: str | int) -> Problem:
+    line, column = read.place(*path)
+    dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return Problem(read.document.file, line, column, dotted.removeprefix("."), text)

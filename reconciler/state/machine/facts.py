@@ -1,0 +1,110 @@
+"""What probes tell of a machine, beside its agent's report. ``None`` means not known, which is never fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reconciler.state.identity import NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """One Thunderbolt receptacle with its interface and its RDMA device."""
+
+    receptacle: int
+    interface: str = ""
+    """Such as ``en3``."""
+    device: str = ""
+    """Such as ``rdma_en3``; empty where there is none."""
+    connected: bool | None = None
+    """Whether something is at the other end of its cable."""
+    peer: tuple[NodeName, int] | None = None
+    """Node and receptacle at the other end, where both are known."""
+    gbps: int | None = None
+    """The link's speed: 80 and 120 are Thunderbolt 5, 40 is Thunderbolt 4."""
+    active: bool | None = None
+    """The interface's status."""
+    verbs_up: bool | None = None
+    """Whether the device's port is ``PORT_ACTIVE``."""
+    bridged: bool | None = None
+    """Whether the interface is a member of a bridge."""
+    address: str | None = None
+    """Its IPv4 address; empty for none."""
+    mapped_gid: bool | None = None
+    """Whether the device has an IPv4-mapped GID."""
+    domain: str = ""
+    """UUID of its Thunderbolt domain; empty where it has none, or it is not known."""
+    peer_domain: str = ""
+    """That of the machine at the other end."""
+    through: tuple[str, ...] = ()
+    """Docks and hubs on the way there; without a machine, what is connected."""
+    peer_model: str = ""
+    """What the machine at the other end calls itself, such as ``Mac16,5``; empty where none is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An IPv4 network that a machine reaches, or is part of, over one of its interfaces."""
+
+    network: str
+    """Such as ``10.77.0.0/30``."""
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """One machine at one moment. Facts of an earlier boot are void."""
+
+    boot_id: str = ""
+    system: str = ""
+    """``uname -s``."""
+    version: tuple[int, ...] = ()
+    """Of macOS, such as ``(26, 2)``."""
+    jaccl: bool | None = None
+    """Whether the runtime's MLX has the JACCL backend."""
+    rdma_enabled: bool | None = None
+    """By ``rdma_ctl status``."""
+    ports: tuple[PortFacts, ...] = ()
+    verbs_answer: bool | None = None
+    """False where a verbs tool did not come back in time."""
+    protection_domains: int | None = None
+    """Held by processes that are none of our ranks."""
+    wired_excess_bytes: int | None = None
+    """Wired memory above the machine's own while no rank of ours lives there, after it had time to settle."""
+    launch_context: bool | None = None
+    """Whether ranks started here may use the local network."""
+    panics: int | None = None
+    """Panic reports of the last hour."""
+    filevault: bool | None = None
+    """Whether a person must unlock the disk after a reboot."""
+    model: str = ""
+    """Such as ``Mac16,9``."""
+    chip: str = ""
+    """Such as ``Apple M3 Ultra``."""
+    crashes: int | None = None
+    """Crash reports of the last hour."""
+    stray_ranks: int | None = None
+    """Processes of ranks that no agent looks after."""
+    managed: bool | None = None
+    """Whether an organisation manages it, and may restart it."""
+    sleeps: bool | None = None
+    """Whether it falls asleep while nobody sits before it."""
+    sleep_minutes: tuple[int, int] | None = None
+    """After how long it does, and after how long its disks do; 0 for never."""
+    routes: tuple[Route, ...] | None = None
+    """All but the default route, and those to single hosts that it has learnt by itself."""
+    throttled: bool | None = None
+    """Whether it is slowed down for its heat."""
+    bridge_service: bool | None = None
+    """Whether macOS makes its Thunderbolt bridge anew at every boot."""
+    wired_limit_bytes: int | None = None
+    """What its GPU may wire; 0: the system's own limit."""
+    booted_at: float | None = field(default=None, compare=False)
+    """When the machine's kernel started, by its own clock, in seconds since the Unix epoch. Like all that follows it is
+    told, and no news: setting the clock moves it."""
+    swap_used_bytes: int | None = field(default=None, compare=False)
+    disk_free_bytes: int | None = field(default=None, compare=False)
+    """Of the disk with the user's folder."""
+    gpu_watts: float | None = field(default=None, compare=False)
+    unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Which probes were asked in vain, and why, for people."""

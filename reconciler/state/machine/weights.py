@@ -1,0 +1,169 @@
+"""Weights that nodes fetch: the step that has them, and how they stand on a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.resources import HuggingFace, TokenRef
+from reconciler.state.identity import NodeName, ObjectKey
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource, hub_path
+
+ATTEMPTS_MAX = 3
+"""So often in a row without a byte more, and what passes by itself as a rule did not."""
+SLOW_BYTES_PER_SECOND = 1_000_000.0
+"""A model of 40 GB takes half a day at that: somebody should know."""
+
+
+ON_DEMAND = "verify/"
+"""Begins the ``wish`` of a fetch that a person has asked for, to verify what is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchWeights:
+    """Have the weights of a Model on a node, from the hub, whole and verified."""
+
+    model: str
+    node: NodeName
+    path: str
+    source: FetchSource
+    token: TokenRef | None
+    wish: str
+    """What it is done for: another one may be tried although the last has failed."""
+    origin: NodeName | None = None
+    """A node that has them already, and gives them; None: they come from the hub."""
+    sockets: tuple[str, str] = ("", "")
+    """Where the origin gives and this node takes, absolute on each."""
+    only: tuple[str, ...] | None = None
+    """Weight files that are wanted in full, beside those that are there; None: all of them."""
+
+    @property
+    def subject(self) -> str:
+        """What the step is about, for ``Memory.in_flight``."""
+        return f"weights/{self.node}/{self.path}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return ObjectKey("Model", self.model)
+
+    @property
+    def key(self) -> str:
+        return f"fetch/{self.node}/{self.path}"
+
+    def __str__(self) -> str:
+        what = f"{self.source.repo} at {self.source.revision[:10]}"
+        if self.only is not None:
+            count = len(self.only)
+            what = f"{f'{count} weight file' + 's' * (count > 1) if count else 'the outline'} of {what}"
+        if self.origin is not None:
+            return f"copy {what} from {self.origin} to {self.node}"
+        return f"fetch {what} on {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveWeights:
+    """Take weights away that nobody wants any more."""
+
+    node: NodeName
+    path: str
+    size: int
+
+    @property
+    def subject(self) -> str:
+        """As that of a fetch: of the same weights only one of them runs."""
+        return f"weights/{self.node}/{self.path}"
+
+    @property
+    def object(self) -> ObjectKey:
+        """Where its events belong."""
+        return ObjectKey("Node", self.node)
+
+    @property
+    def key(self) -> str:
+        return f"remove-weights/{self.node}/{self.path}"
+
+    def __str__(self) -> str:
+        return f"remove {self.path} from {self.node} ({gigabytes(self.size)}): nobody wants it any more"
+
+
+def named(hub: HuggingFace | None) -> str:
+    """Repository and commit in one; empty for weights of a path."""
+    return f"{hub.repo}@{hub.revision}" if hub is not None else ""
+
+
+def folder(weights: str) -> str:
+    """Where what ``named`` gives is kept on every node."""
+    repo, _, revision = weights.partition("@")
+    return hub_path(repo, revision)
+
+
+def shown(weights: str) -> str:
+    """What ``named`` gives, for people."""
+    repo, _, revision = weights.partition("@")
+    return f"{repo} at {revision[:10]}"
+
+
+def present(weights: ModelReport | None, in_full: bool = True) -> bool:
+    """Whether weights are there, verified: with all files ``in_full``, or some of them as outlines."""
+    return weights is not None and weights.verified and not (in_full and weights.lacking)
+
+
+def running(weights: ModelReport | None) -> FetchReport | None:
+    """The fetch that goes on now."""
+    return weights.fetch if weights and weights.fetch and weights.fetch.running else None
+
+
+def failed(weights: ModelReport | None) -> FetchReport | None:
+    """The last fetch, where it has ended without weights."""
+    if weights is None or present(weights) or weights.fetch is None:
+        return None
+    return weights.fetch if weights.fetch.progress.phase == FetchPhase.FAILED else None
+
+
+def given_up(weights: ModelReport | None) -> FetchReport | None:
+    """The last fetch, where nobody should wait for the next: a person has to do something, as far as can be told."""
+    fetch = failed(weights)
+    if fetch is None:
+        return None
+    passing = fetch.progress.problem in FetchProblem.PASSING
+    return fetch if not passing or fetch.attempts >= ATTEMPTS_MAX else None
+
+
+def unfetched(model: str, name: NodeName, weights: ModelReport) -> str:
+    """Why a node has no weights, for people."""
+    fetch = failed(weights)
+    why = fetch.progress.text if fetch else "no deployment that uses them needs this node for them"
+    return f"model {model}: its weights are not on {name}: {why}"
+
+
+def progress(fetch: FetchReport) -> str:
+    """How a fetch stands, for people: bytes, rate, time left."""
+    now = fetch.progress
+    if now.phase == FetchPhase.LISTING or not now.total_bytes:
+        return "asking the hub what there is"
+    share = 100 * now.done_bytes // now.total_bytes
+    text = f"{gigabytes(now.done_bytes)} of {gigabytes(now.total_bytes)} ({share} %)"
+    if now.phase == FetchPhase.VERIFYING:
+        return f"verifying, {text}"
+    if not now.rate:
+        return text
+    left = (now.total_bytes - now.done_bytes) / now.rate
+    return f"{text}, {now.rate / 1e6:.1f} MB/s, {_duration(left)} left"
+
+
+def slow(fetch: FetchReport) -> bool:
+    """Whether the bytes of a fetch come so slowly that somebody should know."""
+    now = fetch.progress
+    return now.phase == FetchPhase.FETCHING and 0 < now.rate < SLOW_BYTES_PER_SECOND
+
+
+def gigabytes(size: int) -> str:
+    """Bytes for people, as hubs count them."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

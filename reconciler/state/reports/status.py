@@ -1,0 +1,61 @@
+"""What is told of objects: conditions and events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.state.identity import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One kstatus-style condition: ``Ready``, ``Reconciling`` or ``Stalled``."""
+
+    type: str
+    status: bool
+    reason: str
+    """CamelCase, for programs."""
+    message: str
+    """A sentence, for people."""
+    since: float
+    """When ``status`` last changed, in seconds since the Unix epoch."""
+    generation: int
+    """The spec that this is said of."""
+
+    def updated(self, said: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
+        """As it is said now (the first four fields): this one where nothing about it has changed."""
+        _, status, reason, message = said
+        if (self.status, self.reason, self.message, self.generation) == (status, reason, message, generation):
+            return self
+        return Condition(*said, self.since if self.status == status else now, generation)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStatus:
+    """The status of one object. ``extra`` is what only its kind has, as plain JSON."""
+
+    conditions: tuple[Condition, ...]
+    generation: int
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of a type, if it has one."""
+        return next((c for c in self.conditions if c.type == type_), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A dated fact about an object. Two events of one ``key`` are the same fact."""
+
+    at: float
+    object: ObjectKey
+    warning: bool
+    reason: str
+    message: str
+    key: str = ""
+    """Empty: a fact of its own."""
+    revision: str = ""
+    hook_at: float | None = None
+    """When the repository's hook said that it had received this revision, by its own clock."""

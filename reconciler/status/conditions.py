@@ -1,0 +1,108 @@
+"""The conditions of every object: the one place where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.state import ForgetRank, NodeName, Plan, Refusal, Step, Trouble, Waiting, WaitingFor
+from reconciler.state.identity import ObjectKey
+from reconciler.state.plan import RefusedBecause
+from reconciler.state.reports.status import Condition, ObjectStatus
+
+from . import node
+from .kinds import READINESS
+from .likeness import NodeComparison
+from .snapshots import ConditionState, Readiness, Snapshots, Statuses
+
+AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
+"""What somebody has asked for: nothing stands in the way of the object."""
+
+
+def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
+    """The status of every object in force, and of those whose manifest is gone while something of them is left."""
+    keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
+    planned = _Planned.of(snapshots.plan)
+    likeness = NodeComparison.of(snapshots.desired, snapshots.observed)
+    return {key: _status(key, snapshots, planned, likeness, previous.get(key)) for key in sorted(keys)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The first of each kind of news that a plan has for an object."""
+
+    steps: Mapping[ObjectKey, Step]
+    waiting: Mapping[ObjectKey, Waiting]
+    refused: Mapping[ObjectKey, Refusal]
+    troubles: Mapping[ObjectKey, Trouble]
+    """Only those that need a person."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Planned:
+        return cls(
+            {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
+            # What waits to become better is as it is wanted: only the plan tells of it.
+            {w.object: w for w in reversed(plan.waiting) if w.reason is not WaitingFor.QUIET},
+            {refusal.object: refusal for refusal in reversed(plan.refused)},
+            {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
+        )
+
+
+def _status(
+    key: ObjectKey,
+    snapshots: Snapshots,
+    planned: _Planned,
+    likeness: NodeComparison,
+    before: ObjectStatus | None,
+) -> ObjectStatus:
+    leaving = snapshots.memory.leaving.get(key)
+    found = READINESS[key.kind](key.name, snapshots) if leaving is None else LEAVING
+    generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
+    stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
+    said = [_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled]
+    if key.kind == "Node":
+        name = NodeName(key.name)
+        said += node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
+    known = {condition.type: condition for condition in before.conditions} if before else {}
+    conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in said)
+    return ObjectStatus(conditions, generation, found.extra)
+
+
+def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:
+    """Why an object that is not ready cannot be, where that is known, instead of what is missing."""
+    if found.ready or refusal is None:
+        return ConditionState("Ready", found.ready, found.reason, found.message)
+    if refusal.reason in AS_WISHED:
+        return ConditionState("Ready", False, refusal.reason.value, refusal.text)
+    return ConditionState("Ready", False, stalled.reason, stalled.message)
+
+
+def _reconciling(planned: _Planned, key: ObjectKey) -> ConditionState:
+    if (step := planned.steps.get(key)) is not None:
+        return ConditionState("Reconciling", True, "Acting", str(step))
+    if (waiting := planned.waiting.get(key)) is not None:
+        return ConditionState("Reconciling", bool(waiting.text), waiting.reason.value, waiting.text)
+    return ConditionState("Reconciling", False, "Settled", "")
+
+
+def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> ConditionState:
+    """What only a person can change, with the exact steps where they are known, and the reason in a word."""
+    if refusal is not None and refusal.reason in AS_WISHED:
+        refusal = None
+    if refusal is not None:
+        named = trouble is None or trouble.person in refusal.text
+        text = refusal.text if named or trouble is None else f"{refusal.text}; to do: {trouble.person}"
+        return ConditionState("Stalled", bool(text), refusal.reason.value, text)
+    if trouble is not None:
+        text = f"{trouble.seen}; to do: {trouble.person}"
+        return ConditionState("Stalled", True, trouble.fault.reason, text)
+    return ConditionState("Stalled", False, "NotStalled", "")
+
+
+def _condition(before: Condition | None, said: ConditionState, now: float, generation: int) -> Condition:
+    return before.updated(said, now, generation) if before else Condition(*said, now, generation)
+
+
+TERMINATING = "Terminating"
+"""The reason of ``Ready`` for an object whose manifest is gone."""
+LEAVING = Readiness(False, TERMINATING, "its manifest was removed; what is left of it is ending", {})

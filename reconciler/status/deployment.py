@@ -1,0 +1,62 @@
+"""The readiness of a ModelDeployment: how many of its replicas serve, and each of its groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconciler.state import DeploymentName, GroupRecord, Observed
+from reconciler.wire.launch import Phase
+
+from .routing import serving
+from .snapshots import Readiness, Snapshots
+
+
+def readiness(name: str, snapshots: Snapshots) -> Readiness:
+    deployment = snapshots.desired.deployments[DeploymentName(name)]
+    wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
+    records = snapshots.memory.groups_of(DeploymentName(name))
+    groups = [_group(record, snapshots.observed) for record in records]
+    count = sum(group["ready"] and group["replica"] < wanted for group in groups)
+    extra = {"replicas": wanted, "readyReplicas": count, "groups": groups}
+    text = f"{count} of {wanted} replicas serve"
+    if count < wanted:
+        return Readiness(False, "ReplicasNotReady", text, extra)
+    return Readiness(True, "ReplicasReady", text, extra)
+
+
+def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
+    current = {rank: seen.report.phase for rank, seen in observed.group(record).items()}
+    phases = [current.get(rank, Phase.STARTING) for rank in range(len(record.members))]
+    least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
+    return {
+        "replica": record.replica.index,
+        "epoch": record.epoch,
+        "phase": least,
+        "nodes": list(record.members),
+        **(_spread(record) if len(record.members) > 1 else {}),
+        "ready": serving(record, observed) is not None,
+        "since": record.proven_at or record.created_at,
+        **_failure(record, observed),
+    }
+
+
+def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
+    """How the last group ended, and the rank whose log tells why: as long as none serves after it."""
+    failed = observed.failed(record.replica)
+    if failed is None or serving(record, observed) is not None:
+        return {}
+    return {"failed": {"rank": str(failed.report.id), "node": failed.node, "text": failed.ending_text}}
+
+
+def _spread(record: GroupRecord) -> dict[str, str]:
+    """How a group of several ranks is split and joined, and why so."""
+    return {
+        "strategy": _because(record.strategy, record.strategy_why),
+        "transport": _because(record.transport, record.transport_why),
+    }
+
+
+def _because(choice: str, why: str) -> str:
+    if not choice:
+        return "as it was started"
+    return f"{choice} ({why})" if why else choice

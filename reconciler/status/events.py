@@ -1,0 +1,110 @@
+"""Events: changes of conditions, ends of ranks, steps that were done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from reconciler.state import (
+    AdoptGroup,
+    AllocateEpoch,
+    BuildRuntime,
+    ConfirmRepair,
+    ContinueRank,
+    EmptyNode,
+    ForgetAgent,
+    FreeTransport,
+    Observed,
+    Outcome,
+    ProveGroup,
+    RebootNode,
+    ReleaseReplica,
+    RemoveObject,
+    RepairNode,
+    StartAgent,
+    StartRank,
+    Step,
+    StopAgent,
+    StopRank,
+)
+from reconciler.state.identity import ObjectKey
+from reconciler.state.machine.weights import FetchWeights, RemoveWeights
+from reconciler.state.plan import SetBack
+from reconciler.state.reports.status import Event, ObjectStatus
+
+from .conditions import TERMINATING
+from .snapshots import Statuses
+
+
+def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
+    """An event for every object whose ``Ready`` or ``Stalled`` is no longer what it was."""
+    return [
+        event
+        for key, status in after.items()
+        if status != before.get(key)
+        for event in _changes(key, before.get(key), status, now)
+    ]
+
+
+def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:
+    for kind in ("Stalled", "Ready"):
+        old, new = before.condition(kind) if before else None, after.condition(kind)
+        was = (old.status, old.message if kind == "Stalled" else "") if old else (False, "")
+        if new is None or (new.status, new.message if kind == "Stalled" else "") == was:
+            continue
+        if new.reason == TERMINATING:
+            yield Event(now, key, False, TERMINATING, new.message)
+            continue
+        bad = new.status == (kind == "Stalled")
+        reason = kind if new.status else f"Not{kind}"
+        yield Event(now, key, bad, reason, new.message or "what stood in the way is gone")
+
+
+def endings(observed: Observed, now: float) -> list[Event]:
+    """An event for every rank that has ended, and for each that had to be killed; its key makes it be told once."""
+    events = []
+    for rank in observed.ranks():
+        report, key = rank.report, rank.replica.key
+        if not rank.alive:
+            events.append(
+                Event(now, key, not rank.orderly, "RankExited", rank.ending_text, f"exit/{report.id}")
+            )
+        if rank.killing:
+            events.append(Event(now, key, True, "RankKilled", rank.killing, f"killed/{report.id}"))
+    return events
+
+
+def event(outcome: Outcome, now: float) -> Event | None:
+    """The event of an executed step; None for those that are nobody's concern."""
+    step = outcome.step
+    if outcome.problem:
+        return Event(now, step.object, True, f"{type(step).__name__}Failed", f"{step}: {outcome.problem}")
+    reason = STEP_REASONS.get(type(step))
+    if reason is None:
+        return None
+    text = f"{step}{': ' + outcome.detail if outcome.detail else ''}"
+    return Event(now, step.object, False, reason, text)
+
+
+STEP_REASONS: Mapping[type[Step], str] = {
+    AdoptGroup: "GroupAdopted",
+    AllocateEpoch: "EpochAllocated",
+    StartRank: "RankStarted",
+    StopRank: "RankStopping",
+    ContinueRank: "RankContinued",
+    ProveGroup: "GroupProven",
+    FreeTransport: "TransportFreed",
+    SetBack: "RevisionSetBack",
+    ReleaseReplica: "ReplicaReleased",
+    StartAgent: "AgentStarted",
+    StopAgent: "AgentStopped",
+    ForgetAgent: "AgentForgotten",
+    EmptyNode: "NodeEmptying",
+    RebootNode: "NodeRestarted",
+    RepairNode: "NodeRepaired",
+    ConfirmRepair: "RepairConfirmed",
+    BuildRuntime: "RuntimeBuilt",
+    FetchWeights: "FetchBegun",
+    RemoveWeights: "WeightsRemoved",
+    RemoveObject: "Removed",
+}
+"""What is told of a step that was done; of what only tidies up, nothing."""

@@ -1,0 +1,18 @@
+"""The readiness of an object, by its kind: a new kind is a module, and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from . import api_key, cabling, deployment, gateway, node, notifier, weights
+from .snapshots import Readiness, Snapshots
+
+READINESS: Mapping[str, Callable[[str, Snapshots], Readiness]] = {
+    "Node": node.readiness,
+    "Fabric": cabling.of_fabric,
+    "Model": weights.of_model,
+    "ModelDeployment": deployment.readiness,
+    "Gateway": gateway.readiness,
+    "Notifier": notifier.readiness,
+    "ApiKey": api_key.readiness,
+}

@@ -1,0 +1,17 @@
+"""The readiness of a Notifier: what became of the last message."""
+
+from __future__ import annotations
+
+from reconciler.state.reports.notice import Delivery
+
+from .snapshots import Readiness, Snapshots
+
+
+def readiness(name: str, snapshots: Snapshots) -> Readiness:
+    delivery = snapshots.memory.deliveries.get(name, Delivery())
+    extra = {"waiting": delivery.waiting, "givenUp": delivery.given_up, "sentAt": delivery.sent_at}
+    if delivery.problem:
+        return Readiness(False, "DeliveryFailed", f"the last delivery failed: {delivery.problem}", extra)
+    if delivery.sent_at is None:
+        return Readiness(True, "NothingSent", "there was nothing to tell yet", extra)
+    return Readiness(True, "Delivered", "the last message was taken", extra)

@@ -1,0 +1,100 @@
+"""The incidents, as they were last told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reconciler.state import FaultClass
+from reconciler.state.identity import ObjectKey
+from reconciler.state.reports.incident import Entry, Incident, Telling
+from reconciler.store.bodies import written
+
+INCIDENTS_KEPT = 500
+"""Settled ones; the oldest go first."""
+KEPT_SECONDS = 90 * 86_400.0
+"""A settled one that is older goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFilter:
+    """Which incidents are wanted."""
+
+    id: int | None = None
+    kind: str | None = None
+    name: str | None = None
+    open: bool = False
+    """Only those that are not over."""
+    since: float | None = None
+    """Only those that were open at that time or later."""
+    limit: int = 100
+
+
+class Incidents:
+    """The table ``incidents``. ``put`` belongs into a transaction of its caller's."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def last_id(self) -> int:
+        """The highest id that was ever given: ids are not given twice, also where old incidents are gone."""
+        row = self._db.execute("SELECT value FROM counters WHERE name = 'incident'").fetchone()
+        return int(row[0]) if row else 0
+
+    def put(self, incidents: Iterable[Incident], now: float) -> None:
+        """Write incidents as they are now; settled ones that are too many or too old go."""
+        incidents = tuple(incidents)
+        self._db.executemany(
+            "INSERT OR REPLACE INTO incidents (id, kind, name, opened_at, closed_at, settled, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(i.id, *i.object, i.opened_at, i.closed_at, i.settled, written(i)) for i in incidents],
+        )
+        last = max([self.last_id(), *(incident.id for incident in incidents)])
+        self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('incident', ?)", (last,))
+        self._db.execute(
+            "DELETE FROM incidents WHERE settled AND (closed_at < ? OR id NOT IN"
+            " (SELECT id FROM incidents WHERE settled ORDER BY id DESC LIMIT ?))",
+            (now - KEPT_SECONDS, INCIDENTS_KEPT),
+        )
+
+    def unsettled(self) -> dict[int, Incident]:
+        """Those that go on, or may come back, by id."""
+        rows = self._db.execute("SELECT body FROM incidents WHERE NOT settled ORDER BY id")
+        return {incident.id: incident for incident in map(_read, rows)}
+
+    def find(self, wanted: IncidentFilter) -> list[Incident]:
+        """The newest that are wanted, oldest first."""
+        rows = self._db.execute(
+            "SELECT body FROM (SELECT id, body FROM incidents WHERE (:id IS NULL OR id = :id)"
+            " AND (:kind IS NULL OR kind = :kind) AND (:name IS NULL OR name = :name)"
+            " AND (NOT :open OR closed_at IS NULL)"
+            " AND (:since IS NULL OR closed_at IS NULL OR closed_at >= :since)"
+            " ORDER BY id DESC LIMIT :limit) ORDER BY id",
+            asdict(wanted),
+        )
+        return [_read(row) for row in rows]
+
+
+def _read(row: tuple[str]) -> Incident:
+    body: dict[str, Any] = json.loads(row[0])
+    return Incident(
+        **{
+            **body,
+            "object": ObjectKey(*body["object"]),
+            "fault": FaultClass(body["fault"]),
+            "present": _fault(body["present"]),
+            "asked": tuple(map(FaultClass, body["asked"])),
+            "entries": tuple(_entry(entry) for entry in body["entries"]),
+        }
+    )
+
+
+def _entry(body: dict[str, Any]) -> Entry:
+    return Entry(**{**body, "kind": Telling(body["kind"]), "fault": _fault(body["fault"])})
+
+
+def _fault(value: str | None) -> FaultClass | None:
+    return FaultClass(value) if value else None

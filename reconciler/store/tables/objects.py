@@ -1,0 +1,155 @@
+"""The inventory: every object that is in force, as it was last read, and those that are still leaving.
+
+It is written before anything is done about a revision, and shrinks only when nothing of an object is left.
+With it the controller knows what is in force when the source cannot tell: after a restart while the newest
+revision is wrong or held, and when the repository is damaged or the watched folder gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from reconciler.resources import KINDS, Manifest
+from reconciler.state import Desired, Leaving, ObjectKey
+from reconciler.store.connection import Connection
+
+APPROVALS_KEPT = 100
+
+
+class Objects:
+    """The tables ``objects``, ``in_force`` and ``approvals``. Every method is one transaction."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    # --- what is in force ----------------------------------------------------------------------
+
+    def apply(self, incoming: Desired, at: float) -> Desired:
+        """Have a revision in force: the same, with the generation and first sight of each object.
+
+        A changed spec has its generation raised. What the revision does not have begins to leave. Approvals of
+        other revisions lapse.
+        """
+        objects = incoming.objects()
+        with self._db.writing():
+            rows = self._db.execute("SELECT kind, name, digest, generation, created_at FROM objects")
+            known = {ObjectKey(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
+            for key, manifest in objects.items():
+                digest = _digest(manifest)
+                before = known.get(key, (digest, 1, at))
+                known[key] = (digest, before[1] + (before[0] != digest), before[2])
+                self._db.execute(
+                    "INSERT OR REPLACE INTO objects (kind, name, digest, generation, created_at, manifest)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (*key, *known[key], manifest.model_dump_json(by_alias=True)),
+                )
+            self._db.executemany(
+                "UPDATE objects SET deleted_at = ? WHERE kind = ? AND name = ? AND deleted_at IS NULL",
+                [(at, *key) for key in known.keys() - objects.keys()],
+            )
+            # A store of version 1 noted no manifests: such an object could not be shown while it leaves.
+            self._db.execute("DELETE FROM objects WHERE deleted_at IS NOT NULL AND manifest IS NULL")
+            # An approval speaks of what was in force then. Not every revision has a name of its own: a folder
+            # without manifests is the same one each time.
+            self._db.execute("DELETE FROM approvals WHERE revision <> ?", (incoming.revision,))
+            self._db.execute(
+                "INSERT OR REPLACE INTO in_force (id, revision, since) VALUES (1, ?, ?)",
+                (incoming.revision, at),
+            )
+        return replace(
+            incoming,
+            generations={key: known[key][1] for key in objects},
+            created={key: known[key][2] for key in objects},
+        )
+
+    def revision(self) -> str | None:
+        """The revision that came into force last; None in a new store."""
+        row = self._db.execute("SELECT revision FROM in_force").fetchone()
+        return row[0] if row else None
+
+    def in_force(self) -> Desired | None:
+        """What came into force last, whole; None where that is not known."""
+        revision = self.revision()
+        if revision is None:
+            return None
+        rows = self._db.execute(
+            "SELECT kind, name, manifest, generation, created_at FROM objects WHERE deleted_at IS NULL"
+        )
+        manifests, generations, created = [], {}, {}
+        for kind, name, text, generation, first in rows:
+            manifest = _manifest(kind, text)
+            if manifest is None:
+                return None
+            manifests.append(manifest)
+            generations[ObjectKey(kind, name)] = generation
+            created[ObjectKey(kind, name)] = first
+        return replace(Desired.of(revision, manifests), generations=generations, created=created)
+
+    def keys(self) -> frozenset[ObjectKey]:
+        """The objects in force."""
+        rows = self._db.execute("SELECT kind, name FROM objects WHERE deleted_at IS NULL")
+        return frozenset(ObjectKey(*row) for row in rows)
+
+    # --- what is leaving -----------------------------------------------------------------------
+
+    def leaving(self) -> Mapping[ObjectKey, Leaving]:
+        """The objects whose manifests are gone and of which something may be left."""
+        rows = self._db.execute(
+            "SELECT kind, name, manifest, generation, deleted_at FROM objects WHERE deleted_at IS NOT NULL"
+        )
+        found = {}
+        for kind, name, text, generation, since in rows:
+            manifest = _manifest(kind, text)
+            if manifest is not None:
+                found[ObjectKey(kind, name)] = Leaving(manifest, generation, since)
+        return found
+
+    def remove(self, key: ObjectKey) -> None:
+        """Take an object out that has left; one that has come back meanwhile stays."""
+        with self._db.writing():
+            gone = self._db.execute(
+                "DELETE FROM objects WHERE kind = ? AND name = ? AND deleted_at IS NOT NULL", key
+            )
+            if gone.rowcount:
+                self._db.execute("DELETE FROM statuses WHERE kind = ? AND name = ?", key)
+                if key.kind == "ModelDeployment":  # another of its name begins with a fresh budget
+                    self._db.execute("DELETE FROM attempts WHERE deployment = ?", (key.name,))
+                    self._db.execute("DELETE FROM setbacks WHERE deployment = ?", (key.name,))
+
+    # --- approvals -----------------------------------------------------------------------------
+
+    def approve(self, revision: str, at: float, by: str) -> None:
+        """Note that a revision may remove what it removes; the first word on it stays."""
+        with self._db.writing():
+            self._db.execute(
+                "INSERT OR IGNORE INTO approvals (revision, at, by) VALUES (?, ?, ?)", (revision, at, by)
+            )
+            self._db.execute(
+                "DELETE FROM approvals WHERE revision NOT IN"
+                " (SELECT revision FROM approvals ORDER BY at DESC LIMIT ?)",
+                (APPROVALS_KEPT,),
+            )
+
+    def approved(self) -> frozenset[str]:
+        """The revisions that were approved."""
+        return frozenset(row[0] for row in self._db.execute("SELECT revision FROM approvals"))
+
+
+def _digest(manifest: Manifest) -> str:
+    """Of the spec without what is as by default: a field that a later version adds changes no object."""
+    spec = manifest.model_dump_json(by_alias=True, include={"spec"}, exclude_defaults=True)
+    return hashlib.sha256(spec.encode()).hexdigest()
+
+
+def _manifest(kind: str, text: str | None) -> Manifest | None:
+    """None for an object that a store of version 1 had noted without its manifest, or that is no longer valid."""
+    if text is None or kind not in KINDS:
+        return None
+    try:
+        return KINDS[kind].model_validate_json(text)
+    except ValidationError:
+        return None

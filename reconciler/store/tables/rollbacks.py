@@ -1,0 +1,33 @@
+"""Weights that did not come up in a deployment, and those that are served instead."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from reconciler.state import DeploymentName
+from reconciler.state.rollback import Rollback
+
+
+class Rollbacks:
+    """The table ``setbacks``, a row for each deployment. What changes it belongs into a transaction of its caller's."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def note(self, deployment: DeploymentName, setback: Rollback) -> None:
+        """In place of the one before."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO setbacks (deployment, model, tried, served, restarted_at, at, text)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                deployment, setback.model, setback.tried, setback.served, setback.restarted_at, setback.at,
+                setback.text,
+            ),
+        )  # fmt: skip
+
+    def all(self) -> dict[DeploymentName, Rollback]:
+        """The last one of each deployment, whether it still applies or not."""
+        rows = self._db.execute(
+            "SELECT deployment, model, tried, served, restarted_at, at, text FROM setbacks ORDER BY deployment"
+        )
+        return {DeploymentName(row[0]): Rollback(*row[1:]) for row in rows}

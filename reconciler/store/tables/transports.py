@@ -1,0 +1,79 @@
+"""Transports that failed a replica, and how often RDMA was set up on each machine since it booted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from reconciler.state import (
+    DeploymentName,
+    FaultClass,
+    NodeName,
+    ReplicaId,
+    TransportFailure,
+    VerbsAttempts,
+)
+
+
+class Transports:
+    """The tables ``rungs`` and ``verbs_attempts``. What changes them belongs into a transaction of its caller's."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def note(
+        self, replica: ReplicaId, failed: TransportFailure | None, vain: Iterable[tuple[NodeName, str]]
+    ) -> None:
+        """Note the transport that is given up with a new group, and the machines, in their boots, on which the one
+        before it has set RDMA up in vain."""
+        if failed is not None:
+            self._fail(replica, failed)
+        self._count_verbs(vain)
+
+    def _fail(self, replica: ReplicaId, failure: TransportFailure) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO rungs (deployment, replica, transport, facts, at, text, fault, person)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                replica.deployment, replica.index, failure.transport, failure.facts, failure.at, failure.text,
+                failure.fault.value, failure.person,
+            ),
+        )  # fmt: skip
+
+    def free(self, replica: ReplicaId, transport: str) -> None:
+        """Have a transport tried again."""
+        self._db.execute(
+            "DELETE FROM rungs WHERE deployment = ? AND replica = ? AND transport = ?",
+            (replica.deployment, replica.index, transport),
+        )
+
+    def forget(self, replica: ReplicaId) -> None:
+        """Forget what failed a replica that is no longer wanted."""
+        self._db.execute(
+            "DELETE FROM rungs WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
+        )
+
+    def failures(self) -> dict[ReplicaId, tuple[TransportFailure, ...]]:
+        """What failed each replica, in the order of names."""
+        rows = self._db.execute(
+            "SELECT deployment, replica, transport, facts, at, text, fault, person FROM rungs"
+            " ORDER BY deployment, replica, transport"
+        )
+        found: dict[ReplicaId, tuple[TransportFailure, ...]] = {}
+        for row in rows:
+            replica = ReplicaId(DeploymentName(row[0]), row[1])
+            failure = TransportFailure(row[2], row[3], row[4], row[5], FaultClass(row[6]), row[7])
+            found[replica] = (*found.get(replica, ()), failure)
+        return found
+
+    def _count_verbs(self, vain: Iterable[tuple[NodeName, str]]) -> None:
+        self._db.executemany(
+            "INSERT INTO verbs_attempts (node, boot_id, count) VALUES (?, ?, 1) ON CONFLICT (node) DO UPDATE"
+            " SET count = iif(boot_id = excluded.boot_id, count + 1, 1), boot_id = excluded.boot_id",
+            list(vain),
+        )
+
+    def verbs(self) -> dict[NodeName, VerbsAttempts]:
+        """How often RDMA was set up in vain on each machine since the boot that is named."""
+        rows = self._db.execute("SELECT node, boot_id, count FROM verbs_attempts ORDER BY node")
+        return {NodeName(row[0]): VerbsAttempts(row[1], row[2]) for row in rows}

@@ -1,0 +1,118 @@
+"""The agent as one file: a zip archive that Python runs, with its version in its name.
+
+The same sources give the same bytes wherever the same Python makes it (order and times are fixed, nothing is
+compressed), so a node that has the file of that name needs no other. Each module is there as source, which any
+Python from 3.9 on can run, and compiled for the Python that made the file: a shim is on the way to the next token
+of a group that is formed again, and compiling the sources would be half of its start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import importlib.util
+import io
+import marshal
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import reconciler
+
+from .wheelhouse import Wheelhouse
+
+_ROOMS = ("agent", "wire")
+_TIME = (1980, 1, 1, 0, 0, 0)
+_UNCHECKED = 1
+"""The flags of a pyc file that is valid by its hash, and whose hash nobody checks."""
+_START = b"import sys\nfrom reconciler.agent.entry import main\nsys.exit(main())\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The agent's file, to be put on machines."""
+
+    name: str
+    content: bytes
+    wheelhouse: Wheelhouse | None = None
+    """What the runtimes of nodes are made of that have none of their owner's; None where none are made."""
+
+
+@functools.cache
+def build_bundle() -> tuple[bytes, str]:
+    """Return the file's bytes and the first 12 hex digits of their SHA-256: of the sources as a process first reads
+    them, for it runs no others."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        sources = _sources()
+        for name, source in sorted({**sources, **_compiled(sources)}.items()):
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, source)
+    bundle = content.getvalue()
+    return bundle, hashlib.sha256(bundle).hexdigest()[:12]
+
+
+def _sources() -> dict[str, bytes]:
+    package = Path(reconciler.__file__).parent
+    paths = [package / "__init__.py", *(path for room in _ROOMS for path in (package / room).rglob("*.py"))]
+    sources = {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in paths}
+    return {"__main__.py": _START, **sources}
+
+
+def _compiled(sources: dict[str, bytes]) -> dict[str, bytes]:
+    """What ``zipimport`` takes instead of a source (PEP 552, never checked against it) where the Python is the same.
+
+    Version 2 of marshal's format has no back references, which differ from one compilation to the next.
+    """
+    header = importlib.util.MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + bytes(8)
+    return {
+        f"{name}c": header + marshal.dumps(compile(source, name, "exec", dont_inherit=True), 2)
+        for name, source in sources.items()
+    }
+
+
+def write_bundle(directory: Path) -> Path:
+    """Put ``agent-<digest>.pyz`` into ``directory``, whole, unless it is there. Raises ``OSError``.
+
+    Those of other versions go, unless an agent runs from them.
+    """
+    bundle, digest = build_bundle()
+    path = directory / f"agent-{digest}.pyz"
+    for other in directory.glob("agent-*.pyz"):
+        if other != path and not _in_use(other):
+            other.unlink(missing_ok=True)
+    if path.exists():
+        return path
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, unfinished = tempfile.mkstemp(prefix=".agent-", dir=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(bundle)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(unfinished).replace(path)
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
+    return path
+
+
+def _in_use(bundle: Path) -> bool:
+    """Whether an agent runs from it: each holds a shared lock on its file, for its shims are started from it."""
+    try:
+        with bundle.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def bundle_of(path: Path, wheelhouse: Wheelhouse | None = None) -> Bundle:
+    """The file that ``write_bundle`` has made."""
+    return Bundle(path.name, path.read_bytes(), wheelhouse)

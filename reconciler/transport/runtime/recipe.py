@@ -1,0 +1,117 @@
+"""What the managed runtime of a node is made of, exactly: by that it is named, and equal wherever it is made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import reconciler
+from reconciler.engine import MLX
+
+PYTHON = "3.11.18"
+"""As uv knows it; of python-build-standalone."""
+MACOS = "26.2"
+"""The oldest that ranks run on over Thunderbolt: wheels for older ones come without JACCL."""
+IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher")
+"""Has to work before a runtime is used."""
+ROOMS = ("fetcher", "runner", "wire")
+"""What ranks and fetchers are of this product."""
+_PINS = Path(__file__).with_name("runtime.txt")
+_KEY_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A kind of machine, in the words of each tool."""
+
+    name: str
+    """``uname -s``/``uname -m``."""
+    python: str
+    """Of uv's interpreters."""
+    wheels: str
+    """``uv pip --python-platform``."""
+    environment: Mapping[str, str]
+    """What uv has to be told besides."""
+    sys_platform: str
+
+
+PLATFORMS = (
+    Platform(
+        "Darwin/arm64",
+        "macos-aarch64-none",
+        "aarch64-apple-darwin",
+        {"MACOSX_DEPLOYMENT_TARGET": MACOS},
+        "darwin",
+    ),
+    Platform("Linux/x86_64", "linux-x86_64-gnu", "x86_64-manylinux_2_35", {}, "linux"),
+    Platform("Linux/aarch64", "linux-aarch64-gnu", "aarch64-manylinux_2_35", {}, "linux"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One runtime for one kind of machine."""
+
+    platform: Platform
+    python: str
+    """Its version, all of it."""
+    wheels: tuple[str, ...]
+    """``name==version`` of each; nothing else is installed, whatever these ask for."""
+    engine: str
+    """Digest of the code of ranks and fetchers."""
+    imports: tuple[str, ...] = field(default=IMPORTS)
+
+    @property
+    def key(self) -> str:
+        """Its name: a digest of all that it is made of."""
+        platform = self.platform
+        made_of = [self.python, platform.python, platform.wheels, sorted(platform.environment.items())]
+        written = json.dumps([*made_of, self.wheels, self.engine])
+        return hashlib.sha256(written.encode()).hexdigest()[:_KEY_DIGITS]
+
+    @property
+    def minor(self) -> str:
+        """As in ``3.11``."""
+        return ".".join(self.python.split(".")[:2])
+
+
+def recipes() -> dict[str, Recipe]:
+    """The runtime of every kind of machine, by the platform's name."""
+    engine = engine_digest()
+    return {each.name: Recipe(each, PYTHON, pins(each), engine) for each in PLATFORMS}
+
+
+def runtime_names() -> dict[str, str]:
+    """What the runtime of every kind of machine is called, by the platform's name."""
+    return {name: recipe.key for name, recipe in recipes().items()}
+
+
+def pins(platform: Platform) -> tuple[str, ...]:
+    """What is installed on a platform, as ``name==version``."""
+    found = []
+    for line in _PINS.read_text("ascii").splitlines():
+        pin, _, marker = (part.strip() for part in line.partition(";"))
+        if pin and not pin.startswith("#") and marker in ("", f"sys_platform == '{platform.sys_platform}'"):
+            found.append(pin)
+    return tuple(found)
+
+
+def engine_files() -> dict[str, bytes]:
+    """The code of ranks and fetchers, by the name that a file has among the installed packages."""
+    package = Path(reconciler.__file__).parent
+    paths = [
+        package / "__init__.py",
+        *(path for room in ROOMS for path in sorted((package / room).rglob("*.py"))),
+    ]
+    return {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in paths}
+
+
+def engine_digest() -> str:
+    """Of those files."""
+    digest = hashlib.sha256()
+    for name, content in engine_files().items():
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    return digest.hexdigest()[:_KEY_DIGITS]

@@ -1,0 +1,298 @@
+"""One SSH connection to a machine: made on demand, noticed when it dies, and what it means when there is none.
+
+The only host key that is accepted is the one of the manifest. ``~/.ssh/config`` is read, with ``ProxyJump`` in it
+(whose hosts are looked up in ``~/.ssh/known_hosts``); keys are the user's own and those of the SSH agent. Nothing is
+ever asked of a person, and nobody else's commands, forwardings or credentials ride along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+from asyncssh.public_key import decode_ssh_public_key
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from reconciler.errors import Barred, Silent
+from reconciler.resources import SshAccess
+from reconciler.state import Ends
+
+from . import jumps
+
+CONNECT_SECONDS = 10.0
+"""From the first packet until the login, each."""
+JUMP_SECONDS = 25.0
+"""The whole way, over other machines too."""
+KEEPALIVE_SECONDS = 3.0
+KEEPALIVES_MAX = 3
+"""A machine that has left so many unanswered is gone: at most 12 seconds after it went."""
+ATTEMPTS_MAX = 3
+"""A server that is being overrun drops some before it has greeted them (``MaxStartups``)."""
+ATTEMPT_SPREAD_SECONDS = 1.0
+BARRED_SECONDS = 30.0
+"""Where a person has to do something it is tried no more often: failed logins are counted by many machines."""
+KEY_ALGORITHMS = {
+    "ssh-ed25519": ("ssh-ed25519",),
+    "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
+    "ecdsa-sha2-nistp384": ("ecdsa-sha2-nistp384",),
+    "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
+    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
+}
+"""How a server may prove that it has a key, by the key's type. No certificates: the manifest has the key itself."""
+
+log = logging.getLogger(__name__)
+
+
+class Connection:
+    """The one connection to a machine, over which everything goes. ``gate`` bounds how many are made at a time."""
+
+    def __init__(self, name: str, access: SshAccess, gate: asyncio.Semaphore) -> None:
+        asyncssh.set_log_level(logging.WARNING)
+        self._name = name
+        self._access = access
+        self._gate = gate
+        self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
+        self._kept: asyncio.Task[asyncssh.SSHClientConnection] | None = None
+        """The one that lasts as long as it can, also when it is the newest no more."""
+        self._barred: tuple[float, Barred] | None = None
+        self.way = jumps.JumpChain()
+        """That the connection takes, over other machines."""
+
+    def __str__(self) -> str:
+        access = self._access
+        return f"{access.user}@{access.host}" + (f":{access.port}" if access.port != 22 else "")
+
+    async def get(self) -> asyncssh.SSHClientConnection:
+        """The connection, made if there is none. Raises ``Silent`` where it cannot be made, ``Barred`` where a person
+        has to do something first: that is not tried again for a while."""
+        if self._barred is not None and asyncio.get_running_loop().time() < self._barred[0]:
+            raise self._barred[1]
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect(), name=f"connect to {self._name}")
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    async def close(self) -> None:
+        """End it, with everything that goes on over it."""
+        ending, self._connecting, self._kept = {self._connecting, self._kept}, None, None
+        for connecting in ending - {None}:
+            await _end(connecting)
+
+    async def renew(self) -> None:
+        """Have the next that is asked for be a new one; the one that there is ends, unless it is kept."""
+        connecting, self._connecting = self._connecting, None
+        if connecting is not self._kept:
+            await _end(connecting)
+
+    async def keep(self) -> None:
+        """Let the one that there is last: something there ends with it. One that was kept before ends."""
+        before, self._kept = self._kept, self._connecting
+        if before is not self._kept:
+            await _end(before)
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            async with self._gate, asyncio.timeout(JUMP_SECONDS):
+                async for attempt in AsyncRetrying(
+                    retry=retry_if_exception_type((asyncssh.ConnectionLost, ConnectionResetError)),
+                    stop=stop_after_attempt(ATTEMPTS_MAX),
+                    wait=wait_random_exponential(ATTEMPT_SPREAD_SECONDS, max=2 * ATTEMPT_SPREAD_SECONDS),
+                    reraise=True,
+                ):
+                    with attempt:
+                        return await self._attempt(task)
+        except (asyncssh.Error, OSError, ValueError) as error:
+            raise await self._meaning(error) from error
+        raise AssertionError("an attempt either succeeds or raises")
+
+    async def _attempt(self, task: asyncio.Task[Any]) -> asyncssh.SSHClientConnection:
+        client, options = _Client(lambda error: self._lost(task, error)), self._options()
+        way = await jumps.connect(self._access.host, options)
+        try:
+            connection = await asyncssh.connect(
+                self._access.host, client_factory=lambda: client, tunnel=way.last, **options
+            )
+        except BaseException as error:
+            way.close()
+            if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.presented is not None:
+                raise _KeyChanged(client.presented) from error
+            raise
+        if way.connections:
+            connection.set_tunnel(way.connections[-1])
+        self.way = way
+        log.info("connected to %s (%s)", self._name, self)
+        return connection
+
+    def _options(self) -> dict[str, Any]:
+        access = self._access
+        key = trusted_key(access)
+        kind = key.get_algorithm()
+        kinds = sorted(KEY_ALGORITHMS, key=lambda other: other != kind)
+        identity: dict[str, Any] = {}
+        if access.identity_file:
+            identity = {"client_keys": [str(Path(access.identity_file).expanduser())], "agent_path": None}
+        return {
+            **identity,
+            "port": access.port
+            if access.port != 22
+            else (),  # then the user's configuration may have another
+            "username": access.user,
+            "known_hosts": ([key], [], []),
+            "server_host_key_algs": [algorithm for each in kinds for algorithm in KEY_ALGORITHMS[each]],
+            "preferred_auth": ["publickey"],
+            "gss_host": None,
+            "gss_kex": False,
+            "gss_auth": False,
+            "agent_forwarding": False,
+            "x11_forwarding": False,
+            "request_pty": False,
+            "send_env": (),
+            "command": None,
+            "compression_algs": None,
+            "connect_timeout": CONNECT_SECONDS,
+            "login_timeout": CONNECT_SECONDS,
+            "keepalive_interval": KEEPALIVE_SECONDS,
+            "keepalive_count_max": KEEPALIVES_MAX,
+        }
+
+    def _connected(self, task: asyncio.Task[asyncssh.SSHClientConnection]) -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is None:
+            self._barred = None
+        elif self._connecting is task:
+            self._connecting = None
+        if isinstance(error, Barred):
+            self._barred = (asyncio.get_running_loop().time() + BARRED_SECONDS, error)
+
+    def _lost(self, connecting: asyncio.Task[Any], error: Exception | None) -> None:
+        if self._connecting is connecting and connecting.done():
+            log.warning("the connection to %s (%s) has ended: %s", self._name, self, error or "it was closed")
+            self._connecting = None
+
+    async def _meaning(self, error: Exception) -> Silent:
+        """What it means that there is no connection, and what to do where a person has to do something."""
+        match error:
+            case _KeyChanged():
+                return Barred("HostKeyChanged", self._changed(error.presented))
+            case asyncssh.HostKeyNotVerifiable():
+                return Barred(
+                    "HostKeyUnknown",
+                    f"a machine on the way to {self._name} (ProxyJump in ~/.ssh/config) is not to be trusted: {error};"
+                    " connect to it once with ssh, and check its fingerprint",
+                )
+            case asyncssh.PermissionDenied():
+                return Barred("LoginRefused", await self._refused())
+            case asyncssh.KeyExchangeFailed():
+                return Barred(
+                    "NoCommonAlgorithm", f"{self} and this machine have no algorithm in common: {error}"
+                )
+            case asyncssh.KeyImportError() | asyncssh.ConfigParseError() | ValueError():
+                return Barred("SshMisconfigured", f"the way to {self} cannot be taken: {error}")
+            case asyncssh.Error() if "Too many authentication failures" in str(error):
+                return Barred("LoginRefused", await self._refused())
+            case TimeoutError() if not str(error):
+                return Silent(f"{self} does not answer within {CONNECT_SECONDS:g} s")
+            case _:
+                return Silent(f"there is no connection to {self}: {str(error) or type(error).__name__}")
+
+    def _changed(self, presented: asyncssh.SSHKey) -> str:
+        expected = trusted_key(self._access)
+        return (
+            f"the host key of {self} is not the one of the manifest: it is {fingerprint(presented)}, and expected is"
+            f" {fingerprint(expected)}; it is another machine, or somebody is in between, or the machine was installed"
+            f" anew: if so, and after a look at its own fingerprint, run: reconciler node add --again {self._name}"
+        )
+
+    async def _refused(self) -> str:
+        tried = await keys_tried(self._access.host, self._options())
+        return (
+            f"{self} refuses the login of user {self._access.user}; tried:"
+            f" {', '.join(tried) or 'no key, for there is none in ~/.ssh and no SSH agent has one'};"
+            " add one of these keys to authorized_keys of that user there: ssh-copy-id"
+            f" {self._access.user}@{self._access.host}"
+        )
+
+
+class _KeyChanged(ValueError):
+    def __init__(self, presented: asyncssh.SSHKey) -> None:
+        self.presented = presented
+        super().__init__(fingerprint(presented))
+
+
+async def _end(connecting: asyncio.Task[asyncssh.SSHClientConnection] | None) -> None:
+    if connecting is None:
+        return
+    connecting.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Silent):
+        connection = await connecting
+        connection.abort()
+        await connection.wait_closed()
+
+
+class _Client(asyncssh.SSHClient):
+    """Notes a host key that is not the expected one, and tells when the connection has ended."""
+
+    def __init__(self, lost: Callable[[Exception | None], None]) -> None:
+        self._lost = lost
+        self.presented: asyncssh.SSHKey | None = None
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        self.presented = key
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost(exc)
+
+
+def ends(connection: asyncssh.SSHClientConnection, way: jumps.JumpChain) -> Ends:
+    """Addresses of a connection that goes straight to the machine; over others only what leads there is known."""
+    if way.jumps:
+        return Ends(jumps=way.jumps, inner=(way.host, way.port))
+    here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
+    if not here or not there:
+        return Ends()
+    return Ends(str(here[0]), str(there[0]), int(there[1]))
+
+
+def trusted_key(access: SshAccess) -> asyncssh.SSHKey:
+    """The key of the manifest. Raises ``ValueError`` for one that makes no sense in itself."""
+    try:
+        return asyncssh.import_public_key(access.host_key)
+    except asyncssh.KeyImportError as error:
+        raise ValueError(f"spec.ssh.hostKey: {error}") from error
+
+
+def fingerprint(key: asyncssh.SSHKey) -> str:
+    """As `ssh-keygen -l` shows it: ``SHA256:… (ED25519)``."""
+    kind = key.get_algorithm().removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper()
+    return f"{key.get_fingerprint()} ({kind})"
+
+
+async def keys_tried(host: str, options: dict[str, Any]) -> list[str]:
+    """What a login was tried with: each key with its fingerprint and comment, those of the SSH agent first."""
+    with contextlib.suppress(asyncssh.Error, OSError, ValueError):
+        settled = asyncssh.SSHClientConnectionOptions(host=host, config=(), **options)
+        found = []
+        if settled.agent_path:
+            with contextlib.suppress(OSError, ValueError, asyncssh.Error):
+                async with (
+                    asyncio.timeout(CONNECT_SECONDS),
+                    asyncssh.SSHAgentClient(settled.agent_path) as agent,
+                ):
+                    found += [f"{each} of the SSH agent" for each in _named(await agent.get_keys())]
+        return [*found, *_named(settled.client_keys or ())]
+    return []
+
+
+def _named(pairs: Any) -> Iterator[str]:
+    for pair in pairs:
+        key = decode_ssh_public_key(pair.public_data)
+        comment = pair.get_comment() or ""
+        yield f"{fingerprint(key)} {comment}".strip()

@@ -1,0 +1,105 @@
+"""What an agent and a shim tell, and whom, and what a process costs them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from reconciler.agent.ranks.child import start_standby
+from reconciler.agent.ranks.directory import RankDirectory
+from reconciler.agent.ranks.shim import LINE_BYTES_MAX, Lines, Shim
+from reconciler.agent.server import CONTROLLERS_MAX, Agent, Fence
+from reconciler.wire.launch import Exit, Phase, Progress
+from reconciler.wire.node import Changed
+
+
+class Peer:
+    """A connection that notes what it was sent."""
+
+    def __init__(self) -> None:
+        self.congested = False
+        self.sent: list[Any] = []
+        self.aborted = False
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def agent() -> Any:
+    host: Any = SimpleNamespace(token=lambda: 0, identity=lambda: None, room=lambda: (0, 0))
+    return Agent(asyncio.get_running_loop(), host)
+
+
+async def test_each_change_has_a_number_and_a_slow_controller_is_told_of_the_last_when_it_reads_on() -> None:
+    tested, quick, slow = agent(), Peer(), Peer()
+    for peer in (quick, slow):
+        tested.on_connected(peer)
+    slow.congested = True
+    for _ in range(3):
+        tested.ranks._on_change(True)
+    assert quick.sent == [Changed(2), Changed(3), Changed(4)]
+    assert slow.sent == []
+    slow.congested = False
+    tested.catch_up(slow)
+    tested.catch_up(slow)
+    assert slow.sent == [Changed(4)]
+
+
+async def test_as_many_controllers_may_connect_as_are_written_down() -> None:
+    tested = agent()
+    peers = [Peer() for _ in range(CONTROLLERS_MAX + 1)]
+    for peer in peers:
+        tested.on_connected(peer)
+    assert [peer.aborted for peer in peers] == [False] * CONTROLLERS_MAX + [True]
+    tested.leave(peers[0])
+    tested.on_connected(later := Peer())
+    assert not later.aborted
+
+
+def test_of_two_tokens_the_higher_one_counts_in_whatever_order_they_come() -> None:
+    kept: list[int] = []
+    host: Any = SimpleNamespace(token=lambda: 5, save_token=kept.append)
+    fence = Fence(host)
+    assert [fence.admits(token) for token in (4, 7, 5, 7)] == [False, True, False, True]
+    assert (fence.token, kept) == (7, [7])
+
+
+def test_of_a_line_that_is_too_long_nothing_is_left() -> None:
+    lines = Lines()
+    assert lines.feed(b"x" * (LINE_BYTES_MAX + 1)) == []
+    assert lines.feed(b'{"phase": "ready"}\n{"phase":') == []
+    assert lines.feed(b' "loading"}\n') == [b'{"phase": "loading"}']
+
+
+async def test_the_end_of_a_rank_is_told_even_to_an_agent_that_does_not_read(tmp_path: Path) -> None:
+    shim: Any = Shim(asyncio.get_running_loop(), RankDirectory(tmp_path))
+    quick, slow = Peer(), Peer()
+    for peer in (quick, slow):
+        shim._on_connected(peer)
+        peer.sent.clear()
+    slow.congested = True
+    loading = replace(shim._state, progress=Progress(Phase.LOADING))
+    shim._change(loading)
+    assert (quick.sent, slow.sent) == ([loading], [])
+    ended = replace(loading, exit=Exit(0, None, 5.0, "over"))
+    shim._change(ended)
+    assert (quick.sent[1:], slow.sent) == ([ended], [ended])
+    shim._rank_log.close()
+
+
+def test_a_program_that_was_started_and_ended_leaves_no_descriptor_open() -> None:
+    def once() -> int:
+        waiting = start_standby([sys.executable, "-c", "input()"], {})
+        waiting.end_unused()
+        os.waitpid(waiting.pid, 0)
+        return sum(1 for _ in Path("/dev/fd").iterdir())
+
+    assert once() == once()

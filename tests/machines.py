@@ -1,0 +1,32 @@
+"""Machines of tests: each is this one, reached as the product reaches it, but for what a test puts in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from reconciler.bootstrap.machines import ClusterMachines
+from reconciler.state import NodeName
+from reconciler.transport.nodes.local import LocalNode
+from reconciler.transport.nodes.machines import Machine
+
+
+class LocalMachines(ClusterMachines):
+    """``make`` gives the machine of a node, by default one on which nothing can be started; ``methods`` are functions
+    in place of those of ``Machines``."""
+
+    def __init__(self, make: Callable[[NodeName], Machine] | None = None, **methods: Any) -> None:
+        made = make or _nowhere
+        super().__init__(lambda name, access: made(name))
+        self.put(**methods)
+
+    def put(self, **methods: Any) -> None:
+        """Put these functions in place of methods."""
+        assert all(hasattr(self, name) for name in methods), methods
+        vars(self).update(methods)
+
+
+def _nowhere(name: NodeName) -> LocalNode:
+    folder = Path("/nonexistent")
+    return LocalNode(name, folder, folder, folder, folder, folder, folder)

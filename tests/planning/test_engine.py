@@ -1,0 +1,36 @@
+"""What the engine's descriptor says is what the rooms that must not import it do."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from reconciler.engine import MLX
+from reconciler.planning.transport import fallback
+from reconciler.resources.deployment import Transport
+from reconciler.state.machine import compatibility
+from tests.documents.newcomer import ROOT
+
+
+def test_manifests_offer_the_transports_of_the_engine_in_its_order() -> None:
+    assert get_args(Transport) == tuple(each.name for each in MLX.transports)
+    assert (fallback.VERBS, fallback.CABLES) == (("jaccl", "jaccl-ring"), ("jaccl", "jaccl-ring", "ring"))
+    assert (fallback.RINGS, fallback.MESH, fallback.LAN) == (("jaccl-ring", "ring"), "jaccl", "ring-lan")
+
+
+def test_the_agent_asks_for_the_packages_and_starts_the_examiner_of_the_engine() -> None:
+    assert (
+        f"for name in {str(MLX.packages).replace(chr(39), chr(34))}:"
+        in (ROOT / "reconciler/agent/weights/runtime.py").read_text()
+    )
+    assert f'"{MLX.examiner}"' in (ROOT / "reconciler/agent/weights/examination.py").read_text()
+    assert {compatibility.MLX, compatibility.MLX_LM} == set(MLX.packages)
+
+
+def test_a_rank_needs_every_package() -> None:
+    assert MLX.lacking({"mlx": "1", "mlx-lm": "2"}) == []
+    assert MLX.lacking({"mlx": "1"}) == ["mlx-lm"]
+    assert MLX.lacking(None) == ["mlx", "mlx-lm"]
+
+
+def test_a_rank_is_started_by_the_interpreter_of_its_node() -> None:
+    assert MLX.argv("/opt/python") == ("/opt/python", "-m", "reconciler.runner")

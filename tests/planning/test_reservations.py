@@ -1,0 +1,70 @@
+"""What a group takes is reserved when its decision is kept, and never before."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.reservations import Reservations, first_ports
+from reconciler.planning.context.world import World as Snapshots
+from reconciler.planning.plan import view_of
+from reconciler.planning.replica.form import form
+from reconciler.planning.replica.ladder import decide
+from reconciler.state import AllocateEpoch, Cause, NodeName
+from tests.properties.test_planning import ACTIONS, Action, live
+from tests.worlds import World, deployment, model, node
+
+
+def cluster(replicas: int = 3) -> World:
+    return World(
+        manifests=[
+            model(),
+            deployment(nodes=2, replicas=replicas),
+            *(node(f"node-{n}") for n in range(1, 4)),
+        ],
+        agents={NodeName(f"node-{n}") for n in range(1, 4)},
+    )
+
+
+def snapshots(world: World) -> Snapshots:
+    return Snapshots(world.desired(), world.observed(), world.memory(), world.now, "entropy")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ACTIONS, max_size=15))
+def test_a_group_that_is_tried_out_and_dropped_takes_nothing(history: list[Action]) -> None:
+    world = cluster()
+    live(world, history)
+    before, taken = world.plan(), Reservations.of(snapshots(world))
+    for name in sorted(taken.world.desired.replicas()):
+        view = view_of(taken, name)
+        first = decide(view)
+        form(view, Cause.NEW_REPLICA, "tried out")  # and dropped
+        assert taken == Reservations.of(snapshots(world))
+        assert decide(view) == first
+    assert world.plan() == before
+
+
+def test_a_kept_decision_takes_ports_cables_and_memory_at_once() -> None:
+    taken = Reservations.of(snapshots(cluster()))
+    name = sorted(taken.world.desired.replicas())[0]
+    decision = decide(view_of(taken, name))
+    (step,) = decision.steps
+    assert isinstance(step, AllocateEpoch)
+    record, kept = step.group, taken.kept(decision)
+    assert kept.world.memory.groups[name] == record
+    assert first_ports(kept.world, 2) == record.port + len(record.members) + 1
+    for member, need in zip(record.members, record.charges, strict=True):
+        other = sorted(taken.world.desired.replicas())[1]
+        assert taken.ledger.free(member, other) - kept.ledger.free(member, other) == need
+        assert kept.ledger.ranks(member, other) == 1
+    assert taken.ledger == Ledger.of(taken.world)
+
+
+def test_a_decision_without_a_group_takes_nothing() -> None:
+    world = cluster(replicas=1)
+    world.settle()
+    taken = Reservations.of(snapshots(world))
+    name = sorted(taken.world.desired.replicas())[0]
+    assert taken.kept(decide(view_of(taken, name))) is taken
