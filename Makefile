@@ -75,7 +75,7 @@ chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it (ONLY=C9)
-	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/test_classes.py -v \
+	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/emulated_macs/test_classes.py -v \
 		$(if $(ONLY),-k "[$(ONLY)]")
 
 schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands

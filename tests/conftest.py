@@ -39,21 +39,21 @@ collect_ignore = [] if Path(PROGRAM).exists() else NEED_SSHD
 WHOLE_CLUSTERS = ("e2e", "hosts")
 """Folders whose tests are of the second tier, but for those that say ``first_tier``."""
 
-SHARED = "the shared cluster"
-SHARED_CLUSTER = {
-    f"tests/e2e/test_{name}.py"
-    for name in ("drain", "following", "git", "hangs", "healing", "safety", "serving")
-}
-"""Files that use one cluster, brought to rest between tests."""
+SHARED_CLUSTER = "tests/e2e/shared_cluster"
+"""The files of this folder use one cluster, brought to rest between tests."""
 
-OWN_CLUSTERS = {f"tests/e2e/test_{name}.py" for name in ("examples_on_macs", "hub", "up")}
+OWN_CLUSTERS = (
+    "tests/e2e/emulated_macs/test_examples_on_macs.py",
+    "tests/e2e/test_hub.py",
+    "tests/e2e/test_up.py",
+)
 """Files whose tests have a cluster each, and share nothing: any worker may take one of them."""
 
 LONGEST = (
     "tests/documents/test_documents_run.py",
     "tests/hosts/test_three_hosts.py",
-    "tests/e2e/test_classes.py",
-    SHARED,
+    "tests/e2e/emulated_macs/test_classes.py",
+    SHARED_CLUSTER,
     "tests/e2e/test_store_loss.py",
 )
 """What takes minutes, one test after the other: were it begun last, one worker would go on with it alone."""
@@ -74,8 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _unit(nodeid: str) -> str:
     """What one worker runs whole: a file, all files that share a cluster, or a test that shares nothing."""
     file = nodeid.partition("::")[0]
-    if file in SHARED_CLUSTER:
-        return SHARED
+    if Path(file).parent.as_posix() == SHARED_CLUSTER:
+        return SHARED_CLUSTER
     return nodeid if file in OWN_CLUSTERS else file
 
 

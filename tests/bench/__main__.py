@@ -54,7 +54,7 @@ def main() -> int:
 
 def measure_of(name: str) -> Callable[[bool], Iterator[Figure]]:
     """The benchmark of one of ``NAMES``: called with whether to be quick."""
-    measure: Callable[[bool], Iterator[Figure]] = import_module(f".{name}", __package__).measure
+    measure: Callable[[bool], Iterator[Figure]] = import_module(f"{__package__}.measures.{name}").measure
     return measure
 
 

@@ -39,12 +39,11 @@ from reconciler.store import Store
 from reconciler.transport.connection import AgentConnection
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import NodeReport, RankReport
+from tests.bench.measures.documents import manifests
 from tests.gateway.rank_double import eventually
 from tests.machines import LocalMachines
 from tests.processes import resident_bytes
 from tests.worlds import World
-
-from .documents import manifests
 
 
 def served_text(text: str) -> World:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from . import detection, documents, overhead, passes, planning, remote
 from .__main__ import NAMES, measure_of
 from .figures import WIDTH, Figure, alone, paired, table
+from .measures import detection, documents, overhead, passes, planning, remote
 
 pytestmark = pytest.mark.second_tier
 

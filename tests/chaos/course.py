@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.macs import macs
+from tests.e2e.emulated_macs.macs import macs
 
 from .breaking import Breaker
 from .faults import NODES, draw

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands.write.test_manifests import MANIFESTS
+from tests.cli.commands.write.test_writing import committed, template
+
 from .conftest import Cli
-from .test_manifests import MANIFESTS
-from .test_writing import committed, template
 
 __all__ = ["committed", "template"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from reconciler.controller.reconcile import reconcile
 from reconciler.planning import plan
 from tests.bench.controller import parts_of, served_text
-from tests.bench.documents import manifests
-from tests.bench.planning import world
+from tests.bench.measures.documents import manifests
+from tests.bench.measures.planning import world
 from tests.gateway.rank_double import eventually
 
 FEW, MANY = 50, 200

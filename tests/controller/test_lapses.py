@@ -19,7 +19,7 @@ from reconciler.state import NodeName, RequestedStop, StepFailure, Volatile
 from reconciler.store import EventFilter, Store
 from reconciler.wire.launch import RankId
 from tests.bench.controller import parts_of, served_text
-from tests.bench.documents import manifests
+from tests.bench.measures.documents import manifests
 from tests.gateway.rank_double import eventually
 
 GATEWAY = """

@@ -18,10 +18,10 @@ from typing import Any
 import openai
 import pytest
 
+from tests.e2e.shared_cluster.test_healing import Answer, stream
 from tests.ports import free_port
 
 from .cluster import ROOT, Cluster, cluster
-from .test_healing import Answer, stream
 
 pytestmark = pytest.mark.e2e
 

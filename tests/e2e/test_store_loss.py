@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.documents.test_state_directory import named
+from tests.e2e.shared_cluster.test_healing import ask
 
 from .cluster import READY_SECONDS, ROOT, Cluster, quickstart
-from .test_healing import ask
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.fetcher.hub import COMMIT, REPO, Fault, Hub, folder, serving
-from tests.runner.architectures import write_architecture
+from tests.runner.model.architectures import write_architecture
 
 from .conftest import DEPLOYMENT, over
 from .model import write_model

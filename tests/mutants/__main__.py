@@ -9,8 +9,9 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
+from tests.mutants.bugs.groups import EVERY, GROUPS
+
 from . import catchers, printing
-from .groups import EVERY, GROUPS
 from .judging import Verdict
 from .mutant import Mutant
 from .planting import ROOT
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     if tiers == (SIMULATOR,):
         mutants = [m for m in mutants if m.room in SIMULATED_ROOMS]
     if not mutants:
-        print(f"error: no planted bug has {wanted.only!r} in its name; see tests/mutants/groups.py")
+        print(f"error: no planted bug has {wanted.only!r} in its name; see tests/mutants/bugs/groups.py")
         return 2
     if wanted.show:
         print("\n\n".join(f"{mutant.name}: {mutant.harm}\n{mutant.shown(ROOT)}" for mutant in mutants))

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tests.mutants.bugs.reasons import NOT_IN_FIRST_TIER
+
 from .judging import Verdict
 from .mutant import Mutant
-from .reasons import NOT_IN_FIRST_TIER
 from .tiers import FIRST, TIERS
 
 ROW = "{:<34} {:>4}  {}"

@@ -6,7 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from .groups import EVERY
+from tests.mutants.bugs.groups import EVERY
+
 from .places import NotApplicable
 from .planting import ROOT
 

@@ -13,7 +13,9 @@ from reconciler.sandbox.commands import COMMANDS
 from reconciler.state import FaultClass
 
 ROOT = Path(__file__).parents[2]
-CASES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "e2e" / "classes.yaml").read_text())
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(
+    (ROOT / "tests" / "e2e" / "emulated_macs" / "classes.yaml").read_text()
+)
 PAGE = dict(
     re.findall(
         r"^\| (C\d+) .*? \| (.*?) \| .*? \|$", (ROOT / "docs" / "rehearse.md").read_text(), re.MULTILINE

@@ -14,11 +14,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from .exhaustive import Tally, sweep
-from .fuzz import schedule, shrink
-from .play import Verdict, play
-from .points import Points
-from .scenarios import SCENARIOS
+from tests.simulation.schedules.exhaustive import Tally, sweep
+from tests.simulation.schedules.fuzz import schedule, shrink
+from tests.simulation.schedules.play import Verdict, play
+from tests.simulation.schedules.points import Points
+from tests.simulation.schedules.scenarios import SCENARIOS
 
 COMMAND = "python -m tests.simulation"
 BY_DEFAULT = (

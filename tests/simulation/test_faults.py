@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from . import world
-from .exhaustive import sweep
-from .fuzz import schedule
-from .play import faultless, play
-from .points import Points
-from .scenarios import SCENARIOS
+from tests.simulation.schedules.exhaustive import sweep
+from tests.simulation.schedules.fuzz import schedule
+from tests.simulation.schedules.play import faultless, play
+from tests.simulation.schedules.points import Points
+from tests.simulation.schedules.scenarios import SCENARIOS
+
+from .world import world
 
 NAMES = sorted(SCENARIOS)
 PARTS = [

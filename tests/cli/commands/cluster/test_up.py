@@ -1,0 +1,215 @@
+"""`up` with its real processes, and manifests that start no rank: it is quick, and needs no weights."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+ROOT = Path(__file__).parents[4]
+WAIT_SECONDS = 60.0
+
+
+@dataclass
+class Up:
+    """`reconciler up` in the background. What it says goes to ``log``."""
+
+    home: Path
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *arguments: str) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "reconciler",
+            "--home",
+            str(self.home),
+            "up",
+            "--any-port",
+            *arguments,
+        ]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
+            )
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def wait_said(self, text: str) -> None:
+        self.wait(lambda: text in self.said())
+
+    def wait(self, true: Callable[[], object]) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not true():
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
+
+    def send(self, number: int) -> int:
+        """Send a signal; the exit status that follows."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(WAIT_SECONDS)
+
+    def pids(self, role: str) -> list[int]:
+        """The running children of this home: those of ``role`` (``controller`` or ``gateway``)."""
+        listed = subprocess.run(
+            ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="], check=True, capture_output=True, text=True
+        )
+        words = f"-m reconciler --home {self.home} {role}"
+        rows = [line.split(None, 3) for line in listed.stdout.splitlines() if words in line]
+        parents = {int(pid): int(parent) for pid, parent, state, _ in rows if not state.startswith("Z")}
+        # What it has just forked bears its name until it runs a program of its own.
+        return [pid for pid, parent in parents.items() if parent not in parents]
+
+
+@pytest.fixture
+def up(home: Path, tmp_path: Path) -> Iterator[Up]:
+    running = Up(home, tmp_path / "up.log")
+    yield running
+    if running.process is not None:
+        if running.process.poll() is None:
+            running.process.kill()
+        running.process.wait(WAIT_SECONDS)
+        for pid in running.pids("controller") + running.pids("gateway"):
+            with suppress(ProcessLookupError):  # they end with their parent, now or a moment later
+                os.kill(pid, signal.SIGKILL)
+        running.wait(lambda: not running.pids("controller") + running.pids("gateway"))
+
+
+GATEWAY = str(ROOT / "manifests" / "gateway.yaml")
+
+
+def test_up_tells_the_endpoint_and_ctrl_c_ends_everything(up: Up, home: Path) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: http://127.0.0.1:")
+    assert "1 object committed to " in up.said()
+    assert "\x1b" not in up.said()
+    assert up.send(signal.SIGINT) == 0
+    assert up.said().endswith("\nstopped\n")
+    assert up.pids("controller") == up.pids("gateway") == []
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        manifest = tmp_path / "gateway.yaml"
+        manifest.write_text(Path(GATEWAY).read_text().replace("127.0.0.1:8400", listen))
+        up.start("-f", str(manifest))
+        up.wait_said(f"   ({listen} is taken)\n")
+    assert up.send(signal.SIGINT) == 0
+
+
+def test_the_story_of_an_earlier_run_is_not_told_again(up: Up) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    assert "RevisionApplied" in up.said()
+    assert up.send(signal.SIGINT) == 0
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    assert "RevisionApplied" not in up.said()
+
+
+@pytest.mark.parametrize("role", ["controller", "gateway"])
+def test_a_killed_process_comes_back(up: Up, role: str) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    (pid,) = up.pids(role)
+    os.kill(pid, signal.SIGKILL)
+    up.wait_said(f"the {role} was killed by signal 9 and is started again")
+    up.wait(lambda: up.pids(role) not in ([], [pid]))
+    assert up.send(signal.SIGTERM) == 0
+    assert "the next `reconciler up` adopts them" in up.said()
+
+
+def test_a_controller_that_is_killed_while_it_stops_everything_has_to_finish(up: Up) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    (pid,) = up.pids("controller")
+    assert up.process is not None
+    os.kill(pid, signal.SIGSTOP)
+    up.process.send_signal(signal.SIGINT)
+    up.wait_said("stopping every rank and agent")
+    os.kill(pid, signal.SIGKILL)
+    assert up.process.wait(WAIT_SECONDS) == 0
+    assert up.said().endswith("\nstopped\n")
+
+
+def test_a_second_ctrl_c_does_not_wait(up: Up) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    (pid,) = up.pids("controller")
+    assert up.process is not None
+    os.kill(pid, signal.SIGSTOP)
+    up.process.send_signal(signal.SIGINT)
+    up.wait_said("stopping every rank and agent")
+    up.process.send_signal(signal.SIGINT)
+    up.wait_said("not everything has stopped")
+    os.kill(pid, signal.SIGCONT)
+    assert up.process.wait(WAIT_SECONDS) == 0
+
+
+def test_an_empty_cluster_says_what_to_do(up: Up) -> None:
+    up.start()
+    up.wait_said(f"nothing is wanted yet; commit manifests: reconciler --home {up.home} apply -f DIR")
+    assert up.send(signal.SIGINT) == 0
+
+
+def test_a_question_nobody_could_answer_is_an_error_at_once(up: Up) -> None:
+    up.start("-f", GATEWAY, "--once", "Is anybody there?")
+    assert up.process is not None
+    assert up.process.wait(WAIT_SECONDS) == 1
+    assert "error: there is nothing to ask: no ModelDeployment with replicas" in up.said()
+    assert up.pids("controller") == up.pids("gateway") == []
+
+
+def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
+    cli("apply", "-f", GATEWAY)
+    up.start("-f", str(ROOT / "manifests" / "nodes.yaml"))
+    up.wait_said("cluster.git has commits already and is what counts; to change it: reconciler ")
+    up.wait_said("\nendpoint: ")
+    assert cli("get", "nodes").err == "No resources found\n"
+    assert up.send(signal.SIGINT) == 0
+
+
+def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
+    up.start("-f", GATEWAY)
+    up.wait_said("\nendpoint: ")
+    assert up.process is not None
+    second = cli("up")
+    assert second.code == 1
+    assert f"reconciler up runs already for {up.home} (pid {up.process.pid})" in second.err
+    assert up.send(signal.SIGINT) == 0
+
+
+def test_models_are_copied_whole_and_once(home: Path, tmp_path: Path) -> None:
+    from reconciler.cli.commands.cluster.seed import seed_models
+
+    (tmp_path / "here" / "small").mkdir(parents=True)
+    (tmp_path / "here" / "small" / "config.json").write_text("{}")
+    (tmp_path / "here" / "notes").mkdir()
+    target = home / "models"
+    (target / ".small.partial").mkdir(parents=True)
+    (target / ".small.partial" / "half").write_text("of an earlier attempt")
+    said: list[str] = []
+    seed_models(tmp_path / "here", target, said.append)
+    assert sorted(path.name for path in target.rglob("*")) == ["config.json", "small"]
+    (target / "small" / "config.json").write_text('{"mine": true}')
+    seed_models(tmp_path / "here", target, said.append)
+    assert (target / "small" / "config.json").read_text() == '{"mine": true}'
+    assert said == [f"copying model small (2B) into {target}"]

@@ -1,0 +1,487 @@
+"""`delete`, `scale`, `cordon`, `uncordon` and `drain`: commits to a real repository, then what the controller says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reconciler.cli.commands.write.manifests import commit_paths
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import prepare
+from reconciler.errors import Refused
+from tests.cli import bodies
+from tests.cli.conftest import Cli, Controller
+
+from .test_manifests import MANIFESTS, ROOT, git
+
+NODES = str(ROOT / "manifests" / "nodes.yaml")
+
+
+def head(home: Path) -> str:
+    return git(home, "rev-parse", "main").strip()
+
+
+def subjects(home: Path) -> list[str]:
+    return git(home, "log", "--format=%s", "main").splitlines()
+
+
+def changed_lines(home: Path) -> list[str]:
+    """Lines that the newest commit takes away or adds."""
+    lines = git(home, "show", "--format=", "--unified=0", "main").splitlines()
+    return [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose repository has the quickstart's manifests, for copying."""
+    made = tmp_path_factory.mktemp("template")
+    commit_paths(prepare(Settings(made)), (MANIFESTS,), "Start the cluster")
+    return made
+
+
+@pytest.fixture
+def committed(template: Path, home: Path) -> Path:
+    """The quickstart's manifests in a repository; no controller runs."""
+    shutil.copytree(template, home, dirs_exist_ok=True)
+    return home
+
+
+@pytest.fixture
+def watched(controller: Controller, committed: Path, home: Path) -> Controller:
+    """The same with a controller that reads each commit at once."""
+    at_rest = {**controller.answers["status"], "held": None, "rejection": None}
+    controller.answers["status"] = lambda _: {**at_rest, "revision": head(home)}
+    return controller
+
+
+# --- delete ----------------------------------------------------------------------------------------
+
+
+def test_objects_are_deleted_by_name_and_the_rest_of_their_file_stays(cli: Cli, committed: Path) -> None:
+    result = cli("delete", "deployment", "tiny")
+    assert (result.code, result.out) == (0, "modeldeployment.reconciler/tiny deleted\n")
+    assert result.err == "note: the controller is not running; start it with: reconciler up\n"
+    assert subjects(committed)[0] == "Delete modeldeployment/tiny"
+    assert "kind: Model\n" in git(committed, "show", "main:tiny.yaml")
+    assert cli("delete", "node/node-a", "no/node-b").out.splitlines() == [
+        "node.reconciler/node-a deleted",
+        "node.reconciler/node-b deleted",
+    ]
+
+
+def test_what_is_there_is_deleted_and_what_is_not_is_an_error(cli: Cli, committed: Path) -> None:
+    result = cli("delete", "node", "node-b", "node-x")
+    assert (result.code, result.out) == (1, "node.reconciler/node-b deleted\n")
+    assert result.err.endswith('error: nodes "node-x" not found; did you mean "node-a"?\n')
+    before = head(committed)
+    assert cli("delete", "node", "node-x", "--ignore-not-found").code == 0
+    assert head(committed) == before
+
+
+def test_objects_are_deleted_as_files_name_them(cli: Cli, committed: Path) -> None:
+    text = Path(NODES).read_text()
+    assert len(cli("delete", "-f", "-", stdin=text).out.splitlines()) == 2
+    assert cli("delete", "-f", NODES).code == 1
+    assert cli("delete", "-R", "-f", NODES, "--ignore-not-found").code == 0
+
+
+def test_objects_are_deleted_by_label_and_all_of_a_kind(cli: Cli, committed: Path, tmp_path: Path) -> None:
+    (tmp_path / "n.yaml").write_text(
+        "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata: {name: old, labels: {pool: old}}\n"
+        "spec: {local: {}}\n"
+    )
+    cli("apply", "-f", "n.yaml")
+    assert cli("delete", "nodes,models", "-l", "pool=old").out == "node.reconciler/old deleted\n"
+    assert len(cli("delete", "nodes", "--all").out.splitlines()) == 2
+    nothing = cli("delete", "nodes", "--all")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "No resources found\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "expected KIND NAME..., KIND/NAME..., -f FILE, or KIND with -l SELECTOR or --all"),
+        (("node",), "node: no name is given"),
+        (("node", "a", "model/b"), '"node" is not KIND/NAME, as the others are'),
+        (("node/a", "b"), '"b" is not KIND/NAME, as the others are'),
+        (("node", "a", "-f", "x.yaml"), "-f says which objects are meant"),
+        (("node", "a", "--all"), "-l and --all go with a kind alone"),
+        (("ranks", "--all"), "ranks are no manifests"),
+        (("nodes", "-l", "a in b"), "is no label selector"),
+        (("node", "a", "--timeout", "5"), '"5" is no duration; expected one such as 30s, 5m'),
+        (("node", "a", "--dry-run=maybe"), "'maybe' is not one of"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: tuple[str, ...], text: str, cli: Cli, home: Path) -> None:
+    result = cli("delete", *arguments)
+    assert result.code == 2
+    assert text in result.err
+    assert not home.exists()
+
+
+def test_without_a_repository_there_is_nothing_to_delete_or_change(cli: Cli, home: Path) -> None:
+    assert 'nodes "a" not found; what there is shows: reconciler get nodes' in cli("delete", "node", "a").err
+    assert cli("delete", "node", "a", "--ignore-not-found").code == 0
+    assert "there is no cluster repository in" in cli("cordon", "a").err
+    assert not home.exists()
+
+
+def test_deleting_waits_until_nothing_of_the_object_is_left(cli: Cli, watched: Controller) -> None:
+    leaving = bodies.deployment()
+    leaving["status"]["conditions"] = bodies.conditions(False, "waiting for the end of rank 0 on node-a")
+    answers = iter([[leaving], [leaving], []])
+    watched.answers["get"] = lambda _: {"revision": "x", "items": next(answers)}
+    assert cli("delete", "deployment/tiny").code == 0
+    assert next(answers, None) is None
+    watched.answers["get"] = lambda _: {"revision": "x", "items": [bodies.node("node-a")]}
+    assert cli("delete", "node/node-a", "--no-wait").code == 0
+
+
+def test_a_deletion_that_takes_too_long_says_what_is_left(cli: Cli, watched: Controller) -> None:
+    leaving = bodies.deployment()
+    leaving["status"]["conditions"] = bodies.conditions(False, "waiting for the end of rank 0 on node-a")
+    watched.answers["get"] = lambda _: {"revision": "x", "items": [leaving]}
+    result = cli("delete", "deployment/tiny", "--timeout=300ms")
+    assert (result.code, result.out) == (1, "modeldeployment.reconciler/tiny deleted\n")
+    assert result.err.endswith("error: timed out after 0.3 s: waiting for the end of rank 0 on node-a\n")
+
+
+@pytest.mark.parametrize("wait", ["--wait", "--no-wait"])
+def test_a_deletion_that_is_held_is_an_error_that_says_what_to_do(
+    wait: str, cli: Cli, watched: Controller, home: Path
+) -> None:
+    before, said = head(home), watched.answers["status"](None)
+
+    def status(_: Any) -> dict[str, Any]:
+        text = "revision x is held; to remove them: reconciler approve x"
+        held = {"revision": head(home), "text": text} if head(home) != before else None
+        return {**said, "revision": before, "held": held}
+
+    watched.answers["status"] = status
+    result = cli("delete", "nodes", "--all", wait)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.endswith("error: revision x is held; to remove them: reconciler approve x\n")
+
+
+# --- every change --------------------------------------------------------------------------------
+
+
+def test_a_change_is_known_to_the_controller_before_the_next_command(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    before, said, looks = head(home), watched.answers["status"](None), list[str]()
+
+    def status(_: Any) -> dict[str, Any]:
+        looks.append(head(home))
+        late = looks.count(head(home)) < 4 and head(home) != before
+        return {**said, "revision": before if late else head(home)}
+
+    watched.answers["status"] = status
+    assert cli("scale", "deployment/tiny", "--replicas=2").err == ""
+    assert looks.count(head(home)) >= 4
+
+
+def test_a_change_that_is_kept_out_says_so(cli: Cli, watched: Controller, home: Path) -> None:
+    before, said = head(home), watched.answers["status"](None)
+    watched.answers["status"] = lambda _: {**said, "revision": before, "rejection": "a.yaml:1:1: wrong"}
+    result = cli("cordon", "node-a")
+    assert (result.code, result.out) == (0, "node/node-a cordoned\n")
+    assert result.err == "note: the newest revision is not in force: a.yaml:1:1: wrong\n"
+
+
+# --- scale -----------------------------------------------------------------------------------------
+
+
+def test_scaling_changes_one_line(cli: Cli, committed: Path) -> None:
+    assert cli("scale", "deployment/tiny", "--replicas=3").out == "modeldeployment.reconciler/tiny scaled\n"
+    assert subjects(committed)[0] == "Scale modeldeployment/tiny to 3"
+    assert changed_lines(committed) == ["-  replicas: 1", "+  replicas: 3"]
+
+
+def test_scaling_to_what_is_there_makes_no_commit(cli: Cli, committed: Path) -> None:
+    before = head(committed)
+    assert (
+        cli("scale", "deployment", "tiny", "--replicas=1").out == "modeldeployment.reconciler/tiny scaled\n"
+    )
+    assert head(committed) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("deployment/tiny", "--current-replicas=2"), "expected replicas of tiny to be 2, was 1"),
+        (("deployment/big",), 'modeldeployments "big" not found'),
+        (("node/node-a",), "node/node-a has no replicas; modeldeployments have"),
+        (("deployments", "-l", "no=where"), "no objects are selected"),
+    ],
+)
+def test_a_scaling_that_cannot_be_changes_nothing(
+    arguments: tuple[str, ...], text: str, cli: Cli, committed: Path
+) -> None:
+    before = head(committed)
+    result = cli("scale", *arguments, "--replicas=2")
+    assert (result.code, result.out) == (1, "")
+    assert text in result.err
+    assert head(committed) == before
+
+
+# --- cordon, uncordon ------------------------------------------------------------------------------
+
+
+def test_cordon_and_uncordon_leave_the_file_as_it_was(cli: Cli, committed: Path) -> None:
+    before = git(committed, "show", "main:nodes.yaml")
+    assert cli("cordon", "node-b").out == "node/node-b cordoned\n"
+    assert changed_lines(committed) == ["+  unschedulable: true"]
+    assert cli("cordon", "node/node-b", "node-a").out.splitlines() == [
+        "node/node-b already cordoned",
+        "node/node-a cordoned",
+    ]
+    assert cli("uncordon", "node-a", "node-b").out.splitlines() == [
+        "node/node-a uncordoned",
+        "node/node-b uncordoned",
+    ]
+    assert git(committed, "show", "main:nodes.yaml") == before
+    assert cli("uncordon", "node-a").out == "node/node-a already uncordoned\n"
+
+
+@pytest.mark.parametrize("command", ["cordon", "uncordon", "drain"])
+def test_nodes_must_be_there(command: str, cli: Cli, committed: Path) -> None:
+    assert 'nodes "node-x" not found' in cli(command, "node-a", "node-x").err
+    assert "no nodes are selected" in cli(command, "-l", "pool=x").err
+    assert cli(command).code == 2
+    assert len(subjects(committed)) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "state"),
+    [
+        ({"unschedulable": True}, "Ready,SchedulingDisabled"),
+        ({"unschedulable": True, "drain": True}, "Ready,SchedulingDisabled,Drained"),
+    ],
+)
+def test_the_list_of_nodes_shows_it(
+    spec: dict[str, bool], state: str, cli: Cli, controller: Controller
+) -> None:
+    item = bodies.node("node-a")
+    item["spec"].update(spec)
+    controller.answers["get"] = {"revision": "x", "version": "1", "items": [item]}
+    assert cli("get", "nodes", "--no-headers").out.split()[-1] == state
+
+
+# --- drain -----------------------------------------------------------------------------------------
+
+
+def future(**told: Any) -> dict[str, Any]:
+    replica = {"object": "modeldeployment/tiny", "replica": 0, "nodes": ["node-a", "node-b"], "text": ""}
+    plan: dict[str, Any] = {"steps": [], "waiting": [], "refused": []}
+    replicas = [{**replica, "moves": None, "ends": False, **told}]
+    return {"removes": [], "of": 5, "held": False, "plan": plan, "replicas": replicas}
+
+
+def test_draining_says_what_moves_and_waits_until_the_node_is_empty(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    watched.answers["foresee"] = future(moves=["node-a"])
+    left = iter([[bodies.rank(0), bodies.rank(1)], [bodies.rank(1)], [bodies.rank(0)]])
+    watched.answers["get"] = lambda _: {"revision": "x", "items": next(left)}
+    result = cli("drain", "node-b")
+    assert (result.code, result.err) == (0, "")
+    assert [line for line in result.out.splitlines() if "still on" not in line] == [
+        "modeldeployment/tiny, replica 0: moves from node-a, node-b to node-a",
+        "node/node-b cordoned",
+        "evicting rank 1 of tiny/0 from node-b",
+        "node/node-b drained",
+    ]
+    assert changed_lines(home) == ["+  unschedulable: true", "+  drain: true"]
+    (asked,) = [message for message in watched.heard if message.TYPE == "foresee"]
+    assert "drain: true" in asked.files["nodes.yaml"]
+
+
+def test_draining_refuses_to_stop_what_is_served_unless_forced(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    watched.answers["foresee"] = future(ends=True, text="tiny/0: needs 2 nodes, 1 can be used")
+    before = head(home)
+    refused = cli("drain", "node-b")
+    assert (refused.code, refused.out, head(home)) == (1, "", before)
+    assert "modeldeployment/tiny, replica 0: tiny/0: needs 2 nodes, 1 can be used\n" in refused.err
+    assert "--force" in refused.err
+    watched.answers["get"] = lambda _: {"revision": "x", "items": []}
+    forced = cli("drain", "node-b", "--force")
+    assert (forced.code, forced.out.splitlines()[-1]) == (0, "node/node-b drained")
+    assert subjects(home)[0] == "Drain node/node-b"
+
+
+def test_a_drain_that_takes_too_long_says_what_is_left(cli: Cli, watched: Controller) -> None:
+    watched.answers["foresee"] = future(moves=["node-a"])
+    result = cli("drain", "node-b", "--timeout=300ms")
+    assert result.code == 1
+    assert "evicting rank 1 of tiny/0 from node-b" in result.out.splitlines()
+    assert "node/node-b drained" not in result.out
+    assert "error: timed out after 0.3 s: 1 rank still on node-b\n" in result.err
+
+
+def test_looking_ahead_at_a_drain_commits_nothing(cli: Cli, watched: Controller, home: Path) -> None:
+    watched.answers["foresee"] = future(moves=["node-a"])
+    before = head(home)
+    assert cli("drain", "node-b", "--dry-run").out.splitlines() == [
+        "modeldeployment/tiny, replica 0: moves from node-a, node-b to node-a",
+        "node/node-b cordoned (dry run)",
+        "node/node-b drained (dry run)",
+    ]
+    assert head(home) == before
+
+
+def test_without_a_controller_a_drain_is_committed_and_said_to_begin_later(cli: Cli, committed: Path) -> None:
+    result = cli("drain", "node-b")
+    assert result.code == 1
+    assert "the drain is committed, and begins when a controller runs" in result.err
+    assert subjects(committed)[0] == "Drain node/node-b"
+
+
+# --- the whole cluster -----------------------------------------------------------------------------
+
+
+def test_stop_drains_every_node_in_one_commit_and_start_leaves_them_as_they_were(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    assert cli("cordon", "node-a").code == 0
+    before = nodes_of(home)
+    left = iter([[bodies.rank(0), bodies.rank(1)], [bodies.rank(1)], []])
+    watched.answers["get"] = lambda _: {"revision": "x", "items": next(left, [])}
+    stopped = cli("stop")
+    assert (stopped.code, stopped.err) == (0, "")
+    assert "evicting rank 1 of tiny/0 from node-b" in stopped.out.splitlines()
+    assert stopped.out.splitlines()[-1].startswith("all is quiet")
+    assert subjects(home)[0] == "Stop the cluster"
+    assert nodes_of(home).count("drain: true") == 2
+    again = cli("stop")
+    assert (again.code, again.out.splitlines()[-1].split(":")[0]) == (0, "all is quiet")
+    assert subjects(home)[0] == "Stop the cluster"
+    started = cli("start")
+    assert (started.code, started.err) == (0, "")
+    assert subjects(home)[0] == "Start the cluster"
+    meant = [labelless(node) for node in yaml.safe_load_all(nodes_of(home))]
+    assert meant == [labelless(node) for node in yaml.safe_load_all(before)]
+    assert "stopped" not in nodes_of(home)
+
+
+def nodes_of(home: Path) -> str:
+    return git(home, "show", "main:nodes.yaml")
+
+
+def labelless(node: dict[str, Any]) -> dict[str, Any]:
+    """Without labels, where there are none in them."""
+    if not node["metadata"].get("labels", True):
+        del node["metadata"]["labels"]
+    return node
+
+
+def test_start_leaves_alone_what_stop_has_not_done(cli: Cli, watched: Controller, home: Path) -> None:
+    watched.answers["foresee"] = future(moves=["node-a"])
+    watched.answers["get"] = lambda _: {"revision": "x", "items": []}
+    assert cli("drain", "node-b").code == 0
+    refused = cli("start")
+    assert refused.code == 1
+    assert "no node was drained by reconciler stop" in refused.err
+    assert cli("stop").code == 0
+    assert cli("start").code == 0
+    assert nodes_of(home).count("drain: true") == 1
+
+
+# --- what all of them share ------------------------------------------------------------------------
+
+WRITES: list[tuple[str, ...]] = [
+    ("delete", "deployment", "tiny"),
+    ("scale", "deployment/tiny", "--replicas=2"),
+    ("cordon", "node-a"),
+    ("drain", "node-a"),
+    ("stop",),
+    ("apply", "-f", NODES),
+    ("rollout", "restart", "deployment/tiny"),
+]
+OTHER_WRITES: list[tuple[str, ...]] = [("edit", "node/node-a"), ("rollout", "undo", "node/node-a")]
+
+
+@pytest.mark.parametrize("write", WRITES + OTHER_WRITES)
+def test_a_watched_folder_is_not_written_to(write: tuple[str, ...], cli: Cli, watched: Controller) -> None:
+    said = {**watched.answers["status"](None), "source": "directory /home/me/manifests"}
+    watched.answers["status"] = said
+    result = cli(*write)
+    assert (result.code, result.out) == (1, "")
+    assert "reads directory /home/me/manifests: edit the files there" in result.err
+
+
+@pytest.mark.parametrize("mode", ["client", "server"])
+@pytest.mark.parametrize("write", WRITES)
+def test_looking_ahead_commits_nothing(
+    write: tuple[str, ...], mode: str, cli: Cli, watched: Controller, home: Path
+) -> None:
+    watched.answers["foresee"] = future(moves=["node-b"])
+    before = head(home)
+    result = cli(*write, f"--dry-run={mode}")
+    assert result.code == 0
+    ending = " (dry run)" if mode == "client" else " (server dry run)"
+    assert all(line.endswith(ending) or "moves" in line for line in result.out.splitlines())
+    assert head(home) == before
+
+
+def test_a_bare_dry_run_takes_no_value_from_the_next_word(cli: Cli, committed: Path) -> None:
+    assert cli("delete", "--dry-run", "node", "node-a").out == "node.reconciler/node-a deleted (dry run)\n"
+
+
+def test_a_server_dry_run_says_what_would_be_held_and_what_would_be_done(
+    cli: Cli, watched: Controller
+) -> None:
+    watched.answers["foresee"] = {**future(), "held": True, "removes": ["node/node-a", "node/node-b"]}
+    held = cli("delete", "nodes", "--all", "--dry-run=server")
+    assert "would be held: it removes 2 of 5 objects (node/node-a, node/node-b)" in held.err
+    plan = {"steps": [{"text": "stop rank 0"}], "waiting": [], "refused": [{"text": "needs 2 nodes"}]}
+    watched.answers["foresee"] = {**future(), "plan": plan}
+    foreseen = cli("apply", "-f", MANIFESTS, "--dry-run=server")
+    assert foreseen.err == "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n"
+
+
+def test_a_controller_that_refuses_to_look_ahead_is_heard(cli: Cli, watched: Controller) -> None:
+    watched.answers["foresee"] = Refused("Invalid", "a.yaml:1:1: no")
+    assert "a.yaml:1:1: no" in cli("drain", "node-a").err
+
+
+def test_json_and_names_instead_of_lines(cli: Cli, committed: Path) -> None:
+    body = json.loads(cli("scale", "deployment/tiny", "--replicas=2", "-o", "json").out)
+    assert body == {
+        "revision": head(committed),
+        "dryRun": False,
+        "objects": [{"kind": "ModelDeployment", "name": "tiny", "action": "configured"}],
+    }
+    assert cli("cordon", "node-a", "-o", "name").out == "node.reconciler/node-a\n"
+
+
+def test_the_author_is_whom_git_names_and_the_message_what_is_given(
+    cli: Cli, committed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.org")
+    cli("cordon", "node-a", "-m", "Repair the fan of node-a")
+    assert git(committed, "log", "-1", "--format=%an <%ae> %s", "main") == (
+        "Ada <ada@example.org> Repair the fan of node-a\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["apply", "validate", "diff", "delete"])
+def test_urls_are_refused_with_what_to_do(command: str, cli: Cli, committed: Path) -> None:
+    result = cli(command, "-f", "https://example.org/a.yaml")
+    assert result.code == (2 if command == "diff" else 1)
+    assert "manifests are not read from URLs; look at it first: curl -fsSLO https://example.org" in result.err
+
+
+@pytest.mark.parametrize("command", ["delete", "scale", "cordon", "uncordon", "drain"])
+def test_every_command_has_help_with_an_example(command: str, cli: Cli) -> None:
+    result = cli(command, "--help")
+    assert result.code == 0
+    assert f"reconciler {command}" in result.out.split("Example", 1)[1]

@@ -1,0 +1,109 @@
+"""Tables fit a terminal of 100 columns whatever the objects are called, and never cut a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.cli.commands.read.events import event_table
+from reconciler.cli.output.columns import COLUMNS, headers, row
+from reconciler.cli.output.tables import fold, plain, table
+from tests.cli import bodies
+
+WIDTH = 100
+
+names = st.text(alphabet="abcdefghij-.0123456789", min_size=1, max_size=63)
+texts = st.text(max_size=200)
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> list[dict[str, Any]]:
+    ready, stalled = draw(st.booleans()), draw(st.one_of(st.just(""), texts))
+    return bodies.conditions(ready=ready, message=draw(texts), stalled=stalled)
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> dict[str, Any]:
+    """An object of any kind with names and texts of any length."""
+    name, other, third = draw(names), draw(names), draw(names)
+    kind = draw(st.sampled_from(sorted(COLUMNS)))
+    if kind == "Rank":
+        item = bodies.rank(0) | {"node": other, "detail": draw(texts)}
+    elif kind == "Node":
+        item = bodies.node(name)
+        item["status"]["system"] = draw(texts)
+    elif kind == "Model":
+        item = bodies.model()
+        hub = {"repo": f"org/{other}", "revision": "c0ffee" + "1" * 34}
+        item["spec"]["source"] = draw(st.sampled_from([{"path": draw(texts)}, {"huggingface": hub}]))
+        item["status"]["nodes"] = {other: draw(texts), third: "present"}
+    elif kind == "ModelDeployment":
+        item = bodies.deployment()
+        item["spec"]["model"] = other
+        item["status"]["groups"][0]["nodes"] = [other, third]
+    else:
+        item = bodies.gateway()
+        item["status"]["endpoint"] = draw(texts)
+    item["metadata"] = {"name": f"{name}.10.20.30" if kind == "Rank" else name, "labels": {other: third}}
+    if kind != "Rank":
+        item["status"]["conditions"] = draw(conditions())
+    return item
+
+
+@given(st.lists(objects(), min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_any_object_of_any_kind_fits_a_hundred_columns(
+    items: list[dict[str, Any]], wide: bool, with_labels: bool
+) -> None:
+    for item in items:
+        rows = [row(item, wide, with_labels)]
+        shown = table(headers(item["kind"], wide, with_labels), rows, WIDTH).split("\n")
+        assert len(shown) == 2
+        assert max(map(len, shown)) <= WIDTH
+        assert shown[1].split()[0] == item["metadata"]["name"]
+
+
+def test_the_last_column_is_cut_with_an_ellipsis_and_has_all_the_room_there_is() -> None:
+    (above, below) = table(("NAME", "STATUS"), [("tiny", "x" * 200)], WIDTH).split("\n")
+    assert above == "NAME   STATUS"
+    assert below == f"tiny   {'x' * 92}…"
+
+
+@pytest.mark.parametrize(("columns", "length"), [("", 207), ("0", 207), ("wide", 207), ("60", 60)])
+def test_a_pipe_gets_whole_lines_or_lines_as_long_as_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, columns: str, length: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert len(table(("NAME", "STATUS"), [("tiny", "x" * 200)]).split("\n")[1]) == length
+
+
+def test_columns_that_do_not_fit_are_left_out_before_the_last() -> None:
+    shown = table(("NAME", "ONE", "TWO", "STATUS"), [("n" * 85, "1" * 20, "2" * 20, "Ready")], WIDTH)
+    assert shown.split("\n")[0].split() == ["NAME", "STATUS"]
+    shown = table(("NAME", "ONE", "STATUS"), [("n" * 70, "1" * 20, "Ready")], WIDTH)
+    assert shown.split("\n")[1] == f"{'n' * 70}   {'1' * 17}…   Ready"
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "\x1b[31mred", "a\tb"])
+def test_nothing_in_a_cell_acts_on_the_terminal(text: str) -> None:
+    shown = table(("NAME", "STATUS"), [("tiny", text)], WIDTH)
+    assert shown.count("\n") == 1
+    assert shown.replace("\n", "").isprintable()
+
+
+@given(texts)
+def test_what_happened_is_folded_and_never_cut(message: str) -> None:
+    event = {"time": "2026-11-21T15:00:00Z", "type": "Warning", "reason": "RankExited", "object": "node/a"}
+    shown = event_table([event | {"message": message}], WIDTH).splitlines()
+    assert all(len(line) <= WIDTH for line in shown)
+    column = shown[0].index("MESSAGE")
+    assert "".join(line[column:] for line in shown[1:]).replace(" ", "") == plain(message).replace(" ", "")
+
+
+def test_a_line_of_a_growing_list_goes_on_below_what_it_is_about() -> None:
+    assert fold("15:03:44.554   node/a: Ready: its agent answers", 40, " " * 17) == [
+        "15:03:44.554   node/a: Ready: its agent",
+        " " * 17 + "answers",
+    ]

@@ -1,0 +1,251 @@
+"""Classes of faults, brought about on emulated Macs by the commands that people rehearse them with, named by the doctor,
+answered by the controller, and taken back. ``classes.yaml`` says what is to be seen: it is read by people.
+
+All of them are played by `make classes`; elsewhere a few, for most of it is waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.cluster import MODEL, Cluster, cluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("classes.yaml").read_text())
+IN_EVERY_RUN = ("C0", "C1", "C3", "C4", "C5", "C8")
+PLAYED = CASES if os.environ.get("RECONCILER_CLASSES") == "all" else IN_EVERY_RUN
+SERVED_SECONDS, NAMED_SECONDS, DONE_SECONDS, HEALED_SECONDS, ANSWERED_SECONDS = (
+    240.0,
+    180.0,
+    180.0,
+    240.0,
+    60.0,
+)
+PAUSE_SECONDS = 2.0
+"""Between two calls of the doctor, each of which asks every machine."""
+NAMES = re.compile("FIRST|SECOND|SPARE|CABLE")
+SERVING = f"""{MODEL}---
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: tiny
+spec:
+  model: tiny
+  parallelism: {{strategy: tensor, nodes: 2}}
+  serving: {{context: 2048, maxBatch: 4}}
+  health: {{stallAfter: 10s}}
+  growth: {{idle: 1s, groupAge: 1s, nodeUptime: 1s}}
+---
+apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+spec:
+  listen: 127.0.0.1:8400
+  auth: {{mode: none}}
+"""
+
+
+@dataclass
+class Macs:
+    """Three emulated ones, with one deployment on two of them."""
+
+    made: Cluster
+    wished: int = 0
+    """The epoch that was the first of the wish that is in force."""
+    asking: list[threading.Thread] = field(default_factory=list)
+
+    def sandbox(self, commands: list[str]) -> None:
+        for command in commands:
+            self.made.run("sandbox", *command.split())
+
+    def status(self) -> dict[str, Any]:
+        return dict(self.made.json("describe", "deployment", "tiny")["status"])
+
+    def serves(self) -> bool:
+        return bool(self.status()["readyReplicas"] == 1)
+
+    def mesh(self) -> int:
+        """The epoch of the group that serves over RDMA; 0 where there is none."""
+        status = self.status()
+        served = status["groups"] if status["readyReplicas"] == 1 else []
+        return max((int(group["epoch"]) for group in served if group["transport"] == "jaccl"), default=0)
+
+    def begin(self) -> dict[str, str]:
+        """As if nothing had ever happened: a new wish counts no attempts for older ones, and a machine that has booted
+        none to set up RDMA. Who is what, then."""
+        if not self.wished or self.mesh() != self.wished:
+            before = self.epoch()
+            self.made.run("rollout", "restart", "deployment/tiny")
+            self.made.wait("a group", lambda: self.serves() and self.epoch() > before, SERVED_SECONDS)
+            if not self.mesh():
+                names = self.names()
+                self.sandbox([f"reboot {names[name]}" for name in ("FIRST", "SECOND")])
+                self.made.wait("a mesh of two", self.mesh, SERVED_SECONDS)
+            self.wished = self.mesh()
+        return self.names()
+
+    def epoch(self) -> int:
+        """The newest epoch."""
+        return max((int(group["epoch"]) for group in self.status()["groups"]), default=0)
+
+    def names(self) -> dict[str, str]:
+        (group,) = self.status()["groups"]
+        first, second = group["nodes"]
+        world = json.loads(self.made.run("sandbox", "status", "-o", "json").stdout)
+        (spare,) = {machine["name"] for machine in world["machines"]} - {first, second}
+        ends = {tuple(sorted(end[0] for end in (c["a"], c["b"]))): (c["a"], c["b"]) for c in world["cables"]}
+
+        cable = next(f"{n}/{r}" for n, r in ends[tuple(sorted((first, second)))] if n == second)
+        return {"FIRST": first, "SECOND": second, "SPARE": spare, "CABLE": cable}
+
+    def ask(self) -> None:
+        """Have somebody ask for an answer, whatever becomes of it."""
+
+        def wait_for_it() -> None:
+            body = {"model": "tiny", "messages": [{"role": "user", "content": "What is an epoch?"}]}
+            request = urllib.request.Request(
+                f"{self.made.endpoint()}/chat/completions",
+                json.dumps(body).encode(),
+                {"content-type": "application/json"},
+            )
+            with suppress(OSError), urllib.request.urlopen(request, timeout=ANSWERED_SECONDS) as answer:
+                answer.read()
+
+        asking = threading.Thread(target=wait_for_it)
+        asking.start()
+        self.asking.append(asking)
+
+    def hear(self) -> None:
+        """Wait for whatever becomes of what was asked."""
+        while self.asking:
+            self.asking.pop().join(ANSWERED_SECONDS)
+
+    def doctor(self) -> tuple[int, dict[str, Any]]:
+        """Its exit status, and what it says."""
+        done = self.made.run("doctor", "-o", "json", check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    def told(self, since: datetime) -> list[str]:
+        """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one."""
+        entries = [entry for each in self.made.json("incidents")["items"] for entry in each["entries"]]
+        told = [(datetime.fromisoformat(entry["time"]), entry["text"]) for entry in entries]
+        return [text for at, text in sorted(told, key=lambda each: each[0]) if at >= since]
+
+
+@contextmanager
+def unpacked() -> Iterator[Macs]:
+    """As they are on the first day, until the first group on them serves."""
+    with cluster() as made:
+        made.run("sandbox", "up", "--nodes", "3", "--detach")
+        try:
+            manifests = made.home / "sandbox" / "cluster"
+            (manifests / "serving.yaml").write_text(SERVING)
+            made.start("-f", str(manifests), "--any-port")
+            macs = Macs(made)
+            made.wait("the first group", macs.mesh, SERVED_SECONDS)
+            macs.wished = macs.mesh()
+            yield macs
+        finally:
+            if made.up is not None and made.up.poll() is None:
+                made.stop()
+            made.run("sandbox", "down")
+
+
+@dataclass
+class Bench:
+    """Macs that one case leaves to the next, which may ask for others."""
+
+    ending: ExitStack
+    macs: Macs | None = None
+
+    @contextmanager
+    def lay_out(self, fresh: bool) -> Iterator[Macs]:
+        """They are put away where the case does not end well: the next one is to show its own fault."""
+        if self.macs is None or fresh:
+            self.ending.close()
+            self.macs = self.ending.enter_context(unpacked())
+        macs, self.macs = self.macs, None
+        yield macs
+        self.macs = macs
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with ExitStack() as ending:
+        yield Bench(ending)
+
+
+@pytest.mark.parametrize("fault", PLAYED)
+def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fault: str) -> None:
+    with bench.lay_out(CASES[fault].get("fresh", False)) as macs:
+        case = filled(CASES[fault], macs.begin())
+        since = datetime.now(UTC)
+        macs.sandbox(case["commands"])
+        if "asked" in case:
+            time.sleep(case["asked"])
+            macs.ask()
+        wait = macs.made.wait
+        wait(
+            f"the doctor to name {fault}",
+            lambda: is_named(fault, case, macs, since),
+            NAMED_SECONDS,
+            PAUSE_SECONDS,
+        )
+        wait(f"what is done about {fault}", lambda: has(macs.told(since), case["done"]), DONE_SECONDS)
+
+        macs.sandbox(case.get("back", []))
+        if "then" in case:
+            macs.made.run(*case["then"].split())
+        wait("the doctor to find nothing", lambda: macs.doctor()[0] == 0, HEALED_SECONDS, PAUSE_SECONDS)
+        wait("the deployment to be served", macs.serves, HEALED_SECONDS)
+        assert has(macs.told(since), [*case["done"], *case.get("after", [])]), macs.told(since)
+        macs.hear()
+
+
+def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """With the names of machines in place."""
+
+    def put(text: Any) -> Any:
+        if isinstance(text, list):
+            return [put(each) for each in text]
+        return NAMES.sub(lambda name: names[name[0]], text) if isinstance(text, str) else text
+
+    return {key: put(text) for key, text in case.items()}
+
+
+def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> bool:
+    """Whether the doctor has it among its findings, with the steps; or among what healed since without a person."""
+    code, body = macs.doctor()
+    found = [each for each in body["findings"] if each["class"] == fault and case["finding"] in each["seen"]]
+    if found:
+        assert code == 1
+        assert any(case.get("todo", "the controller does it") in each["steps"] for each in found), found
+        return True
+    healed = (
+        each
+        for each in body["healed"]
+        if each["class"] == fault and datetime.fromisoformat(each["closedAt"]) > since
+    )
+    return "todo" not in case and any(case["finding"] in each["summary"] for each in healed)
+
+
+def has(told: list[str], patterns: list[str]) -> bool:
+    """Whether all of it is told, in this order."""
+    left = iter(told)
+    return all(any(re.search(pattern, text) for text in left) for pattern in patterns)

@@ -1,0 +1,24 @@
+"""All catalogues, by what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.mutants.mutant import Mutant
+
+from .catalogue import MUTANTS
+from .handling import HANDLED
+from .oversights import OVERSIGHTS
+from .placing import PLACED
+from .repairing import REPAIRED
+from .requests import REQUESTS
+
+GROUPS: Mapping[str, tuple[Mutant, ...]] = {
+    "healing": MUTANTS,
+    "handling": HANDLED,
+    "placing": PLACED,
+    "repairing": REPAIRED,
+    "requests": REQUESTS,
+    "oversights": OVERSIGHTS,
+}
+EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)

@@ -1,0 +1,654 @@
+"""What is done about requests that end other servers, and about clients that go away.
+
+Each entry takes one piece of that away again: the endpoint answers, refuses or stops as it should no longer.
+"""
+
+from __future__ import annotations
+
+from ast import (
+    Attribute,
+    Await,
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    Constant,
+    Delete,
+    Dict,
+    Expr,
+    For,
+    If,
+    IfExp,
+    Raise,
+    Return,
+    Tuple,
+    UnaryOp,
+    keyword,
+)
+
+from reconciler.gateway import app, errors, health
+from reconciler.gateway import server as gateway_server
+from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request
+from reconciler.gateway.http import exchange, fields, middleware, shape
+from reconciler.gateway.routing import pool, run, runs
+from tests.mutants.mutant import Mutant
+from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
+
+CHAT_REQUEST = ("tests/gateway/test_request.py",)
+COMPLETIONS = ("tests/gateway/test_completions.py",)
+CHAT = ("tests/gateway/test_chat.py",)
+FAILOVER = ("tests/gateway/test_failover.py",)
+PROBES = ("tests/gateway/test_health_and_metrics.py",)
+HOSTILE = ("tests/gateway/test_hostile_requests.py",)
+DISCONNECTS = ("tests/gateway/test_disconnects.py",)
+PROMPT = ("tests/runner/requests/test_prompt.py",)
+CONVERSATION = ("tests/runner/requests/test_conversation.py",)
+CONVERSATIONS = ("tests/runner/requests/test_conversations.py",)
+SAMPLING = ("tests/runner/decode/test_sampling.py",)
+STEPS = ("tests/runner/decode/test_steps.py",)
+ANSWER = ("tests/runner/decode/test_answer.py",)
+RANK_SERVER = ("tests/runner/requests/test_server.py",)
+TEMPLATES = ("tests/runner/requests/test_templates.py",)
+
+READING = "reconciler/gateway/http/fields.py"
+
+NULLS = (
+    Mutant(
+        "a-null-flag-is-refused",
+        fields.Fields.flag,
+        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}"),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-number-is-refused",
+        fields.Fields.number,
+        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}", 0, 2),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-count-is-refused",
+        fields.Fields.optional_integer,
+        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}", 0, 3),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-text-is-refused",
+        fields.Fields.optional_text,
+        put(Compare, "{place.body[0].value.args[0]} in {place.body[0].value.func.value}"),
+        "clients that send null for what they leave out get 400",
+        (*CHAT_REQUEST, *COMPLETIONS),
+    ),
+    Mutant(
+        "a-null-object-is-refused",
+        fields.Fields.object,
+        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}"),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-list-is-refused",
+        fields.Fields.objects,
+        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}"),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-stop-is-refused",
+        parameters.parse_stop,
+        drop(If, 0, 3),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-choice-is-refused",
+        request._refuse_unsupported,
+        put(Compare, "{it.left.args[0]} in {it.left.func.value}.names()", 4, 5),
+        "clients that send null for what they leave out get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-null-content-is-refused",
+        messages._content,
+        never(If, 1, 3),
+        "a conversation with a tool call in it, whose text is null, gets 400",
+        CHAT_REQUEST,
+    ),
+)
+
+MEANINGS = (
+    Mutant(
+        "an-int-is-no-number",
+        fields.Fields.number,
+        put(Tuple, "float"),
+        "a temperature of 0 gets 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "an-unknown-choice-is-taken",
+        fields.Fields.choice,
+        drop(Compare),
+        "what cannot be done is ignored in silence",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "what-is-not-done-yet-is-ignored",
+        request._refuse_unsupported,
+        never(If, 3, 7),
+        "who asks for JSON gets prose",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "developers-are-no-system",
+        messages._message,
+        keep(IfExp, "test.left"),
+        "templates raise for, or drop, what a developer message says",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "developers-are-refused",
+        "reconciler.gateway.dialects.openai.messages:_ROLES",
+        drop(Constant, 1, 5),
+        "coding agents, which begin with developer messages, get 400",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "late-system-messages-stay",
+        "reconciler.runner.requests.conversation:render",
+        never(),
+        "a system message in the middle makes the template raise",
+        (*CONVERSATION, *HOSTILE),
+    ),
+    Mutant(
+        "all-templates-take-all",
+        "reconciler.runner.requests.conversation:_takes",
+        always(Call, 1, 2),
+        "a template that drops system messages in silence drops them",
+        CONVERSATION,
+    ),
+    Mutant(
+        "the-older-bound-wins",
+        request._tokens_max,
+        put(IfExp, "{it.test.left} if {it.body} is None else {it.body}"),
+        "max_completion_tokens does nothing beside max_tokens",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "the-newer-bound-is-not-read",
+        request._tokens_max,
+        put(Call, "None", 0, 2),
+        "max_completion_tokens does nothing",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "an-answer-ends-early",
+        "reconciler.runner.requests.prompt:_tokens_max",
+        put(IfExp, "min({it.test.left} or 16, {it.body})"),
+        "who gives no bound gets a sixteenth of an answer",
+        (*PROMPT, *HOSTILE),
+    ),
+    Mutant(
+        "an-answer-outgrows-the-context",
+        "reconciler.runner.requests.prompt:_tokens_max",
+        keep(Call, "args[0]", 1, 2),
+        "an answer goes on beyond the context, and beyond the memory that was counted",
+        PROMPT,
+    ),
+    Mutant(
+        "images-are-dropped",
+        messages._part,
+        never(If, 1, 3),
+        "a model that cannot see answers as if it had seen",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "arguments-must-be-json",
+        messages._arguments,
+        put(Return, "raise {using}('no JSON', 'messages')", 0, 2, using=errors.invalid),
+        "a model that once wrote a broken tool call ends its conversation",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "results-need-no-call",
+        messages.parse_messages,
+        never(If, 0, 2),
+        "templates raise for a result of a call that nobody made",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "tools-are-rendered-unasked",
+        request._tools,
+        keep(IfExp, "orelse"),
+        "a model calls tools although it must not",
+        CHAT_REQUEST,
+    ),
+)
+
+LETHAL = (
+    Mutant(
+        "any-bytes-are-json",
+        parameters.parse_object,
+        catch_nothing(),
+        "a body that is no JSON is a 500",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "any-json-is-an-object",
+        parameters.parse_object,
+        never(),
+        "a body that is a list is a 500",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "bodies-have-no-end",
+        exchange._read,
+        never(If, 2, 4),
+        "one client fills the memory of the gateway",
+        CHAT,
+    ),
+    Mutant(
+        "a-large-body-is-read-first",
+        exchange._read,
+        never(If, 0, 4),
+        "gigabytes that are announced are received before they are refused",
+        CHAT,
+    ),
+    Mutant(
+        "a-body-may-take-for-ever",
+        exchange.read_body,
+        put(Attribute, "None", 1, 2),
+        "clients that never send their body hold connections for ever",
+        CHAT,
+    ),
+    Mutant(
+        "nesting-reaches-the-template",
+        fields.too_deep,
+        put(Call, "range(10 ** 9)", 0, 2),
+        "a schema nested a thousand levels ends the rank's thread by its stack",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "an-empty-prompt-is-sent",
+        completions_reply._prompt,
+        keep(BoolOp, "values[1]", 0, 3),
+        "an empty prompt, with which mlx_lm.server dies, gets as far as the rank",
+        COMPLETIONS,
+    ),
+    Mutant(
+        "an-empty-prompt-is-read",
+        "reconciler.runner.requests.prompt:read_prompt",
+        never(If, 0, 5),
+        "a prompt without a token ends the loop of all requests",
+        PROMPT,
+    ),
+    Mutant(
+        "one-prompt-is-all",
+        completions_reply.parse_completion,
+        put(Call, "{it}[:1]", 9, 15),
+        "of a list of prompts all but the first are not answered",
+        COMPLETIONS,
+    ),
+    Mutant(
+        "unknown-tokens-are-read",
+        "reconciler.runner.requests.prompt:read_prompt",
+        never(If, 1, 5),
+        "a token id beyond the vocabulary reads memory that is not the model's",
+        PROMPT,
+    ),
+    Mutant(
+        "unknown-tokens-are-biased",
+        "reconciler.runner.requests.prompt:_check_biases",
+        never(If, 0, 2),
+        "a bias of a token that is not there ends the process",
+        PROMPT,
+    ),
+    Mutant(
+        "a-bias-may-be-anything",
+        parameters._biases,
+        never(If, 2, 3),
+        "a bias by a word is a 500",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "stops-may-be-anything",
+        parameters.parse_stop,
+        never(UnaryOp, 1, 2),
+        "a stop that is a number ends the loop of all requests",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-rank-takes-any-stop",
+        "reconciler.runner.requests.prompt:_check_stop",
+        never(UnaryOp),
+        "a stop string without an end or a beginning gets into the loop of all requests",
+        (*PROMPT, *CONVERSATIONS),
+    ),
+    Mutant(
+        "more-tokens-than-there-are-stay",
+        "reconciler.runner.decode.sampling:keep_likely",
+        put(Compare, "0 < {it.comparators[0]}", 2, 5),
+        "a top_k above the vocabulary ends the loop of all requests",
+        (*SAMPLING, *HOSTILE),
+    ),
+    Mutant(
+        "a-temperature-may-be-tiny",
+        "reconciler.runner.decode.sampling:GREEDY_BELOW",
+        put(Constant, "1e-320"),
+        "a temperature of 1e-300 divides by what is nothing to a float",
+        SAMPLING,
+    ),
+    Mutant(
+        "numbers-have-no-bounds",
+        fields.Fields.number,
+        drop(UnaryOp, 1, 2),
+        "a temperature of -1 gets into the loop of all requests",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "counts-have-no-bounds",
+        fields.Fields.optional_integer,
+        drop(UnaryOp, 1, 2),
+        "no tokens at all, or a million answers, are asked for",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "a-seed-is-not-folded",
+        parameters.several,
+        keep(BinOp, "left", 0, 2),
+        "a negative seed, or n answers to the highest one, are no seed that ranks take",
+        CHAT_REQUEST,
+    ),
+    Mutant(
+        "half-a-character-is-a-crash",
+        shape.dumps,
+        catch_nothing(),
+        "half of a surrogate pair in an answer or a name is a 500",
+        CHAT,
+    ),
+    Mutant(
+        "a-template-s-error-ends-the-reader",
+        "reconciler.runner.requests.prompt:_tokens",
+        catch_nothing(1, 2),
+        "what a template raises about a conversation is not told as its refusal",
+        (*TEMPLATES, *CONVERSATIONS),
+    ),
+    Mutant(
+        "what-cannot-be-read-cuts-others",
+        "reconciler.runner.requests.server:_accept",
+        keep(IfExp, "body"),
+        "a request that no rank can read drops a connection with all that is on it",
+        RANK_SERVER,
+    ),
+    Mutant(
+        "a-wrong-frame-ends-the-connection",
+        "reconciler.runner.requests.server:Server._on_frame",
+        keep(If, "body[0]", 0, 5),
+        "one request that does not fit the wire ends all that share its connection",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "an-unreadable-answer-ends-all",
+        "reconciler.runner.decode.leader:Leader._on_token",
+        catch_nothing(),
+        "what a tokenizer raises about one answer ends the group",
+        STEPS,
+    ),
+    Mutant(
+        "markup-that-is-no-call-ends-all",
+        "reconciler.runner.decode.answer:Answer._parsed",
+        catch_nothing(),
+        "a model that writes a broken tool call gets no answer out",
+        ANSWER,
+    ),
+    Mutant(
+        "a-slow-reader-fills-memory",
+        "reconciler.runner.requests.server:_Connection.send",
+        never(If, 2, 3),
+        "a gateway that hangs fills the memory of rank 0",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "the-queue-has-no-end",
+        "reconciler.runner.decode.inbox:Inbox.open",
+        never(If, 1, 2),
+        "a rank takes more than it will ever answer",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "any-model-is-the-one",
+        run.Run._find_connection,
+        put(Raise, "raise {place.body[9].body[0].exc.func}()", 0, 5),
+        "a model that does not exist is asked for again and again",
+        CHAT,
+    ),
+    Mutant(
+        "a-request-that-kills-goes-on",
+        run.Run._count_loss,
+        never(),
+        "a request that ends every group that takes it ends them all",
+        FAILOVER,
+    ),
+    Mutant(
+        "held-requests-have-no-end",
+        pool.Pool.hold,
+        never(),
+        "while a group is formed requests pile up without end",
+        FAILOVER,
+    ),
+)
+
+OVERFLOW = (
+    Mutant(
+        "too-many-tokens-wait-for-a-group",
+        run.Run._find_connection,
+        never(If, 1, 7),
+        "what can never be answered is held until a group is there",
+        COMPLETIONS,
+    ),
+    Mutant(
+        "too-much-text-is-tokenized",
+        "reconciler.runner.requests.prompt:check_length",
+        never(If, 4, 5),
+        "a body of many megabytes holds up all other prompts for seconds",
+        PROMPT,
+    ),
+    Mutant(
+        "too-long-a-text-is-read-whole",
+        "reconciler.runner.requests.prompt:_encoded",
+        never(If, 0, 2),
+        "a text a thousand times too long is tokenized to its end",
+        PROMPT,
+    ),
+    Mutant(
+        "the-context-has-no-end",
+        "reconciler.runner.requests.prompt:read_prompt",
+        never(If, 2, 5),
+        "a prompt beyond the context is read, and uses memory that was not counted",
+        PROMPT,
+    ),
+    Mutant(
+        "unread-text-has-no-end",
+        "reconciler.runner.requests.server:Server._open",
+        keep(IfExp, "orelse"),
+        "texts that wait to be tokenized fill the memory of rank 0",
+        RANK_SERVER,
+    ),
+)
+
+GONE = (
+    Mutant(
+        "nobody-notices-who-left",
+        exchange._watch_client,
+        put(Expr, "return"),
+        "an answer that nobody waits for is generated to its end",
+        FAILOVER,
+    ),
+    Mutant(
+        "who-left-is-not-cancelled",
+        run.Run.__exit__,
+        never(UnaryOp, 0, 2),
+        "an answer that nobody waits for is generated to its end",
+        FAILOVER,
+    ),
+    Mutant(
+        "a-held-client-that-left-is-held",
+        runs.Runs.next,
+        never(If, 0, 4),
+        "who left while its model was loading takes the place of one who waits",
+        FAILOVER,
+    ),
+    Mutant(
+        "a-client-may-leave-while-sending",
+        exchange._read,
+        never(If, 1, 4),
+        "a client that goes in the middle of its body is waited for",
+        FAILOVER,
+    ),
+    Mutant(
+        "a-queued-request-stays",
+        "reconciler.runner.decode.leader:Leader._cancel",
+        never(If, 1, 2),
+        "what was cancelled while it was queued is answered to its end",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "a-running-request-stays",
+        "reconciler.runner.decode.leader:Leader._cancel",
+        drop(Expr, 0, 4),
+        "rows that nobody reads stay in the batch until their last token",
+        (*CONVERSATIONS, *DISCONNECTS),
+    ),
+    Mutant(
+        "a-prompt-in-the-reader-stays",
+        "reconciler.runner.requests.server:_Connection.cancel",
+        drop(Delete),
+        "what was cancelled while it was tokenized is answered to its end",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "a-lost-connection-s-requests-stay",
+        "reconciler.runner.requests.server:Server._serve",
+        keep(For, "iter"),
+        "after a gateway's crash its ranks go on with what nobody reads",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "a-held-stream-says-nothing",
+        exchange.send_stream,
+        never(If, 0, 2),
+        "clients and proxies give up in a long prefill, and a dead client is not noticed",
+        FAILOVER,
+    ),
+    Mutant(
+        "a-stream-has-no-head-while-held",
+        exchange.send_stream,
+        put(Await, "await {it.value.func}(3600.0)", 0, 6),
+        "clients wait for the first byte of a long prefill until they give up",
+        (*DISCONNECTS, *FAILOVER),
+    ),
+    Mutant(
+        "a-broken-stream-looks-finished",
+        exchange.send_stream,
+        put(Call, "b'data: [DONE]\\n\\n'", 13, 14),
+        "half an answer is taken for a whole one",
+        FAILOVER,
+    ),
+)
+
+PATHS = (
+    Mutant(
+        "there-are-no-completions",
+        app.build_app,
+        drop(Call, 10, 17),
+        "autocomplete plug-ins find no endpoint",
+        COMPLETIONS,
+    ),
+    Mutant(
+        "a-model-cannot-be-asked-about",
+        app.build_app,
+        drop(Call, 6, 17),
+        "SDKs' models.retrieve fails",
+        COMPLETIONS,
+    ),
+    Mutant(
+        "names-have-no-slashes",
+        app.build_app,
+        respell("name:path", "name"),
+        "models that are named like their repositories are not found",
+        COMPLETIONS,
+    ),
+    Mutant(
+        "there-is-no-health",
+        app.build_app,
+        drop(Call, 1, 17),
+        "load balancers take the endpoint for dead",
+        PROBES,
+    ),
+    Mutant(
+        "there-is-no-ready",
+        app.build_app,
+        drop(Call, 2, 17),
+        "nothing tells a script when to begin",
+        PROBES,
+    ),
+    Mutant(
+        "ready-without-a-group",
+        health.Probes.ready,
+        never(If, 1, 2),
+        "clients are sent to an endpoint that can answer nothing",
+        PROBES,
+    ),
+    Mutant(
+        "there-are-no-metrics",
+        app.build_app,
+        drop(Call, 3, 17),
+        "nobody sees load and latency",
+        PROBES,
+    ),
+    Mutant(
+        "clients-make-up-labels",
+        health.Counted.__call__,
+        keep(IfExp, "test.left", 0, 2),
+        "a scanner of paths fills the memory of gateway and Prometheus",
+        PROBES,
+    ),
+    Mutant(
+        "a-wrong-path-is-plain-text",
+        app.build_app,
+        put(Dict, "{{Exception: {it.values[1]}}}"),
+        "a mistyped path is plain text, at which SDKs fail",
+        CHAT,
+    ),
+    Mutant(
+        "a-defect-is-plain-text",
+        app.build_app,
+        put(Dict, "{{{it.keys[0]}: {it.values[0]}}}"),
+        "a defect of the gateway has no error object and no id to look for in the log",
+        CHAT,
+    ),
+    Mutant(
+        "what-is-no-http-is-plain-text",
+        gateway_server._Listener.__init__,
+        put(keyword, "'httptools'", 0, 6),
+        "bytes that are no request are answered in a shape that nobody parses",
+        HOSTILE,
+    ),
+    Mutant(
+        "pages-of-other-sites-may-ask",
+        middleware.NoForeignPages.__call__,
+        always(),
+        "any web page that somebody visits may use the models",
+        CHAT,
+    ),
+    Mutant(
+        "a-strange-request-id-is-kept",
+        middleware.RequestIds.__call__,
+        put(IfExp, "{it.test.args[0]} or {it.orelse}"),
+        "clients write into logs and headers what they like",
+        CHAT,
+    ),
+)
+
+REQUESTS = (*NULLS, *MEANINGS, *LETHAL, *OVERFLOW, *GONE, *PATHS)

@@ -1,0 +1,200 @@
+"""Tokens of an answer as text, reasoning and tool calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.utils import load
+
+from reconciler.runner.decode.answer import Answer
+from reconciler.runner.model.adapter import Tokenizer
+from reconciler.wire.generation import Finished, ToolCall
+from tests.runner.ranks import Reply, question
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+CALL = '<tool_call>{"name": "look", "arguments": {"at": "Zoë"}}</tool_call>'
+
+
+def say(tokenizer: Tokenizer, text: str, reason: str = "stop", **fields: Any) -> Reply:
+    """The events of an answer that is this text, token by token."""
+    answer = Answer(question("a", "", **fields), tokenizer.plain("assistant:"), tokenizer)
+    events: list[Any] = []
+    for token in tokenizer.plain(text):
+        answer.take(token)
+        if answer.stopped:
+            break
+        events += answer.events()
+    return Reply([*events, *answer.finish(reason)])
+
+
+def test_characters_of_several_tokens_come_whole(endless_tokenizer: Tokenizer) -> None:
+    reply = say(endless_tokenizer, "naïve 🦙!")
+    assert reply.text == "naïve 🦙!"
+    assert all("\ufffd" not in str(event) for event in reply.events)
+    assert reply.tokens == endless_tokenizer.plain("naïve 🦙!")
+
+
+def test_special_tokens_have_no_text_and_the_end_token_is_not_even_counted(
+    endless_tokenizer: Tokenizer,
+) -> None:
+    reply = say(endless_tokenizer, "a<|start|>b<|end|>never")
+    assert reply.text == "ab"
+    assert reply.last == Finished("a", "stop", 10, 3)
+    assert len(reply.tokens) == 3
+
+
+def test_reasoning_is_told_apart_from_text(endless_tokenizer: Tokenizer) -> None:
+    reply = say(endless_tokenizer, "<think>hm</think>yes")
+    assert (reply.reasoning, reply.text) == ("hm", "yes")
+
+
+def test_a_tool_call_is_told_whole(endless_tokenizer: Tokenizer) -> None:
+    reply = say(endless_tokenizer, f"ok {CALL}{CALL}", tools=(TOOL,))
+    assert reply.text == "ok "
+    assert reply.calls == [ToolCall("a", n, "look", '{"at": "Zoë"}') for n in (0, 1)]
+    assert reply.last.reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>not json</tool_call>",
+        '<tool_call>{"arguments": {}}</tool_call>',
+        "<tool_call>[1]</tool_call>!",
+    ],
+)
+def test_markup_that_is_no_tool_call_comes_back_as_text(endless_tokenizer: Tokenizer, text: str) -> None:
+    reply = say(endless_tokenizer, text, tools=(TOOL,))
+    assert (reply.text, reply.calls, reply.last.reason) == (text, [], "stop")
+
+
+def test_a_tool_call_that_was_cut_off_comes_back_as_text(endless_tokenizer: Tokenizer) -> None:
+    reply = say(endless_tokenizer, '<tool_call>{"name": "lo', reason="length", tools=(TOOL,))
+    assert (reply.text, reply.last.reason) == ('<tool_call>{"name": "lo', "length")
+
+
+def test_without_tools_nothing_is_a_tool_call(endless_tokenizer: Tokenizer) -> None:
+    assert say(endless_tokenizer, CALL).text == CALL
+
+
+def test_a_stop_string_is_held_back_until_it_is_certain(endless_tokenizer: Tokenizer) -> None:
+    assert say(endless_tokenizer, "one STOP two", stop=("STOP",)).text == "one "
+    assert say(endless_tokenizer, "one STO two", stop=("STOP",)).text == "one STO two"
+    assert say(endless_tokenizer, "one STO", stop=("STOP",)).text == "one STO"
+
+
+@pytest.mark.parametrize("text", ["naïve 🦙!", f"<think>hm</think>ok {CALL} and {CALL} done", "x <tool_cal"])
+def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
+    endless_tokenizer: Tokenizer, text: str
+) -> None:
+    """Cut between any two tokens, and before the one that ends it."""
+    whole = say(endless_tokenizer, f"{text}<|end|>", tools=(TOOL,))
+    *tokens, end = endless_tokenizer.plain(f"{text}<|end|>")
+    for cut in range(len(tokens) + 1):
+        first = Answer(
+            question("a", "", tools=(TOOL,)), endless_tokenizer.plain("assistant:"), endless_tokenizer
+        )
+        events: list[Any] = []
+        for token in tokens[:cut]:
+            first.take(token)
+            events += first.events()
+        again = Answer(
+            question("a", "", tools=(TOOL,), resume=tuple(tokens[:cut])),
+            endless_tokenizer.plain("assistant:"),
+            endless_tokenizer,
+        )
+        for token in tokens[cut:]:
+            again.take(token)
+            events += again.events()
+        again.take(end)
+        both = Reply(events + again.finish("stop"))
+        assert (both.text, both.reasoning, both.tokens) == (whole.text, whole.reasoning, whole.tokens)
+        assert (sorted(set(both.calls), key=lambda c: c.index), both.last) == (whole.calls, whole.last)
+
+
+def test_a_tool_call_comes_no_later_than_its_last_token_and_once_more_in_a_continued_answer(
+    endless_tokenizer: Tokenizer,
+) -> None:
+    whole = say(endless_tokenizer, CALL, tools=(TOOL,))
+    assert isinstance(whole.events[-3], ToolCall)
+    again = Answer(
+        question("a", "", tools=(TOOL,), resume=tuple(whole.tokens)),
+        endless_tokenizer.plain("assistant:"),
+        endless_tokenizer,
+    )
+    assert again.finish("stop") == [*whole.calls, whole.last]
+
+
+@pytest.mark.parametrize(("end", "reason"), [("<|end|>", "stop"), ("", "length")])
+@pytest.mark.parametrize("text", ["one <tool_ca", "<think>hm</thi", "one ST", "na\u00efve"])
+def test_text_that_the_end_sets_free_is_not_told_again_when_only_the_last_event_was_lost(
+    endless_tokenizer: Tokenizer, text: str, end: str, reason: str
+) -> None:
+    fields: Any = {"tools": (TOOL,), "stop": ("STOP",)}
+    whole = say(endless_tokenizer, text + end, reason, **fields)
+    assert text.endswith(whole.text)
+    prompt = endless_tokenizer.plain("assistant:")
+    again = Answer(question("a", "", resume=tuple(whole.tokens), **fields), prompt, endless_tokenizer)
+    if again.stopped or reason == "length":
+        assert again.finish(reason) == [whole.last]
+    else:
+        again.take(endless_tokenizer.plain(end)[0])
+        assert again.finish(reason) == [whole.last]
+
+
+def test_a_cancelled_answer_tells_nothing_more(endless_tokenizer: Tokenizer) -> None:
+    """Whoever did not ask for the end continues it elsewhere, where the rest may turn out to be markup."""
+    assert say(endless_tokenizer, "one <tool_ca", "cancelled", tools=(TOOL,)).text == "one "
+
+
+def test_only_what_may_begin_a_stop_string_is_held_back(endless_tokenizer: Tokenizer) -> None:
+    answer = Answer(question("a", "", stop=("ab", "aac")), [], endless_tokenizer)
+    told = ""
+    for token in endless_tokenizer.plain("a" * 50):
+        answer.take(token)
+        told += Reply(answer.events()).text
+    assert told == "a" * 48
+    answer.take(endless_tokenizer.plain("b")[0])
+    assert answer.stopped
+    assert told + Reply(answer.finish("stop")).text == "a" * 49
+
+
+def test_bytes_that_are_no_text_are_not_held_back_for_long(endless_tokenizer: Tokenizer) -> None:
+    (first, *_) = endless_tokenizer.plain("\u00ef")
+    answer = Answer(question("a", ""), [], endless_tokenizer)
+    for _ in range(30):
+        answer.take(first)
+    assert len(Reply(answer.events()).text) >= 22
+    for token in endless_tokenizer.plain(" and \U0001f999"):
+        answer.take(token)
+    assert Reply(answer.finish("stop")).text.endswith(" and \U0001f999")
+
+
+def test_a_hole_in_the_vocabulary_has_no_text(endless_tokenizer: Tokenizer) -> None:
+    detokenizer = endless_tokenizer.detokenizer()
+    assert [detokenizer.text(token) for token in (100_000, *endless_tokenizer.plain("a"))] == ["", "a"]
+
+
+def test_markup_that_no_parser_can_take_comes_back_as_text(tiny: Path) -> None:
+    """Python's own parser, which some tool parsers use, gives up on deep nesting with ``MemoryError``."""
+    wrapped: Any = load(str(tiny), tokenizer_config={"tool_parser_type": "pythonic"})[1]
+    tokenizer = Tokenizer(wrapped)
+    text = f"{tokenizer.tool_start}[f(x={'-' * 7000}1)]{tokenizer.tool_end}"
+    assert say(tokenizer, text, tools=(TOOL,)).text == text
+
+
+def test_an_answer_ends_after_as_many_tool_calls_as_were_asked_for(endless_tokenizer: Tokenizer) -> None:
+    reply = say(endless_tokenizer, f"ok {CALL}{CALL} and more", tools=(TOOL,), tool_calls_max=1)
+    assert reply.calls == [ToolCall("a", 0, "look", '{"at": "Zoë"}')]
+    assert reply.text == "ok "
+    assert reply.last.reason == "tool_calls"
+
+
+@pytest.mark.parametrize("prompt", [{"prompt": "x"}, {"prompt_tokens": (5,)}])
+def test_what_follows_a_prompt_that_is_no_conversation_is_told_as_it_is(
+    endless_tokenizer: Tokenizer, prompt: dict[str, Any]
+) -> None:
+    reply = say(endless_tokenizer, f"<think>hm</think>{CALL}", messages=(), **prompt)
+    assert (reply.text, reply.reasoning, reply.calls) == (f"<think>hm</think>{CALL}", "", [])

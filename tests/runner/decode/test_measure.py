@@ -1,0 +1,80 @@
+"""Ranks measure how fast they compute and reach each other, between two steps, and go on as before."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from reconciler.runner.decode.measure import BYTES_MAX, Gauge
+from reconciler.wire.generation import Delta, Failed, Finished, Generate, Measure, Measured
+from reconciler.wire.group import Gauging
+from tests.runner.ranks import GREEDY, Group, connected, running
+
+SMALL: dict[str, Any] = {"rounds": 4, "small_bytes": 256, "large_bytes": 65536}
+
+
+def question(name: str, tokens: int) -> Generate:
+    return Generate(name, (), prompt="Hello", tokens_max=tokens, sampling=GREEDY)
+
+
+async def test_all_ranks_and_the_link_of_a_pair_are_measured_and_it_answers_as_before(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        client.send(question("before", 8))
+        before = await client.reply("before")
+        client.send(Measure("pace", **SMALL))
+        found = await client.next("pace")
+        assert isinstance(found, Measured)
+        assert len(found.ranks) == 2
+        assert all(rank.compute_seconds > 0 and rank.memory_bytes > 0 for rank in found.ranks)
+        assert (found.small_bytes, found.large_bytes) == (256, 65536)
+        assert min(found.small_seconds, found.large_seconds) > 0
+        assert [link.ranks for link in found.links] == [(0, 1)]
+        assert all(link.small_seconds > 0 and link.large_seconds > 0 for link in found.links)
+        client.send(question("after", 8))
+        assert (await client.reply("after")).tokens == before.tokens
+
+
+async def test_of_a_ring_of_four_every_neighbour_is_measured(endless: Path) -> None:
+    with running(endless, 4) as group:
+        async with connected(group.ready().socket) as client:
+            client.send(Measure("pace", **SMALL))
+            found = await client.next("pace")
+            assert isinstance(found, Measured)
+            assert [link.ranks for link in found.links] == [(0, 1), (1, 2), (2, 3), (0, 3)]
+            assert all(link.small_seconds > 0 for link in found.links)
+            client.send(question("after", 8))
+            assert isinstance((await client.reply("after")).last, Finished)
+
+
+async def test_while_answers_are_produced_it_is_refused_unless_that_is_wanted(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        client.send(question("long", 200))
+        while not isinstance(await client.next("long"), Delta):
+            pass
+        with pair.ranks[1].standing_still():
+            client.send(Measure("refused", **SMALL))
+            client.send(Measure("loaded", under_load=True, **SMALL))
+        refused = await client.next("refused")
+        assert isinstance(refused, Failed)
+        assert refused.code == "busy"
+        assert isinstance(await client.next("loaded"), Measured)
+        rest = await client.reply("long")
+        assert isinstance(rest.last, Finished)
+
+
+async def test_who_asks_and_leaves_harms_nobody(pair: Group) -> None:
+    async with connected(pair.socket) as client:
+        client.send(Measure("unheard", **SMALL))
+    async with connected(pair.socket) as client:
+        client.send(Measure("heard", **SMALL))
+        assert isinstance(await asyncio.wait_for(client.next("heard"), 60), Measured)
+
+
+def test_a_rank_alone_measures_itself() -> None:
+    gauge = Gauge(None)
+    paces = gauge.measure(Gauging(1, 1, 10 * BYTES_MAX), lambda: None)
+    assert len(paces.ranks) == 1
+    assert (paces.links, paces.small_seconds) == ((), 0.0)
+    told = paces.as_measured("pace", Gauging(1, 1, 10 * BYTES_MAX))
+    assert (told.small_bytes, told.large_bytes) == (4, BYTES_MAX)

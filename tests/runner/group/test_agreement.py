@@ -1,0 +1,114 @@
+"""One, two and four ranks say token for token the same, also after an answer was cut and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.wire.generation import Finished, Sampling
+from tests.runner.conftest import greedy_tokens
+from tests.runner.ranks import Group, Rank, configs, connected, running, short_directory
+
+QUESTIONS = (
+    "Hello, who are you?",
+    "What is a node?",
+    "Why is the sky blue?",
+    "Count to three.",
+    "Tell me more.",
+)
+DRAWN = Sampling(temperature=1.5, top_p=0.95, top_k=200, min_p=0.001, seed=11)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4])
+def group(request: pytest.FixtureRequest, tiny: Path) -> Iterator[Group]:
+    with running(tiny, request.param) as group:
+        yield group.ready()
+
+
+async def test_greedy_answers_are_those_of_mlx_lm_in_one_process(group: Group, tiny: Path) -> None:
+    async with connected(group.socket) as client:
+        replies = await asyncio.gather(*(client.ask(q, q, tokens_max=24) for q in QUESTIONS))
+    for reply in replies:
+        assert reply.tokens == greedy_tokens(tiny, list(reply.prompt), 24)
+        assert reply.last.completion_tokens == len(reply.tokens)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), DRAWN], ids=["greedy", "drawn"])
+async def test_a_resumed_answer_continues_as_if_never_cut(group: Group, sampling: Sampling) -> None:
+    async with connected(group.socket) as client:
+        whole = await client.ask("whole", QUESTIONS[1], tokens_max=16, sampling=sampling)
+        for cut in (1, len(whole.tokens) // 2, len(whole.tokens)):
+            resume = tuple(whole.tokens[:cut])
+            rest = await client.ask(f"{cut}", QUESTIONS[1], tokens_max=16, sampling=sampling, resume=resume)
+            assert whole.tokens == [*resume, *rest.tokens]
+            assert whole.text.endswith(rest.text)
+            assert rest.last.completion_tokens == whole.last.completion_tokens
+            assert rest.last.reason == whole.last.reason
+
+
+async def test_requests_with_different_sampling_do_not_disturb_each_other(group: Group, tiny: Path) -> None:
+    async with connected(group.socket) as client:
+        alone = await client.ask("alone", QUESTIONS[2], tokens_max=12, sampling=DRAWN)
+        greedy, drawn, hot = await asyncio.gather(
+            client.ask("greedy", QUESTIONS[0], tokens_max=12),
+            client.ask("drawn", QUESTIONS[2], tokens_max=12, sampling=DRAWN),
+            client.ask("hot", QUESTIONS[3], tokens_max=16, sampling=Sampling(temperature=5.0, top_k=10**9)),
+        )
+        assert greedy.tokens == greedy_tokens(tiny, list(greedy.prompt), 12)
+        assert drawn.tokens == alone.tokens
+        assert isinstance(hot.last, Finished)
+    steps = {rank.process.poll() for rank in group.ranks}
+    assert steps == {None}
+
+
+def zero_tensor(file: Path, name: str) -> None:
+    """Overwrite one tensor of a safetensors file with zeros, in place."""
+    content = bytearray(file.read_bytes())
+    start = 8 + struct.unpack_from("<Q", content)[0]
+    begin, end = json.loads(content[8:start])[name]["data_offsets"]
+    content[start + begin : start + end] = bytes(end - begin)
+    file.write_bytes(content)
+
+
+async def test_rank_0_decides_where_another_rank_computes_something_else(
+    endless: Path, tmp_path: Path
+) -> None:
+    """The second rank's final norm is zero: by itself it would say the end token, and nothing else."""
+    crooked = Path(shutil.copytree(endless, tmp_path / "crooked"))
+    zero_tensor(crooked / "model.safetensors", "model.norm.weight")
+    with short_directory() as directory:
+        first, second = configs(endless, directory, 2)
+        ranks = [
+            Rank(first, directory),
+            Rank(dataclasses.replace(second, model_path=str(crooked)), directory),
+        ]
+        try:
+            group = await asyncio.to_thread(Group(ranks, first.socket).ready)
+            async with connected(group.socket) as client:
+                greedy = await client.ask("a", "Tell me", tokens_max=16)
+                drawn = await client.ask("b", "Tell me", tokens_max=16, sampling=Sampling(temperature=0.5))
+            assert greedy.tokens == greedy_tokens(endless, list(greedy.prompt), 16)
+            assert len(drawn.tokens) > 1
+            for rank in ranks:
+                await asyncio.to_thread(rank.wait_until, lambda report: report.demand == 0)
+            assert ranks[0].last.steps == ranks[1].last.steps
+        finally:
+            for rank in ranks:
+                rank.end()
+
+
+async def test_a_pipeline_says_the_same_as_one_process(layered: Path) -> None:
+    with running(layered, 2, strategy="pipeline") as group:
+        await asyncio.to_thread(group.ready)
+        async with connected(group.socket) as client:
+            reply = await client.ask("a", "Tell me", tokens_max=40)
+        assert group.terminate() == [0, 0]
+    assert len(set(reply.tokens)) > 5
+    assert reply.tokens == greedy_tokens(layered, list(reply.prompt), 40)

@@ -1,0 +1,98 @@
+"""How the ranks of a group find each other before MLX does."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import itertools
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from reconciler.runner.group import control_channel
+from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.group import Join
+from reconciler.wire.launch import ExitCode
+from tests.runner.ranks import configs, free_addresses
+
+
+def test_rank_0_accepts_at_every_address_at_which_others_find_it(tmp_path: Path) -> None:
+    first, second, third = configs(tmp_path, tmp_path, 3, rendezvous_seconds=20.0)
+    third = dataclasses.replace(third, control=free_addresses(1)[0])
+    first = dataclasses.replace(first, also_control=(third.control,))
+    joins = [Join(rank, 1, first.secret, "1", "2", "weights") for rank in range(3)]
+    found = {}
+
+    def follow(rank: int) -> None:
+        with control_channel.follow((second, third)[rank - 1], joins[rank]) as connection:
+            found[rank] = connection.getpeername()[1]
+
+    threads = [threading.Thread(target=follow, args=(rank,)) for rank in (1, 2)]
+    for thread in threads:
+        thread.start()
+    connections = control_channel.lead(first, joins[0])
+    for thread in threads:
+        thread.join(30)
+    for connection in connections.values():
+        connection.close()
+    assert sorted(connections) == [1, 2]
+    assert {
+        rank: int(config.control.rpartition(":")[2]) for rank, config in ((1, second), (2, third))
+    } == found
+
+
+class Clock:
+    """A time that only passes while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(control_channel, "time", made)
+    return made
+
+
+@pytest.mark.parametrize("number", control_channel.NO_ROUTE)
+def test_who_has_no_way_to_rank_0_says_so_before_rank_0_only_misses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, number: int
+) -> None:
+    attempts = []
+
+    def forbidden(address: str, deadline: float) -> socket.socket:
+        attempts.append(address)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(control_channel, "_connect", forbidden)
+    _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
+    with pytest.raises(RankEnd, match=f"did not welcome .*{os.strerror(number)}") as end:
+        control_channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
+    assert end.value.code == ExitCode.NO_ROUTE
+    assert len(attempts) > 1, "an interface may be coming up"
+    assert clock.now == pytest.approx(control_channel.NO_ROUTE_SECONDS, abs=2 * control_channel.RETRY_SECONDS)
+
+
+def test_a_way_that_comes_and_goes_is_tried_for_the_whole_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    errors = itertools.cycle((errno.EHOSTUNREACH, errno.ECONNREFUSED))
+
+    def unsteady(address: str, deadline: float) -> socket.socket:
+        number = next(errors)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(control_channel, "_connect", unsteady)
+    _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
+    with pytest.raises(RankEnd, match="within 100 s"):
+        control_channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))

@@ -1,0 +1,79 @@
+"""One rank of a ring that takes one model after the other: ``python -m tests.runner.model.one_of_many CONFIG JOBS ANSWERS``.
+
+Everything that a rank does is done by the product but the control channel: here all ranks know all steps before.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from reconciler.runner.decode.batch import Batch
+from reconciler.runner.decode.sampling import Agreement
+from reconciler.runner.group.ring import init_ring
+from reconciler.runner.model.adapter import Generator
+from reconciler.runner.model.files import check_division, inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.runner.process.config import read_config
+from reconciler.runner.process.progress import ProgressPipe
+from reconciler.wire.generation import Sampling
+from reconciler.wire.group import Insertion, Step
+
+TOKENS = 12
+GREEDY = Sampling(temperature=0.0)
+PROMPTS = [[(number * 37 + 11 * length) % 250 + 2 for number in range(length)] for length in (5, 200, 23, 12)]
+"""Shorter and longer than the windows, and than what is read at once. The last one comes when others have spoken."""
+LATER_STEP = 4
+OWN = "@rank"
+"""In the name of a folder: each rank has one of its own."""
+
+
+def answers(folder: Path, group: Any, strategy: str) -> dict[str, Any]:
+    """Greedy answers to ``PROMPTS``, and the logits from which this rank would have taken each answer's tokens."""
+    files = inspect(str(folder))
+    if group is not None and strategy == "tensor":
+        check_division(files, group.size())
+    loaded = load_shard(files, group, strategy, False)
+    batch = Batch(Generator(loaded, len(PROMPTS), Agreement(group, loaded.vocabulary).on), ProgressPipe(None))
+    said: list[list[int]] = [[] for _ in PROMPTS]
+    for inserted in _insertions():
+        for token in batch.run(Step(batch.next_step, insert=inserted))[1]:
+            said[token.uid].append(token.id)
+        if batch.next_step > LATER_STEP and not batch.live:
+            break
+    batch.settle()
+    logits = [_logits(loaded.model, *both) for both in zip(PROMPTS, said, strict=True)]
+    return {"said": said, "logits": logits}
+
+
+def _insertions() -> Iterator[tuple[Insertion, ...]]:
+    *first, last = (Insertion(tuple(prompt), TOKENS, GREEDY) for prompt in PROMPTS)
+    for number in range(100):
+        yield {0: tuple(first), LATER_STEP: (last,)}.get(number, ())
+
+
+def _logits(model: Any, prompt: list[int], said: list[int]) -> list[list[float]]:
+    """Of each token that was said."""
+    every = model(mx.array([prompt + said[:-1]]))
+    found: list[list[float]] = every[0, len(prompt) - 1 :].tolist()
+    return found
+
+
+def main() -> None:
+    config_path, jobs, told = sys.argv[1:]
+    config = read_config(config_path)
+    group = init_ring(config, [], sys.stdin.fileno())
+    found = {
+        key: answers(Path(folder.replace(OWN, str(config.id.rank))), group, strategy)
+        for key, folder, strategy in json.loads(jobs)
+    }
+    Path(told).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

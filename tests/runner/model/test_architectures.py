@@ -1,0 +1,262 @@
+"""Sharded equals unsharded, token for token in float32, whatever the architecture; else it is refused, with words.
+
+What is tried on real ranks is everything that the product would do, by its own answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from reconciler.fetcher.fetch import fetch
+from reconciler.fetcher.telling import ProgressReport
+from reconciler.planning.context.sharding import STRATEGIES, Split, Unsplit, alternatives, obstacle, split
+from reconciler.runner.examination import examine
+from reconciler.runner.model.files import check_division, inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.runner.model.memory import Size
+from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.codec import to_wire
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FetchJob, FetchSource
+from tests import fork_server
+from tests.fetcher.hub import COMMIT, REPO, folder, serving
+from tests.runner.conftest import greedy_tokens
+from tests.runner.ranks import configs, connected, running, short_directory
+
+from .architectures import ARCHITECTURES, write_architecture
+from .one_of_many import OWN, PROMPTS, TOKENS, answers
+
+PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text()
+TABLE = PAGE.split("## What else is refused")[0]
+SIZES = (2, 3, pytest.param(4, marks=pytest.mark.second_tier))
+PIECES, PIECES_OF = ("qwen2", "qwen3_moe", "deepseek_v3", "kimi_k25"), 3
+"""Of these, ranks of a pipeline of so many get only the weight files that they need."""
+RING_SECONDS = 240.0
+MARGIN = 0.02
+"""The likeliest token stands out by so much at least, of logits between which about four lie."""
+ROUNDING = 1e-3
+"""Sums of parts differ from sums of the whole by this at most."""
+
+Answers = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: write_architecture(tmp_path_factory.mktemp(kind), kind) for kind in ARCHITECTURES}
+
+
+@pytest.fixture(scope="module")
+def reports(folders: dict[str, Path]) -> dict[str, ModelReport]:
+    """What a node says of each, as the controller gets it."""
+    return {kind: report(folder) for kind, folder in folders.items()}
+
+
+def report(folder: Path) -> ModelReport:
+    said = examine(folder)
+    config = json.loads((folder / "config.json").read_text())
+    return ModelReport(
+        "m",
+        str(folder),
+        True,
+        1,
+        config,
+        problem=said.get("problem", ""),
+        unsplittable=said["unsplittable"],
+        ranks_tried=said["ranks_tried"],
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(folders: dict[str, Path]) -> dict[str, Answers]:
+    """Each in one process, which has all of it."""
+    return {kind: answers(folder, None, "tensor") for kind, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def pieces(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """For each rank a folder with what its node would have fetched, as the runtime says what that is."""
+    found = {}
+    quiet = ProgressReport(os.open(os.devnull, os.O_WRONLY))
+    for kind in PIECES:
+        found[kind] = tmp_path_factory.mktemp(f"pieces-{kind}")
+        with serving(folder(folders[kind])) as hub:
+            source = FetchSource(REPO, COMMIT, hub.endpoint)
+            for rank, share in enumerate(examine(folders[kind])["shares"][f"pipeline/{PIECES_OF}"]):
+                fetch(FetchJob(str(found[kind] / str(rank)), source, only=tuple(share["files"])), quiet)
+    return found
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def sharded(
+    request: pytest.FixtureRequest,
+    folders: dict[str, Path],
+    reports: dict[str, ModelReport],
+    pieces: dict[str, Path],
+    whole: dict[str, Answers],
+) -> dict[str, list[Answers]]:
+    """By architecture, strategy and number of ranks, as in ``llama/tensor/2``: what each rank of a real ring said."""
+    size = request.param
+    keys = [
+        (f"{kind}/{strategy}/{size}", str(folders[kind]), strategy)
+        for kind, said in reports.items()
+        for strategy in STRATEGIES
+        if obstacle(strategy, said, size) is None
+    ]
+    if size == PIECES_OF:
+        keys += [(f"{kind}/pieces/{size}", f"{at}/{OWN}", "pipeline") for kind, at in pieces.items()]
+    ranks = in_a_ring(size, keys)
+    assert {f"{kind}/tensor/{size}" for kind in ARCHITECTURES if size != PIECES_OF} <= {
+        key for key, *_ in keys
+    }
+    return {key: [rank[key] for rank in ranks] for key, *_ in keys}
+
+
+def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, Answers]]:
+    """The answers of each rank of one ring, which takes one job after the other."""
+    with short_directory() as directory, ExitStack() as started:
+        told = [directory / f"{number}.answers" for number in range(size)]
+        ranks = []
+        for config, answered in zip(configs(directory, directory, size), told, strict=True):
+            path = answered.with_suffix(".json")
+            path.write_text(json.dumps(to_wire(config)))
+            arguments = [str(path), json.dumps(jobs), str(answered)]
+            with answered.with_suffix(".log").open("wb") as log:
+                rank = fork_server.start(
+                    fork_server.RANKS, "tests.runner.model.one_of_many", log, arguments=arguments, stdin=True
+                )
+            ranks.append(rank)
+            assert rank.stdin is not None
+            started.enter_context(rank.stdin)
+            started.callback(rank.wait)
+            started.callback(rank.kill)
+        for rank, answered in zip(ranks, told, strict=True):
+            assert rank.wait(RING_SECONDS) == 0, answered.with_suffix(".log").read_text()[-3000:]
+        return [json.loads(answered.read_text()) for answered in told]
+
+
+def of(kind: str, sharded: dict[str, list[Answers]]) -> dict[str, list[Answers]]:
+    return {key: ranks for key, ranks in sharded.items() if key.startswith(f"{kind}/")}
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_one_process_says_what_mlx_lm_says(
+    kind: str, folders: dict[str, Path], whole: dict[str, Answers]
+) -> None:
+    said = whole[kind]["said"]
+    assert said == [greedy_tokens(folders[kind], prompt, TOKENS) for prompt in PROMPTS]
+    assert all(len(answer) == TOKENS and len(set(answer)) > TOKENS / 2 for answer in said)
+    ordered = numpy.sort(numpy.array(whole[kind]["logits"]), axis=-1)
+    assert (ordered[..., -1] - ordered[..., -2]).min() > MARGIN
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_rank_says_token_for_token_what_one_process_says(
+    kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
+) -> None:
+    for key, ranks in of(kind, sharded).items():
+        assert [rank["said"] for rank in ranks] == [whole[kind]["said"]] * len(ranks), key
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_rank_would_say_so_by_itself(
+    kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
+) -> None:
+    """Rank 0 decides what is said: of the others only their logits tell whether they computed the same."""
+    for key, ranks in of(kind, sharded).items():
+        for rank in ranks:
+            away = numpy.abs(numpy.array(rank["logits"]) - numpy.array(whole[kind]["logits"])).max()
+            assert away < ROUNDING, key
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_the_page_says_of_each_how_it_can_be_split(kind: str, reports: dict[str, ModelReport]) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
+    written = {name: dict(zip(STRATEGIES, cells, strict=True)) for name, *cells in rows}
+    assert written.keys() == ARCHITECTURES.keys()
+    for strategy in STRATEGIES:
+        why = obstacle(strategy, reports[kind], 2)
+        assert written[kind][strategy] == (f"refused: {why.text}" if why else "equal")
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_what_is_refused_comes_with_what_would_work(kind: str, reports: dict[str, ModelReport]) -> None:
+    said = reports[kind]
+    why = split("tensor", said, 3)
+    assert why == Unsplit("its 8 heads do not divide by 3", lasting=False)
+    pipeline = " or strategy: pipeline with 3 nodes" if obstacle("pipeline", said, 3) is None else ""
+    assert alternatives("tensor", said, range(1, 5)) == f"nodes: 1, 2 or 4{pipeline}"
+    if obstacle("pipeline", said, 2):
+        assert alternatives("pipeline", said, range(1, 5)) == "nodes: 1 or strategy: tensor with 2 or 4 nodes"
+    else:
+        assert alternatives("pipeline", said, range(2, 7)) == "nodes: 2, 3 or 4"
+        assert split("auto", said, 3) == Split("pipeline", f"auto: not by tensor, {why.text}")
+
+
+def test_what_mlx_lm_stumbles_over_is_refused_as_well(tmp_path: Path) -> None:
+    """It takes experts to be shared where there are any, though the architecture can do without."""
+    path = write_architecture(tmp_path, "deepseek_v3", n_shared_experts=None) / "config.json"
+    config = json.loads(path.read_text())
+    del config["n_shared_experts"]
+    path.write_text(json.dumps(config))
+    said = report(tmp_path)
+    stumbled = "mlx-lm fails to split it: 'DeepseekV3MoE' object has no attribute 'shared_experts'"
+    assert split("tensor", said, 2) == Unsplit(stumbled, lasting=False)
+    assert alternatives("tensor", said, range(1, 5)) == "nodes: 1 or strategy: pipeline with 2, 3 or 4 nodes"
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_rank_refuses_what_was_refused(
+    kind: str, folders: dict[str, Path], reports: dict[str, ModelReport]
+) -> None:
+    files = inspect(str(folders[kind]))
+    with pytest.raises(RankEnd, match="cannot shard 8 attention heads across 3 ranks"):
+        check_division(files, 3)
+    why = obstacle("pipeline", reports[kind], 2)
+    if why:
+        with pytest.raises(RankEnd, match=why.text):
+            load_shard(files, Size(2), "pipeline", False)
+
+
+@pytest.mark.parametrize("kind", PIECES)
+def test_a_stage_has_only_what_it_needs_and_serves_as_nothing_else(
+    kind: str, folders: dict[str, Path], pieces: dict[str, Path]
+) -> None:
+    held = [len(full(pieces[kind] / str(rank))) for rank in range(PIECES_OF)]
+    assert all(count < len(full(folders[kind])) for count in held)
+    assert set().union(*(full(pieces[kind] / str(rank)) for rank in range(PIECES_OF))) == full(folders[kind])
+    mine = inspect(str(pieces[kind] / "0"))
+    assert mine.digest == inspect(str(folders[kind])).digest
+    for group, strategy in ((Size(PIECES_OF, 1), "pipeline"), (Size(2), "tensor"), (None, "tensor")):
+        with pytest.raises(RankEnd, match="has only an outline of model-0"):
+            load_shard(mine, group, strategy, False)
+
+
+def full(path: Path) -> set[str]:
+    """The weight files that are there with their content."""
+    return {each.name for each in path.glob("model*.safetensors") if each.read_bytes()[-64:] != bytes(64)}
+
+
+@pytest.mark.parametrize(("kind", "strategy"), [("deepseek_v3", "tensor"), ("ministral3", "pipeline")])
+async def test_a_group_answers_what_one_process_says(
+    kind: str, strategy: str, folders: dict[str, Path], whole: dict[str, Answers]
+) -> None:
+    with running(folders[kind], 2, strategy=strategy) as group:
+        await asyncio.to_thread(group.ready)
+        async with connected(group.socket) as client:
+            asked = [
+                client.ask(f"{n}", "", messages=(), prompt_tokens=tuple(prompt), tokens_max=TOKENS)
+                for n, prompt in enumerate(PROMPTS)
+            ]
+            replies = await asyncio.gather(*asked)
+        assert group.terminate() == [0, 0]
+    assert [reply.tokens for reply in replies] == whole[kind]["said"]

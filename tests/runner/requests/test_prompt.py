@@ -1,0 +1,89 @@
+"""What is found out about a request before it costs anybody anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.runner.model.adapter import Tokenizer
+from reconciler.runner.requests.prompt import check_length, read_prompt
+from reconciler.runner.requests.unanswerable import Unanswerable
+from reconciler.wire.generation import Bias, Generate, Sampling
+from tests.runner.ranks import question
+
+CONTEXT = 64
+
+
+def refusal(wish: Generate, tokenizer: Tokenizer) -> tuple[str, str]:
+    with pytest.raises(Unanswerable) as caught:
+        read_prompt(wish, tokenizer, 304, CONTEXT)
+    failed = caught.value.failed("a")
+    return failed.code, failed.text
+
+
+def test_text_that_no_tokenizer_makes_fit_is_refused_unread(endless_tokenizer: Tokenizer) -> None:
+    most = CONTEXT * endless_tokenizer.token_bytes_max
+    assert check_length(question("a", "é" * 10), endless_tokenizer, CONTEXT) == 20 + len("user")
+    with pytest.raises(Unanswerable) as caught:
+        check_length(question("a", "", tools=({"x": ["a" * most]},)), endless_tokenizer, CONTEXT)
+    assert caught.value.failed("a").code == "context_length_exceeded"
+
+
+def test_a_long_text_is_seen_to_be_too_long_after_a_part_of_it(endless_tokenizer: Tokenizer) -> None:
+    code, text = refusal(question("a", "long " * 1000), endless_tokenizer)
+    assert code == "context_length_exceeded"
+    assert "has more than" in text
+    code, text = refusal(question("a", "long " * 20), endless_tokenizer)
+    assert code == "context_length_exceeded"
+    assert "tokens; with at least one" in text
+
+
+def test_an_answer_that_is_complete_already_has_its_last_events(endless_tokenizer: Tokenizer) -> None:
+    resume = tuple(endless_tokenizer.plain("yes"))
+    prompt = read_prompt(question("a", "", tokens_max=3, resume=resume), endless_tokenizer, 304, CONTEXT)
+    (finished,) = prompt.last
+    assert (finished.reason, finished.completion_tokens) == ("length", 3)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("wished", "left"), [(None, CONTEXT - 4), (1000, CONTEXT - 4), (7, 7)])
+def test_an_answer_ends_with_the_context_at_the_latest(
+    endless_tokenizer: Tokenizer, wished: int | None, left: int
+) -> None:
+    asked = question("a", "", messages=(), prompt_tokens=(5, 6, 7, 8), tokens_max=wished)
+    assert read_prompt(asked, endless_tokenizer, 304, CONTEXT).tokens_max == left
+
+
+def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokenizer) -> None:
+    asked = question("a", "", messages=(), prompt_tokens=(5, 6), echo=True)
+    prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    assert (prompt.tokens, prompt.text) == ((5, 6), endless_tokenizer.text([5, 6]))
+    asked = question("a", "", messages=(), prompt="so", echo=True)
+    prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    assert (list(prompt.tokens), prompt.text) == (endless_tokenizer.plain("so"), "so")
+    assert read_prompt(question("a", "hi"), endless_tokenizer, 304, CONTEXT).text == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "parameter"),
+    [
+        ({"prompt": ""}, "invalid_request", "prompt"),
+        ({"prompt": "long " * 20}, "context_length_exceeded", "prompt"),
+        ({"prompt": "\ud800"}, "invalid_request", "prompt"),
+        ({"prompt_tokens": ()}, "invalid_request", "prompt"),
+        ({"prompt_tokens": (304,)}, "invalid_request", "prompt"),
+        ({"prompt_tokens": (-1,)}, "invalid_request", "prompt"),
+        ({"prompt_tokens": (5,) * CONTEXT}, "context_length_exceeded", "prompt"),
+        ({"sampling": Sampling(biases=(Bias(304, 1.0),))}, "invalid_request", "logit_bias"),
+        ({"sampling": Sampling(biases=(Bias(-1, 1.0),))}, "invalid_request", "logit_bias"),
+        ({"sampling": Sampling(biases=(Bias(1, float("nan")),))}, "invalid_request", "logit_bias"),
+    ],
+)
+def test_what_cannot_be_answered_is_told_by_the_name_of_its_parameter(
+    endless_tokenizer: Tokenizer, fields: dict[str, Any], code: str, parameter: str
+) -> None:
+    asked = question("a", "hi", **fields)
+    with pytest.raises(Unanswerable) as caught:
+        read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    failed = caught.value.failed("a")
+    assert (failed.code, failed.parameter) == (code, parameter)

@@ -1,0 +1,204 @@
+"""Random schedules: from a seed follow the scenario, the order of callbacks, the faults of the world and of points.
+
+Every fault is drawn for itself, so that leaving some of them out changes nothing about the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from reconciler.resources import ModelDeployment
+from tests.simulation.world.world import World
+
+from . import acts
+from .acts import Act
+from .play import Verdict, faultless, finish, listening, verdict
+from .points import Points
+from .scenarios import SCENARIOS, Scenario
+
+POINT_FAULTS = (0.0, 0.005, 0.02, 0.05)
+"""How likely a fault is at each point: swarms of few and of many."""
+WORLD_FAULTS_MAX = 4
+LAST_SECONDS = 40.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a seed means."""
+
+    seed: int
+    scenario: Scenario
+    rate: float
+    acts: tuple[tuple[float, str, Act], ...]
+
+    def play(self, without: Collection[str] = ()) -> Verdict:
+        """Run it, leaving out some of its faults: ``point/N`` or ``world/N``."""
+        points = Points(chooser=self._chooser(without))
+        wanted = faultless(self.scenario).ending
+        with listening() as complaints:
+            world = self.scenario.world(points, self.seed)
+            try:
+                for number, (at, name, act) in enumerate(self.acts):
+                    if f"world/{number}" not in without:
+                        world.loop.call_later(at, _befall, world, name, act)
+                last = max([self.scenario.length, *(at for at, _, _ in self.acts)])
+                ended = finish(world, last + LAST_SECONDS, wanted=wanted)
+                return verdict(world, ended, complaints)
+            finally:
+                world.close()
+
+    def _chooser(self, without: Collection[str]) -> Callable[[int, str, tuple[str, ...]], str | None]:
+        def choose(number: int, label: str, kinds: tuple[str, ...]) -> str | None:
+            if not self.rate or f"point/{number}" in without:
+                return None
+            drawn = random.Random(self.seed * 1_000_003 + number)
+            return drawn.choice(kinds) if drawn.random() < self.rate else None
+
+        return choose
+
+
+def _befall(world: World, name: str, act: Act) -> None:
+    if world.points.open:
+        world.note(f"WORLD {name}")
+        act(world)
+
+
+def schedule(seed: int, only: str | None = None) -> Schedule:
+    """The schedule of a seed."""
+    draw = random.Random(seed)
+    scenario = SCENARIOS[only or draw.choice(sorted(SCENARIOS))]
+    rate = draw.choice(POINT_FAULTS)
+    names = [m.metadata.name for m in scenario.manifests if isinstance(m, ModelDeployment)]
+    acts: list[tuple[float, str, Act]] = []
+    for _ in range(draw.randrange(WORLD_FAULTS_MAX + 1)):
+        at = draw.uniform(0.5, 25.0)
+        name = draw.choice(sorted(_KINDS))
+        acts += [(at + later, name, act) for later, act in _KINDS[name](draw, scenario, names)]
+    return Schedule(seed, scenario, rate, tuple(sorted(acts, key=lambda each: each[0])))
+
+
+Drawn = list[tuple[float, Act]]
+
+
+def _of_rank(make: Callable[[str, int, int], Act]) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
+    def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+        return [(0.0, make(draw.choice(names), draw.randrange(2), draw.randrange(2)))]
+
+    return drawn
+
+
+def _pair(
+    begin: Callable[[str], Act], end: Callable[[str], Act], seconds: float
+) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
+    def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+        name = draw.choice(scenario.names)
+        return [(0.0, begin(name)), (draw.uniform(0.2, seconds), end(name))]
+
+    return drawn
+
+
+def _set(field: str, value: float, seconds: float) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
+    """Something about the whole world is otherwise for a while."""
+
+    def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+        return [
+            (0.0, lambda world: setattr(world, field, value)),
+            (draw.uniform(0.2, seconds), lambda world: setattr(world, field, type(value)(0))),
+        ]
+
+    return drawn
+
+
+def _machine(field: str, value: float, after: float) -> Callable[[str], Act]:
+    return lambda name: lambda world: setattr(world.machines[name], field, value)
+
+
+def _disk(full: bool) -> Callable[[str], Act]:
+    return lambda name: lambda world: setattr(world.machines[name].disk, "full", full)
+
+
+def _jump(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    by = draw.choice((-3600.0, -30.0, 30.0, 3600.0))
+    return [(0.0, lambda world: world.jump(by))]
+
+
+def _jump_of_node(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    by, name = draw.choice((-3600.0, 3600.0)), draw.choice(scenario.names)
+    return [(0.0, lambda world: setattr(world.machines[name], "skew", by))]
+
+
+def _freeze(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    """The controller's machine sleeps for a while."""
+    seconds = draw.uniform(1.0, 40.0)
+    return [(0.0, lambda world: world.freeze_controller(seconds))]
+
+
+def _zombie(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    """It stands still, another takes its place, and then it goes on."""
+    seconds = draw.uniform(0.6, 20.0)
+    return [(0.0, lambda world: world.freeze_controller(seconds, replaced=True))]
+
+
+def _kill_agent(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    return [(0.0, acts.kill_agent(draw.choice(scenario.names)))]
+
+
+def _cable(
+    make: Callable[[bool], Act], machines: int = 2
+) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
+    """Something about the cable is otherwise for a while, where there is one."""
+
+    def drawn(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+        acts_ = [(0.0, make(True)), (draw.uniform(5.0, 60.0), make(False))]
+        there = scenario.facts and not scenario.recabled and len(scenario.names) >= machines
+        return acts_ if there else []
+
+    return drawn
+
+
+def _panics(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    name, again = draw.choice(scenario.names), draw.uniform(6.0, 30.0)
+    return [(0.0, acts.panic(name)), (again, acts.panic(name)), (again + 40.0, acts.panics_are_old(name))]
+
+
+_KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
+    "rank-crash": _of_rank(acts.crash),
+    "rank-hang": _of_rank(acts.hang),
+    "rank-stopped": _of_rank(acts.freeze),
+    "shim-death": _of_rank(acts.kill_shim),
+    "agent-death": _kill_agent,
+    "controller-death": lambda draw, scenario, names: [(0.0, acts.kill_controller)],
+    "store-lost": lambda draw, scenario, names: [(0.0, acts.lose_store)],
+    "controller-sleeps": _freeze,
+    "controller-zombie": _zombie,
+    "reboot": _pair(acts.power_off, acts.power_on, 30.0),
+    "panics": _panics,
+    "cable-out": _cable(lambda out: acts.cable(not out)),
+    "cable-slow": _cable(acts.slow_cable),
+    "cable-swapped": _cable(acts.swap_cable, machines=3),
+    "partition": _pair(acts.cut_off, acts.back, 80.0),
+    "slow-node": _pair(_machine("slow", 8.0, 0.0), _machine("slow", 1.0, 0.0), 40.0),
+    "node-disk-full": _pair(_disk(True), _disk(False), 20.0),
+    "disk-full": _set("disk_full", True, 10.0),
+    "pushes-lost": _set("lost_pushes", 0.5, 40.0),
+    "pushes-repeated": _set("repeated_pushes", 0.5, 40.0),
+    "commands-late": _set("late_commands", True, 40.0),
+    "clock-jump": _jump,
+    "clock-jump-of-node": _jump_of_node,
+}
+
+
+def shrink(found: Schedule) -> tuple[list[str], Verdict]:
+    """As many of the faults left out as can be while something is still violated."""
+    without: list[str] = []
+    best = found.play(without)
+    whole = sorted({name for _, name, _ in found.acts})  # what is never mended again is another story
+    parts = [[f"world/{n}" for n, (_, other, _) in enumerate(found.acts) if other == name] for name in whole]
+    parts += [[f"point/{n}"] for n, _, _ in best.hit]
+    for part in reversed(parts):
+        tried = found.play([*without, *part])
+        if tried.violations:
+            without, best = [*without, *part], tried
+    return without, best

@@ -1,0 +1,324 @@
+"""What happens in a world, beside what the product does and what befalls it: each scenario is a short story."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reconciler.resources import Manifest
+from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId, Route
+from reconciler.wire.node import ModelReport
+from tests.planning.macs import mac, port
+from tests.simulation.world.world import World
+from tests.worlds import TINY, deployment, fabric, gateway, model, node
+
+from .acts import (
+    Act,
+    back,
+    begin_again,
+    cable,
+    commit,
+    crash,
+    cut_off,
+    fit,
+    freeze,
+    hang,
+    kill_agent,
+    kill_controller,
+    kill_shim,
+    lose_ipv4,
+    lose_store,
+    nothing,
+    panic,
+    panics_are_old,
+    power_off,
+    power_on,
+    rdma,
+    slow_cable,
+    stop_everything,
+    swap_cable,
+    unfit,
+)
+from .points import Points
+
+GIB = 2**30
+NAMES = ("a", "b", "c", "d")
+THREE = NAMES[:3]
+PAIR = NAMES[:2]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``acts``: seconds after the beginning, and what happens then."""
+
+    name: str
+    manifests: tuple[Manifest, ...]
+    acts: tuple[tuple[float, Act], ...] = ()
+    memory_bytes: int = 64 * GIB
+    names: tuple[str, ...] = NAMES
+    weights: dict[str, ModelReport] = field(default_factory=dict)
+    unservable: tuple[tuple[str, int], ...] = ()
+    """Replicas for which there is no room in the end."""
+    persons: tuple[tuple[str, str], ...] = ()
+    """What only a person can mend: subject and class, of each of which somebody is told exactly once."""
+    system: str = "Linux"
+    facts: dict[str, MachineFacts] = field(default_factory=dict)
+    """What probes tell of some machines."""
+    recabled: bool = False
+    """Whether its cables lead elsewhere in the end: then none is pulled and put back beside that."""
+
+    @property
+    def length(self) -> float:
+        """Seconds until the last act."""
+        return max((at for at, _ in self.acts), default=0.0)
+
+    def world(self, points: Points, seed: int = 0) -> World:
+        """A world in which it is about to begin."""
+        world = World(self.names, points, seed, self.memory_bytes)
+        world.weights.update(self.weights)
+        world.unservable = {ReplicaId(DeploymentName(name), index) for name, index in self.unservable}
+        for name, machine in world.machines.items():
+            found = self.facts.get(name, MachineFacts(system=self.system))
+            machine.sound = machine.facts = found
+        world.start_controller()
+        world.commit(self.manifests)
+        for at, act in self.acts:
+            world.loop.call_later(at, act, world)
+        return world
+
+
+def cluster(*deployments: Manifest, nodes: Sequence[str] = NAMES, **drained: bool) -> tuple[Manifest, ...]:
+    """Manifests of a cluster with these deployments."""
+    machines = [node(name, drain=drained.get(name, False)) for name in nodes]
+    return (*machines, model(), *deployments, gateway())
+
+
+def big(**spec: Any) -> Manifest:
+    return deployment("big", nodes=2, **spec)
+
+
+def small(replicas: int = 2, **spec: Any) -> Manifest:
+    return deployment("small", nodes=1, replicas=replicas, **spec)
+
+
+def wide(**spec: Any) -> Manifest:
+    return deployment("wide", nodes={"min": 2, "max": 4}, **spec)
+
+
+USUAL = cluster(big(), small(), wide())
+"""Where a story is long by itself, another cluster is as small as the story allows: what is told at every point is
+told of everything that is there."""
+
+
+A, B = NodeName("a"), NodeName("b")
+CABLED = {
+    "a": mac(port(3, (B, 4), "10.77.0.1")),
+    "b": mac(port(4, (A, 3), "10.77.0.2")),
+}
+
+BARE = {
+    name: replace(
+        facts,
+        routes=(Route("192.168.1.0/24", "en0"),),
+        ports=tuple(replace(p, bridged=True, address="", mapped_gid=False) for p in facts.ports),
+    )
+    for name, facts in CABLED.items()
+}
+"""As after a boot: with the bridge, and without addresses."""
+
+
+def declared(end: str) -> tuple[Manifest, ...]:
+    """The cable that leaves a is meant to lead there."""
+    return (*cluster(big(), nodes=THREE), fabric("cables", ("a/3", end)))
+
+
+def repaired(*deployments: Manifest, a: bool = True) -> tuple[Manifest, ...]:
+    """The cable is declared, and b, and a as well, may be repaired."""
+    allowed = [node("a", repair={"network": a}), node("b", repair={"network": True})]
+    return (*allowed, model(), *deployments, gateway(), fabric("ab", ("a/3", "b/4"), pool="10.77.0.0/16"))
+
+
+HEAVY = ModelReport("heavy", "/models/heavy", True, 20 * GIB, TINY)
+
+
+def heavy(name: str, replicas: int) -> Manifest:
+    return deployment(name, nodes=1, replicas=replicas, model="heavy")
+
+
+def competing(first: int, second: int) -> tuple[Manifest, ...]:
+    base = [node(name) for name in NAMES]
+    return (*base, model("heavy", "heavy"), heavy("first", first), heavy("second", second), gateway())
+
+
+_SCENARIOS = (
+    Scenario("bring-up", cluster(big(), small(3), wide(), deployment("other", nodes=2))),
+    Scenario(
+        "rank-crash",
+        cluster(big(), wide()),
+        ((8, crash("big", 0, 1)), (14, crash("wide", 0, 0, code=1))),
+    ),
+    Scenario("agent-death", USUAL, ((8, kill_agent("a")), (8.5, kill_agent("b")), (12, kill_agent("a")))),
+    Scenario(
+        "controller-restart",
+        USUAL,
+        ((2.2, kill_controller), (8, kill_controller), (8.7, kill_controller), (12, kill_controller)),
+    ),
+    Scenario(
+        "scale",
+        cluster(small(1)),
+        ((6, commit(*cluster(small(4)))), (14, commit(*cluster(small(2)))), (20, commit(*cluster(small(3))))),
+    ),
+    Scenario(
+        "spec-change",
+        cluster(big(), small()),
+        ((8, commit(*cluster(big(serving={"context": 8192}), small()))),),
+    ),
+    Scenario(
+        "drain",
+        cluster(big(), small()),
+        ((8, commit(*cluster(big(), small(), a=True))), (20, commit(*cluster(big(), small())))),
+    ),
+    Scenario(
+        "node-lost",
+        cluster(wide()),
+        ((8, cut_off("b")), (95, back("b"))),
+        persons=(("node/b", "C0"),),
+    ),
+    Scenario(
+        "wired-memory",
+        cluster(wide()),
+        (
+            (8, unfit("b", wired_excess_bytes=20 * GIB)),
+            (25, crash("wide", 0, 0)),
+            (25, kill_controller),
+            (40, fit("b", wired_excess_bytes=0)),
+            (55, nothing),
+        ),
+        persons=(("node/b", "C11"),),
+        system="Darwin",
+    ),
+    Scenario(
+        "protection-domains",
+        cluster(wide()),
+        (
+            (8, unfit("c", protection_domains=4)),
+            (55, crash("wide", 0, 1)),
+            (80, fit("c", protection_domains=0)),
+            (95, nothing),
+        ),
+        persons=(("node/c", "C7"),),
+        system="Darwin",
+    ),
+    Scenario(
+        "cable",
+        cluster(big(), nodes=THREE),
+        ((11, cable(False)), (30, cable(True)), (45, nothing)),
+        names=THREE,
+        persons=(("link/a/b", "C3"),),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "cable-slow",
+        cluster(big(), nodes=THREE),
+        ((8, slow_cable(True)), (20, crash("big", 0, 1)), (35, slow_cable(False)), (50, nothing)),
+        names=THREE,
+        persons=(("link/a/b", "C1"),),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "cable-swapped",
+        cluster(big(), nodes=THREE),
+        ((10.5, swap_cable(True)), (30, swap_cable(False)), (45, nothing)),
+        names=THREE,
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "fabric",
+        declared("b/4"),
+        ((10.5, swap_cable(True)), (25, commit(*declared("c/3"))), (40, nothing)),
+        names=THREE,
+        persons=(("link/a/b", "C3"),),
+        system="Darwin",
+        facts=CABLED,
+        recabled=True,
+    ),
+    Scenario(
+        "panic",
+        cluster(big(), nodes=THREE),
+        ((8, panic("b")), (32, panic("b")), (62, panics_are_old("b")), (75, nothing)),
+        names=THREE,
+    ),
+    Scenario(
+        "rdma-off",
+        cluster(big(), nodes=THREE),
+        ((8, rdma(False)), (20, crash("big", 0, 1)), (35, rdma(True)), (50, nothing)),
+        names=THREE,
+        persons=(("node/a", "C2"),),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "repair",
+        repaired(big()),
+        ((10, power_off("a")), (12, lose_ipv4("b")), (14, power_on("a")), (35, nothing)),
+        names=PAIR,
+        system="Darwin",
+        facts=BARE,
+    ),
+    Scenario(
+        "repair-not-allowed",
+        repaired(big(), a=False),
+        ((10, power_off("b")), (14, power_on("b")), (40, nothing)),
+        names=PAIR,
+        persons=(("node/a", "C4"),),
+        system="Darwin",
+        facts=BARE,
+    ),
+    Scenario(
+        "reboot",
+        cluster(big(), small(), nodes=THREE),
+        ((8, power_off("b")), (30, power_on("b"))),
+        names=THREE,
+    ),
+    Scenario("store-lost", USUAL, ((8, lose_store),)),
+    Scenario("hang", cluster(big(health={"stallAfter": "10s"}), small()), ((8, hang("big", 0, 1)),)),
+    Scenario(
+        "stop-everything",
+        cluster(big(), small(1), nodes=THREE),
+        ((8, stop_everything), (20, begin_again)),
+        names=THREE,
+    ),
+    Scenario(
+        "memory",
+        competing(4, 2),
+        ((8, commit(*competing(2, 2))),),
+        memory_bytes=40 * GIB,
+        weights={"heavy": HEAVY},
+    ),
+    Scenario(
+        "commits",
+        cluster(small(1)),
+        (
+            (1.4, commit(*cluster(small(2), big()))),
+            (2.1, commit(*cluster(small(2), big(serving={"context": 8192})))),
+            (2.9, commit(*cluster(small(1)))),
+        ),
+    ),
+    Scenario(
+        "stopped-rank",
+        USUAL,
+        ((8, freeze("big", 0, 1)), (12, freeze("big", 0, 0)), (16, freeze("wide", 0, 0))),
+    ),
+    Scenario(
+        "shim-death",
+        cluster(big(), small(1), nodes=THREE),
+        ((8, kill_shim("big", 0, 1)), (12, kill_shim("small", 0, 0))),
+        names=THREE,
+    ),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in _SCENARIOS}

@@ -1,0 +1,328 @@
+"""A controller as a process of the simulated world: the product's own, on a store in memory."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from reconciler.bootstrap.controller import compose
+from reconciler.controller.clock_gaps import Clocks
+from reconciler.controller.loop import Loop
+from reconciler.controller.parts import Parts, Surroundings
+from reconciler.controller.routes_file import RoutesFile
+from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
+from reconciler.resources import Access, Manifest
+from reconciler.source.sources import Revision, Source
+from reconciler.source.yaml.documents import Document
+from reconciler.state import GatewayObservation, MachineFacts, NodeName
+from reconciler.store.connection import Connection
+from reconciler.transport.connection import AgentConnection
+from reconciler.transport.machines import Stream
+from reconciler.wire.file_identity import FileIdentity
+from reconciler.wire.generation import Routes
+from reconciler.wire.node import NodeReport
+from tests.machines import LocalMachines
+from tests.simulation.schedules.points import (
+    ASK,
+    CRASH_AFTER,
+    CRASH_BEFORE,
+    ERROR,
+    LOST,
+    START,
+    UNANSWERED,
+    WRITE,
+)
+
+from .loop import PROCESS, Killed, Process
+from .machines import Machine
+from .net import SILENCE_SECONDS, SimLink
+
+if TYPE_CHECKING:
+    from .world import World
+
+DIAL_SECONDS = 0.01
+DIAL_SECONDS_MAX = 5.0
+START_AGENT_SECONDS = 0.2
+START_AGENT_SECONDS_MAX = 10.0
+ASK_SECONDS = 0.1
+PROBE_SECONDS = 1.0
+PORT = 21_500
+
+
+class SimConnection(Connection):
+    """The store's connection: in memory, and every transaction that writes is a point."""
+
+    world: ClassVar[World]
+    database: ClassVar[str]
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(f"file:{self.database}?mode=memory&cache=shared", uri=True, **options)
+        self._owner = PROCESS.get()
+        self._kind: str | None = None
+        self._label = ""
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        if self._owner is not None and not self._owner.alive and not self.in_transaction:
+            raise Killed
+        if self.in_transaction or sql.startswith(("SELECT", "PRAGMA", "ATTACH", "DETACH", "COMMIT")):
+            return super().execute(sql, parameters)
+        self._kind = self._begin()
+        if sql.startswith("BEGIN"):
+            return super().execute(sql, parameters)
+        done = super().execute(sql, parameters)
+        self._committed()
+        return done
+
+    def _begin(self) -> str | None:
+        """A transaction that writes is about to be made."""
+        world = self.world
+        label = self._label = _method()
+        kind = world.pass_by(f"store: {label}", WRITE)
+        if kind == CRASH_BEFORE:
+            world.kill_controller(self._owner)
+        if kind == ERROR or world.disk_full:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise self._noted(error) from error
+        return kind
+
+    def _committed(self) -> None:
+        self.world.oracles.stored(self._owner, self._label)
+        if self._kind == CRASH_AFTER:
+            self._kind = None
+            self.world.kill_controller(self._owner)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        wrote = self.in_transaction and kind is None
+        super().__exit__(kind, error, trace)
+        if wrote:
+            self._committed()
+        return False
+
+
+@dataclass(frozen=True)
+class StoreFile(FileIdentity):
+    """The store's file as a controller has opened it; ``path`` is its name among those that were lost."""
+
+    world: World
+
+    @property
+    def replaced(self) -> bool:
+        return self.world.store_name != self.path
+
+
+def _method() -> str:
+    """The method of the store that makes the transaction."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.endswith(("connection.py", "contextlib.py")):
+            return code.co_name
+        frame = frame.f_back
+    return ""
+
+
+class SimRoutes(RoutesFile):
+    """The routes as the gateway would read them."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        super().__init__(Path("routes.json"))
+        self._world = world
+        self._process = process
+        self._mine: Routes | None = None
+
+    @property
+    def altered(self) -> bool:
+        return self._world.routes is not self._mine
+
+    def read(self) -> Routes | None:
+        self._mine = self._world.routes
+        return self._mine
+
+    def replace(self, routes: Routes) -> None:
+        if not self._process.alive:
+            raise Killed
+        world = self._world
+        kind = world.pass_by("routes", WRITE)
+        if kind == CRASH_BEFORE:
+            world.kill_controller(self._process)
+        if kind == ERROR or world.disk_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        world.routes = self._mine = routes
+        world.note(f"routes {[(r.model, b.replica, b.epoch) for r in routes.routes for b in r.backends]}")
+        world.oracles.routed(routes, self._process)
+        if kind == CRASH_AFTER:
+            world.kill_controller(self._process)
+
+
+class SimSource(Source):
+    """Commits in memory."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def read(self) -> Revision:
+        world = self._world
+        manifests = world.commits[-1]
+        documents = tuple(_document(m) for m in manifests)
+        return Revision(f"r{len(world.commits)}", documents)
+
+    async def record_in_force(self, revision: str) -> None:
+        self._world.kept = revision
+
+    async def last_in_force(self) -> Revision | None:
+        world = self._world
+        if world.kept is None:
+            return None
+        manifests = world.commits[int(world.kept[1:]) - 1]
+        return Revision(world.kept, tuple(_document(m) for m in manifests))
+
+    def changes(self) -> AsyncIterator[None]:
+        raise AssertionError("the world announces its commits")
+
+    def describe(self) -> str:
+        return "branch main"
+
+
+def _document(manifest: Manifest) -> Document:
+    return Document("cluster.yaml", 0, 1, manifest, "")
+
+
+class SimMachines(LocalMachines):
+    """The machines of the world, as one controller reaches them."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        super().__init__()
+        self.world = world
+        self.process = process
+
+    def reach(self, accesses: Mapping[NodeName, Access]) -> None:
+        """Every machine is reached in one way."""
+
+    async def stream(self, name: NodeName, socket: str) -> Stream:
+        raise Unreachable(f"there is no way to {socket} of {name}")
+
+    async def dial(self, name: NodeName) -> AgentConnection:
+        machine = self._sim_machine(name)
+        if not machine.reachable:
+            await self.world.sleep(DIAL_SECONDS_MAX)
+            raise Silent(f"{name} does not answer within {DIAL_SECONDS_MAX:g} s")
+        await self.world.sleep(DIAL_SECONDS * machine.slow)
+        agent = machine.agent
+        if not machine.reachable or agent is None or not agent.process.alive or agent.agent is None:
+            raise Unreachable(f"the agent of {name} does not answer")
+        link = SimLink(self.world, self.process, agent)
+        self.world.loop.call_soon(agent.agent.on_connected, link.line, context=agent.process.context)
+        return link
+
+    def _sim_machine(self, name: NodeName) -> Machine:
+        if not self.process.alive:
+            raise Killed
+        machine = self.world.machines.get(name)
+        if machine is None:
+            raise Unreachable(f"there is no machine {name}")
+        return machine
+
+    async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+        assert isinstance(link, SimLink)
+        await self.world.sleep(PROBE_SECONDS * link.machine.slow)
+        if not link.machine.reachable:
+            await self.world.sleep(SILENCE_SECONDS)
+            raise Silent("the probes got no answer")
+        return link.machine.told_facts()
+
+    async def start_agent(self, name: NodeName, token: int) -> None:
+        machine = self._sim_machine(name)
+        world = self.world
+        kind = world.pass_by(f"start the agent of {name}", START)
+        if kind == CRASH_BEFORE:
+            world.kill_controller(self.process)
+        if kind == ERROR:
+            raise Unreachable(f"the agent of {name} did not start: no space left on device")
+        await world.sleep(START_AGENT_SECONDS * machine.slow)
+        if kind == LOST or not machine.reachable:
+            await world.sleep(START_AGENT_SECONDS_MAX)
+            raise Silent(f"the agent of {name} did not start: not serving after 10 s")
+        if not machine.start_agent(token):
+            raise Refused("Fenced", f"token {token} is older than {machine.disk.token}")
+        if kind == CRASH_AFTER:
+            world.kill_controller(self.process)
+        if kind == UNANSWERED:
+            await world.sleep(START_AGENT_SECONDS_MAX)
+            raise Unreachable(f"the agent of {name} did not start: not serving after 10 s")
+        await world.sleep(START_AGENT_SECONDS * machine.slow)
+
+    async def request_completion(self, name: NodeName, socket: str) -> float:
+        world = self.world
+        kind = world.pass_by("ask for a completion", ASK)
+        await world.sleep(ASK_SECONDS)
+        rank = world.sockets.get(socket)
+        if rank is None or not rank.process.alive:
+            raise Unreachable("rank 0 broke off")
+        if kind == ERROR:
+            world.oracles.broke_off(rank)
+            raise Unreachable("rank 0 broke off")
+        if kind == LOST or rank.hung or not rank.machine.reachable:
+            await world.sleep(120.0)
+            world.oracles.broke_off(rank)
+            raise Silent("no completion within 120 s")
+        return ASK_SECONDS
+
+
+class Controller:
+    """One life of a controller."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.process = Process(f"controller #{number}")
+        self.loop: Loop | None = None
+        self.parts: Parts | None = None
+        world.note(f"{self.process.name} starts")
+        world.oracles.begun(self.process)
+        world.loop.spawn(self.process, self._run(), "controller")
+
+    async def _run(self) -> None:
+        world = self.world
+        try:
+            store = world.open_store()
+            if store.is_new:
+                for machine in world.machines.values():
+                    if machine.agent is not None:
+                        store.keep_agent(NodeName(machine.name))
+            self.loop, self.parts = compose(self._surroundings(), store)
+            assert store._db.footing is not None
+            self.parts.lease.identity = (store._db.footing,)
+            world.set_pace(self)
+            await self.loop.run()
+        except ReconcilerError as error:
+            world.note(f"{self.process.name} ends: {error}")
+        world.controller_ended(self)
+
+    def _surroundings(self) -> Surroundings:
+        world = self.world
+        return Surroundings(
+            source=SimSource(world),
+            routes=SimRoutes(world, self.process),
+            machines=SimMachines(world, self.process),
+            gateway=self._gateway,
+            entropy=lambda: "entropy",
+            clocks=Clocks(world.wall, world.awake, world.loop.time),
+        )
+
+    def _gateway(self) -> GatewayObservation:
+        routes = self.world.routes
+        return GatewayObservation(1, "http://127.0.0.1:8400/v1", token=routes.token if routes else 0)
+
+    def look_at_source(self) -> None:
+        """The hook says that there is a commit."""
+        if self.loop is not None:
+            self.world.loop.call_soon(self.loop.look_at_source, context=self.process.context)

@@ -1,0 +1,406 @@
+"""One world: machines, a controller and its successors, and whoever commits manifests; from a seed, a scenario
+and a plan of faults follows everything that happens in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import itertools
+import math
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from reconciler.controller.reconcile import remember
+from reconciler.errors import ReconcilerError
+from reconciler.resources import Manifest, ModelDeployment
+from reconciler.state import DeploymentName, Memory, ReplicaId
+from reconciler.store import Store
+from reconciler.wire.generation import Routes
+from reconciler.wire.launch import Phase
+from reconciler.wire.node import ModelReport
+from tests.simulation.oracles.oracles import Oracles
+from tests.simulation.schedules.points import Points
+from tests.worlds import TINY
+
+from .control import PORT, Controller, SimConnection, StoreFile
+from .loop import Killed, Process, VirtualLoop
+from .machines import Machine
+from .net import LATENCY, SimLink
+from .pace import BUSY, Pace
+from .ranks import Rank
+from .stored import Stored
+
+RESTART_SECONDS = 0.5
+"""After the end of a controller its supervisor starts the next one."""
+HOOK_SECONDS = 0.01
+POLL_SECONDS = 5.0
+"""A commit that no hook told of is found so late."""
+NOTES_SHOWN = 4000
+CLOCKS_SECONDS = 9.0
+"""Clocks that nobody looks at for longer seem to lapse."""
+BEGINNING = 1_700_000_000.0
+"""Seconds since the Unix epoch when a world begins."""
+
+
+@cache
+def _place() -> Path:
+    """A file that stands for the store's: its contents are in memory."""
+    folder = tempfile.mkdtemp(prefix="simulation-")
+    owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder) if os.getpid() == owner else None)
+    path = Path(folder) / "store.db"
+    path.touch()
+    return path
+
+
+class World:
+    """Everything there is. ``told`` keeps what happens as text, for reading; the hash is kept in any case."""
+
+    _numbers: ClassVar[itertools.count[int]] = itertools.count(1)
+
+    def __init__(
+        self, names: Sequence[str], points: Points, seed: int = 0, memory_bytes: int = 64 * 2**30
+    ) -> None:
+        self.name = f"world-{os.getpid()}-{next(self._numbers)}"
+        self.loop = VirtualLoop(seed)  # type: ignore[abstract]
+        self.points = points
+        self.random = random.Random(seed * 7919 + 1)
+        self.pace = BUSY
+        self.numbers = itertools.count(1)
+        self.notes: list[str] = []
+        self._hash = hashlib.blake2b(digest_size=16)
+        self.oracles = Oracles(self)
+        self.machines = {name: Machine(self, name, memory_bytes) for name in names}
+        self.weights: dict[str, ModelReport] = {
+            "tiny": ModelReport("tiny", "/models/tiny", True, 6_500_000, TINY)
+        }
+        self.runtime: Mapping[str, str] = {"mlx": "0.32.4", "mlx-lm": "0.32.2"}
+        self.sockets: dict[str, Rank] = {}
+        self.links: list[SimLink] = []
+        self.spoken: set[str] = set()
+        self.commits: list[tuple[Manifest, ...]] = []
+        self.kept: str | None = None
+        self.routes: Routes | None = None
+        self.disk_full = False
+        self.skew = 0.0
+        self.jumps = 0
+        self.slept = 0.0
+        self.jitter = 0.0 if seed == 0 else 0.02
+        self.lost_pushes = 0.0
+        self.repeated_pushes = 0.0
+        self.late_commands = False
+        """Whether what a dead controller has sent arrives all the same."""
+        self.controllers = itertools.count(1)
+        self.controller: Controller | None = None
+        self.supervised = True
+        self.judged = True
+        self.strays: set[Rank] = set()
+        """Ranks that lived on machines that were lost: rule 5 is about those."""
+        self.stopping = False
+        self.unservable: set[ReplicaId] = set()
+        """What cannot be served as things are."""
+        self.store_lost = False
+        self.persons: set[tuple[str, str]] = set()
+        """Subject and class of what only a person can mend, as it turned out."""
+        self.ending: dict[str, str] = {}
+        """What it came to."""
+        self.changed_at = -math.inf
+        self.faulted_at = -math.inf
+        """When a fault befell a point last."""
+        self._stores = itertools.count(1)
+        self._keeper: sqlite3.Connection | None = None
+        self._store: type[Store] = Store
+        self.new_store()
+
+    # --- what is told --------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Something has happened: told in the same words wherever this process keeps its files."""
+        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(str(_place().parent), '')}"
+        self._hash.update(line.encode())
+        self.notes.append(line)
+
+    @property
+    def trace_hash(self) -> str:
+        """Of everything that has happened."""
+        return self._hash.hexdigest()
+
+    def pass_by(self, label: str, kinds: tuple[str, ...]) -> str | None:
+        """An effect is about to be had: what befalls it."""
+        if self._hurrying:
+            return None
+        self.note(label)
+        kind = self.points.pass_by(label, kinds)
+        if kind is not None:
+            self.note(f"FAULT {kind}")
+            self.faulted_at = self.loop.now
+        return kind
+
+    _hurrying = False
+
+    # --- time and wires ------------------------------------------------------------------------
+
+    def wall(self) -> float:
+        """Seconds since the Unix epoch, as the controller's machine believes."""
+        return BEGINNING + self.loop.now + self.skew
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets that clock. By an hour: then what was asked a moment ago was asked long ago."""
+        self.skew += seconds
+        self.jumps += abs(seconds) >= 3600.0
+
+    def awake(self) -> float:
+        """A clock of the controller's machine that stands still while it sleeps."""
+        return self.loop.now - self.slept
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def latency(self, machine: Machine) -> float:
+        """Of one message to or from a machine."""
+        extra = self.random.random() * self.jitter if self.jitter else 0.0
+        return (LATENCY + extra) * machine.slow
+
+    def copies(self) -> int:
+        """How often a push arrives."""
+        if not self.lost_pushes and not self.repeated_pushes:
+            return 1
+        drawn = self.random.random()
+        return 0 if drawn < self.lost_pushes else 2 if drawn > 1 - self.repeated_pushes else 1
+
+    # --- the store -----------------------------------------------------------------------------
+
+    def new_store(self) -> None:
+        """The store is gone: the next controller begins with an empty one."""
+        if self._keeper is not None:
+            self.store_lost = True
+            self.changed("the store is lost")
+            self._keeper.close()
+        self.store_name = name = f"{self.name}-{next(self._stores)}"
+        connection = type("WorldConnection", (SimConnection,), {"world": self, "database": name})
+        self._store = type("WorldStore", (Store,), {"connection": connection})
+        self._keeper = sqlite3.connect(f"file:{name}?mode=memory&cache=shared", uri=True)
+        self.stored = Stored(self._keeper)
+
+    def open_store(self) -> Store:
+        """The store as a controller opens it."""
+        opened = self._store(_place())
+        opened._db.footing = StoreFile(self.store_name, 0, 0, self)
+        assert self._keeper is not None
+        with self._keeper:
+            self._keeper.execute(
+                "INSERT OR IGNORE INTO counters (name, value) VALUES ('next_port', ?)", (PORT,)
+            )
+        return opened
+
+    # --- controllers ---------------------------------------------------------------------------
+
+    def start_controller(self) -> Controller:
+        """Have a controller run."""
+        self.controller = Controller(self, next(self.controllers))
+        return self.controller
+
+    def kill_controller(self, process: Process | None) -> None:
+        """A controller's process ends here and now, in the middle of what it does. Raises ``Killed``."""
+        assert process is not None
+        self.end_controller(process)
+        raise Killed
+
+    def end_controller(self, process: Process) -> None:
+        """A controller's process is gone; its supervisor starts another."""
+        if not process.alive:
+            return
+        self.note(f"{process.name} is killed")
+        process.alive = False
+        for link in list(self.links):
+            if link._process is process:
+                self.links.remove(link)
+                link.cut()
+        if self.controller is not None and self.controller.process is process:
+            self._supervise()
+
+    def controller_ended(self, controller: Controller) -> None:
+        """It has ended by itself."""
+        self.end_controller(controller.process)
+
+    def _supervise(self) -> None:
+        self.controller = None
+        if self.supervised:
+            self.loop.call_later(RESTART_SECONDS, self._restart, context=Process("supervisor").context)
+
+    def _restart(self) -> None:
+        if self.controller is None and self.supervised:
+            self.start_controller()
+
+    def freeze_controller(self, seconds: float, replaced: bool = False) -> None:
+        """The controller stands still for a while: its machine sleeps, or, as a zombie, another takes its place."""
+        if self.controller is None or self.controller.process.frozen:
+            return
+        process = self.controller.process
+        self.note(f"{process.name} is frozen")
+        process.frozen = True
+        self.loop.call_later(seconds, self._thaw, process, 0.0 if replaced else seconds)
+        if replaced:
+            self._supervise()
+
+    def _thaw(self, process: Process, slept: float) -> None:
+        self.slept += slept
+        if process.alive:
+            self.note(f"{process.name} goes on")
+            self.loop.thaw(process)
+
+    def set_pace(self, controller: Controller) -> None:
+        """How often a controller looks by itself."""
+        parts, loop = controller.parts, controller.loop
+        if loop is not None and parts is not None:
+            loop.resync_seconds = self.pace.resync_seconds
+            loop.home_poll_seconds = self.pace.home_poll_seconds
+            parts.collector.resync_seconds = self.pace.resync_seconds
+            parts.collector.probes_seconds = self.pace.probes_seconds
+
+    def change_pace(self, pace: Pace) -> None:
+        """For everybody, from now on."""
+        self.pace = pace
+        if self.controller is not None:
+            self.set_pace(self.controller)
+        if pace.home_poll_seconds > CLOCKS_SECONDS:
+            self._look_at_clocks()
+        for machine in self.machines.values():
+            if machine.agent is not None and machine.agent.agent is not None:
+                machine.agent.agent.ranks.look_seconds = pace.look_seconds
+
+    def _look_at_clocks(self) -> None:
+        if self.controller is not None and self.controller.parts is not None:
+            self.controller.parts.clock_gaps.check()
+        self.loop.call_later(CLOCKS_SECONDS, self._look_at_clocks)
+
+    # --- what is wanted ------------------------------------------------------------------------
+
+    def commit(self, manifests: Iterable[Manifest], told: bool = True) -> None:
+        """A person pushes."""
+        before = self.wanted()
+        self.commits.append(tuple(manifests))
+        if len(self.commits) > 1:
+            self.changed(f"commit r{len(self.commits)}")
+        self.oracles.committed(before, self.wanted())
+        self.loop.call_later(HOOK_SECONDS if told else POLL_SECONDS, self._announce)
+
+    def _announce(self) -> None:
+        if self.controller is not None:
+            self.controller.look_at_source()
+
+    def wanted(self) -> tuple[Manifest, ...]:
+        """The manifests of the newest commit."""
+        return () if self.stopping else self.commits[-1] if self.commits else ()
+
+    def expected(self, manifests: tuple[Manifest, ...]) -> set[ReplicaId]:
+        """The replicas that should be served in the end."""
+        return {
+            ReplicaId(DeploymentName(m.metadata.name), index)
+            for m in manifests
+            if isinstance(m, ModelDeployment)
+            for index in range(m.spec.replicas)
+        } - self.unservable
+
+    # --- machines ------------------------------------------------------------------------------
+
+    def cut_off(self, name: str) -> None:
+        """Nobody reaches a machine any more; what runs there goes on."""
+        machine = self.machines[name]
+        self.note(f"{name} is cut off")
+        self.oracles.excuse_on(machine)
+        machine.cut_off = True
+        self.strays |= set(machine.alive())
+        for link in self.links:
+            if link.machine is machine:
+                link.silent()
+
+    def reconnect(self, name: str) -> None:
+        """A machine is reached again."""
+        self.note(f"{name} is reached again")
+        self.oracles.excuse_on(self.machines[name])
+        self.machines[name].cut_off = False
+
+    def changed(self, text: str) -> None:
+        """A fact or a wish is another: what was not to be tried again unchanged may be."""
+        self.note(text)
+        self.changed_at = self.loop.now
+        for machine in self.machines.values():
+            machine.panicked = set()
+
+    # --- ranks among themselves ----------------------------------------------------------------
+
+    def ranks(self) -> list[Rank]:
+        """All rank processes that live."""
+        return [rank for machine in self.machines.values() for rank in machine.alive()]
+
+    def group_of(self, rank: Rank) -> list[Rank]:
+        """The other living ranks of its group."""
+        id = rank.id
+        mine = (id.deployment, id.replica, id.epoch)
+        return [
+            r for r in self.ranks() if r is not rank and (r.id.deployment, r.id.replica, r.id.epoch) == mine
+        ]
+
+    def meet(self, rank: Rank) -> None:
+        """A rank looks for the others of its group: who are all there go on."""
+        group = [rank, *self.group_of(rank)]
+        if len(group) == rank.config.size and all(each.phase == Phase.RENDEZVOUS for each in group):
+            if len({each.config.secret for each in group}) > 1:
+                return
+            for each in group:
+                self.loop.call_soon(each.load, context=each.process.context)
+
+    def left(self, rank: Rank) -> None:
+        """A rank is gone."""
+        if self.sockets.get(rank.config.socket) is rank:
+            del self.sockets[rank.config.socket]
+
+    def rank(self, deployment: str, replica: int, number: int) -> Rank | None:
+        """A living rank of a replica, of its newest epoch."""
+        found = [
+            r
+            for r in self.ranks()
+            if (r.id.deployment, r.id.replica, r.id.rank) == (deployment, replica, number)
+        ]
+        return max(found, key=lambda r: r.id.epoch, default=None)
+
+    # --- looking at it -------------------------------------------------------------------------
+
+    def memory(self) -> Memory | None:
+        """What the controller remembers; None without a controller that has begun."""
+        if self.controller is None or self.controller.parts is None:
+            return None
+        try:
+            return remember(self.controller.parts)
+        except ReconcilerError:
+            return None
+
+    def routed(self) -> dict[ReplicaId, int]:
+        """The epoch to which each replica is routed."""
+        found: dict[ReplicaId, int] = {}
+        for route in self.routes.routes if self.routes else ():
+            for backend in route.backends:
+                found[ReplicaId(DeploymentName(route.model), backend.replica)] = backend.epoch
+        return found
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.loop.run(self.loop.now + seconds)
+
+    def close(self) -> None:
+        """The end of this world."""
+        self._hurrying = True
+        self.points.open = False
+        self.loop.close()
+        if self._keeper is not None:
+            self._keeper.close()

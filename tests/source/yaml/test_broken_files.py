@@ -1,0 +1,42 @@
+"""Every kind of broken file, said with its place wherever somebody may meet it: the command line, the hook."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.source.git import hooks
+from reconciler.source.git.repository import ClusterRepo
+from tests.source.conftest import Person, clone
+from tests.source.yaml.broken import BROKEN
+from tests.source.yaml.test_mutated_manifests import validated
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+
+
+@pytest.fixture(scope="module")
+def ada() -> Iterator[Person]:
+    """Somebody with a clone of the example cluster."""
+    folder = Path(tempfile.mkdtemp(prefix="r-"))
+    person = clone(ClusterRepo.create(folder / "cluster.git", hooks.command()), "ada")
+    shutil.copytree(MANIFESTS, person.clone, dirs_exist_ok=True)
+    person.commits("x", "README")
+    assert person.pushes()[0] == 0
+    yield person
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_explained_by_validate_and_kept_out_by_the_hook(name: str, ada: Person) -> None:
+    content, expected = BROKEN[name]
+    (ada.clone / "x.yaml").write_bytes(content)
+    status, said = validated(ada.clone)
+    assert (status, any(expected in line for line in said)) == (1, True), said
+    ada.commits(name, "README")
+    status, said = ada.pushes()
+    assert (status, any(expected in line for line in said)) == (1, True), said
+    assert said[-1] == "reconciler: main stays as it was"
