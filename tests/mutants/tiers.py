@@ -1,6 +1,7 @@
 """Which of the tests that map to a bug belong to which tier.
 
-``make test`` runs the first tier; what is marked ``second_tier``, and whole clusters, belong to ``make test-all``.
+``make test`` runs the first tier; tests marked ``second_tier`` belong to ``make test-all``. ``tests/conftest.py`` marks
+those of whole clusters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from .mutant import Mutant
 FIRST, SECOND, SIMULATOR = "first", "second", "simulator"
 TIERS = (FIRST, SECOND, SIMULATOR)
 """The quickest first."""
-WHOLE_CLUSTERS = ("tests/e2e", "tests/hosts", "tests/documents")
 SIMULATION = ("tests/simulation",)
 SIMULATED_ROOMS = (
     "planning",
@@ -40,12 +40,10 @@ class Stage:
 
 def stages(mutant: Mutant, tiers: Iterable[str]) -> tuple[Stage, ...]:
     """Return what is run against a bug in those tiers, in the order of ``TIERS``; empty where nothing maps to it."""
-    whole = tuple(test for test in mutant.tests if test.startswith(WHOLE_CLUSTERS))
-    parts = tuple(test for test in mutant.tests if test not in whole)
+    simulation = SIMULATION if mutant.room in SIMULATED_ROOMS else ()
     every = (
-        Stage(FIRST, parts, "not second_tier and not nightly and not e2e"),
-        Stage(SECOND, parts, "second_tier and not nightly and not e2e"),
-        Stage(SECOND, whole, "not nightly"),
-        Stage(SIMULATOR, SIMULATION if mutant.room in SIMULATED_ROOMS else (), "not nightly and not e2e"),
+        Stage(FIRST, mutant.tests, "not second_tier and not nightly"),
+        Stage(SECOND, mutant.tests, "second_tier and not nightly"),
+        Stage(SIMULATOR, simulation, "not nightly"),
     )
     return tuple(stage for stage in every if stage.tests and stage.tier in tiers)
