@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -66,10 +67,20 @@ def upgrade(made: Cluster, installation: Installation, *arguments: str) -> None:
     start(made, installation, *arguments)
 
 
-def group(made: Cluster) -> list[tuple[str, str, int, int, int]]:
-    """Name, phase, epoch and pid of every rank, and the pid of its shim."""
+class Rank(NamedTuple):
+    """One rank of a group."""
+
+    name: str
+    phase: str
+    pid: int
+    shim: int
+    """Pid of its parent."""
+
+
+def group(made: Cluster) -> list[Rank]:
+    """Every rank that there is."""
     return [
-        (rank["metadata"]["name"], rank["phase"], rank["epoch"], rank["pid"], parent_of(rank["pid"]))
+        Rank(rank["metadata"]["name"], rank["phase"], rank["pid"], parent_of(rank["pid"]))
         for rank in made.ranks()
     ]
 
@@ -85,7 +96,7 @@ def reasons(made: Cluster, *wanted: str) -> list[str]:
     return [event["reason"] for event in made.events() if event["reason"] in wanted]
 
 
-def check_taken_over(made: Cluster, deployment: str, found: list[tuple[str, str, int, int, int]]) -> None:
+def check_taken_over(made: Cluster, deployment: str, found: list[Rank]) -> None:
     """That the group is as it was found, answers, and was neither ended nor formed again; and that its agents are new."""
     assert group(made) == found
     assert answered(made, deployment)
@@ -93,10 +104,18 @@ def check_taken_over(made: Cluster, deployment: str, found: list[tuple[str, str,
         "EpochAllocated",
         *["RankStarted"] * len(found),
     ]
-    assert agent_files(made) == {NEWEST_AGENT}
-    replaced = [event["message"] for event in made.events() if "replace the agent of" in event["message"]]
-    assert len(replaced) == len(found)
-    assert made.settled()
+    made.wait("the end of the agents before", lambda: agent_files(made) == {NEWEST_AGENT})
+    made.wait_settled()
+
+
+def check_healed(made: Cluster, deployment: str, found: list[Rank]) -> None:
+    """That the group is formed again when one of its ranks is killed, and that nothing of the old one is left."""
+    os.kill(found[1].pid, signal.SIGKILL)
+    made.wait("the next group", lambda: epoch(made, deployment) == 2)
+    made.wait_settled()
+    old = {pid for rank in found for pid in (rank.pid, rank.shim)}
+    made.wait("the end of all that was of the old group", lambda: old.isdisjoint(made.processes()))
+    assert answered(made, deployment)
 
 
 def test_a_group_of_the_version_before_is_adopted_and_is_healed_by_this_one(
@@ -107,10 +126,7 @@ def test_a_group_of_the_version_before_is_adopted_and_is_healed_by_this_one(
         start(made, installation, *wish)
         assert answered(made, "tiny")
         found = group(made)
-        assert [(name, phase) for name, phase, *_ in found] == [
-            ("tiny.0.1.0", "ready"),
-            ("tiny.0.1.1", "ready"),
-        ]
+        assert [rank[:2] for rank in found] == [("tiny.0.1.0", "ready"), ("tiny.0.1.1", "ready")]
         assert installation.has_run("runner")
         assert NEWEST_AGENT not in agent_files(made)
 
@@ -120,12 +136,7 @@ def test_a_group_of_the_version_before_is_adopted_and_is_healed_by_this_one(
         agents = made.home / "agents"
         write_bundle(agents)  # as the next start of a controller does
         assert [path.name for path in agents.iterdir()] == [NEWEST_AGENT]
-        *_, pid, _ = found[1]
-        os.kill(pid, signal.SIGKILL)
-        made.wait("a group of this version", lambda: epoch(made, "tiny") == 2)
-        made.wait_settled()
-        assert {pid for *_, pid, _ in found}.isdisjoint(made.processes())
-        assert answered(made, "tiny")
+        check_healed(made, "tiny", found)
 
 
 @contextmanager
@@ -154,15 +165,12 @@ def test_agents_over_ssh_are_replaced_and_the_ranks_of_their_machines_go_on(
             start(made, installation, "-f", str(manifests))
             assert answered(made, "chat")
             found = group(made)
-            assert [(name, phase) for name, phase, *_ in found] == [
-                ("chat.0.1.0", "ready"),
-                ("chat.0.1.1", "ready"),
-            ]
+            assert [rank[:2] for rank in found] == [("chat.0.1.0", "ready"), ("chat.0.1.1", "ready")]
             assert machines.has_run("runner")
             assert not installation.has_run("runner")
             assert NEWEST_AGENT not in agent_files(made)
 
             upgrade(made, installation, "-f", str(manifests))
             check_taken_over(made, "chat", found)
+            check_healed(made, "chat", found)
             assert made.stop() == 0
-            assert {pid for *_, pid, _ in found}.isdisjoint(made.processes())

@@ -24,7 +24,7 @@ from reconciler.store import EventFilter, IncidentFilter, Store
 API = "reconciler/v1alpha1"
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 SSH = {
-    "host": "studio-1.local", "port": 2222, "user": "ada", "identityFile": "/Users/Shared/key",
+    "host": "studio-1.local", "port": 2222, "user": "ada", "identityFile": "/etc/keys/studio",
     "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7",
 }  # fmt: skip
 
