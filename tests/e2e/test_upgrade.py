@@ -85,6 +85,11 @@ def group(made: Cluster) -> list[Rank]:
     ]
 
 
+def steps(made: Cluster) -> list[int]:
+    """How far every rank has come, as its agent knows from its shim."""
+    return [rank["steps"] for rank in made.ranks()]
+
+
 def agent_files(made: Cluster) -> set[str]:
     """Names of the files that agents run from."""
     lines = made.processes()
@@ -97,9 +102,12 @@ def reasons(made: Cluster, *wanted: str) -> list[str]:
 
 
 def check_taken_over(made: Cluster, deployment: str, found: list[Rank]) -> None:
-    """That the group is as it was found, answers, and was neither ended nor formed again; and that its agents are new."""
+    """That the group is as it was found, answers, tells the agents of this version of its progress, and was neither ended
+    nor formed again; and that there is nothing left to do."""
     assert group(made) == found
+    before = steps(made)
     assert answered(made, deployment)
+    made.wait("progress", lambda: all(now > then for now, then in zip(steps(made), before, strict=True)))
     assert reasons(made, "EpochAllocated", "RankStarted", "RankExited") == [
         "EpochAllocated",
         *["RankStarted"] * len(found),
@@ -108,9 +116,8 @@ def check_taken_over(made: Cluster, deployment: str, found: list[Rank]) -> None:
     made.wait_settled()
 
 
-def check_healed(made: Cluster, deployment: str, found: list[Rank]) -> None:
-    """That the group is formed again when one of its ranks is killed, and that nothing of the old one is left."""
-    os.kill(found[1].pid, signal.SIGKILL)
+def check_replaced(made: Cluster, deployment: str, found: list[Rank]) -> None:
+    """That the next group serves, and that nothing of the one that was found is left."""
     made.wait("the next group", lambda: epoch(made, deployment) == 2)
     made.wait_settled()
     old = {pid for rank in found for pid in (rank.pid, rank.shim)}
@@ -118,7 +125,7 @@ def check_healed(made: Cluster, deployment: str, found: list[Rank]) -> None:
     assert answered(made, deployment)
 
 
-def test_a_group_of_the_version_before_is_adopted_and_is_healed_by_this_one(
+def test_a_group_of_the_version_before_is_adopted_and_its_ranks_end_as_they_are_told(
     installation: Installation, before: Path
 ) -> None:
     wish = ("-f", str(before / "manifests"), "--models", str(MODELS))
@@ -136,7 +143,12 @@ def test_a_group_of_the_version_before_is_adopted_and_is_healed_by_this_one(
         agents = made.home / "agents"
         write_bundle(agents)  # as the next start of a controller does
         assert [path.name for path in agents.iterdir()] == [NEWEST_AGENT]
-        check_healed(made, "tiny", found)
+        made.run("scale", "modeldeployment", "tiny", "--replicas", "0")
+        made.wait("the end of the ranks", lambda: made.ranks() == [])
+        exits = [event["message"] for event in made.events() if event["reason"] == "RankExited"]
+        assert sum("exited with 0 (Completed)" in text for text in exits) == len(found), exits
+        made.run("scale", "modeldeployment", "tiny", "--replicas", "1")
+        check_replaced(made, "tiny", found)
 
 
 @contextmanager
@@ -154,7 +166,7 @@ def sandbox(made: Cluster, installation: Installation, manifests: Path) -> Itera
 def test_agents_over_ssh_are_replaced_and_the_ranks_of_their_machines_go_on(
     installation: Installation, before: Path, tmp_path: Path
 ) -> None:
-    """The machines keep the runtime of their owner, which is of the version before."""
+    """The machines keep the runtime of their owner, which is of the version before, also for the ranks of the next group."""
     machines = Installation(tmp_path / "machines")
     machines.install(before)
     with cluster() as made:
@@ -172,5 +184,6 @@ def test_agents_over_ssh_are_replaced_and_the_ranks_of_their_machines_go_on(
 
             upgrade(made, installation, "-f", str(manifests))
             check_taken_over(made, "chat", found)
-            check_healed(made, "chat", found)
+            os.kill(found[1].pid, signal.SIGKILL)
+            check_replaced(made, "chat", found)
             assert made.stop() == 0
