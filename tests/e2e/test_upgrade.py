@@ -52,7 +52,7 @@ def start(made: Cluster, installation: Installation, *arguments: str) -> None:
             stdout=log,
             stderr=log,
             cwd=made.home.parent,
-            env=made.environ,
+            env=installation.environment(made.environ),
         )
     made.wait_settled()
 
@@ -156,11 +156,12 @@ def sandbox(made: Cluster, installation: Installation, manifests: Path) -> Itera
     """Emulated Macs, with what is installed there as the runtime of their ranks; the manifests that lead to them."""
     command = [str(installation.python), "-m", "reconciler", "--home", str(made.home), "sandbox"]
     began = ["up", "-f", str(manifests), "--models", str(MODELS), "--detach"]
-    subprocess.run([*command, *began], cwd=made.home.parent, env=made.environ, check=True)
+    environment = installation.environment(made.environ)
+    subprocess.run([*command, *began], cwd=made.home.parent, env=environment, check=True)
     try:
         yield made.home / "sandbox" / "cluster"
     finally:
-        subprocess.run([*command, "down"], cwd=made.home.parent, env=made.environ, check=True)
+        subprocess.run([*command, "down"], cwd=made.home.parent, env=environment, check=True)
 
 
 def test_agents_over_ssh_are_replaced_and_the_ranks_of_their_machines_go_on(

@@ -9,6 +9,7 @@ import shutil
 import site
 import tarfile
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +27,8 @@ def unpack(folder: Path) -> Path:
 class Installation:
     """A virtual environment with one version of the product, and the other packages of this interpreter.
 
-    A process that is started with its interpreter finds this version alone: neither the sources of this repository
-    nor an editable installation of them are on its path, with any environment and in any folder.
+    A process that is started with its interpreter and ``environment`` in a folder without sources finds this version
+    alone, as do the processes that it starts: an editable installation of this repository is not on their path.
     """
 
     def __init__(self, root: Path) -> None:
@@ -41,6 +42,11 @@ class Installation:
     def package(self) -> Path:
         """The folder of the product's package."""
         return self._packages / "reconciler"
+
+    @staticmethod
+    def environment(base: Mapping[str, str]) -> dict[str, str]:
+        """``base`` without what would lead to another version."""
+        return {name: value for name, value in base.items() if name != "PYTHONPATH"}
 
     def has_run(self, room: str) -> bool:
         """Whether a process has imported this room since the last ``install``: it is compiled then."""
