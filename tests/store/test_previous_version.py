@@ -1,0 +1,48 @@
+"""A store of the version before is opened by this one, with all that it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from reconciler.store import Store
+from tests.previous import fill_store, unpack
+
+
+def rows_by_table(path: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(path)) as db:
+        tables = db.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        )
+        return {
+            name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables.fetchall()
+        }
+
+
+def test_every_table_that_the_version_before_has_written_is_read_with_equal_objects(tmp_path: Path) -> None:
+    before, path = unpack(tmp_path / "before"), tmp_path / "store.db"
+    done = subprocess.run(
+        [sys.executable, fill_store.__file__, path],
+        env={**os.environ, "PYTHONPATH": str(before)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    written = json.loads(done.stdout)
+    assert written["package"] == str(before / "reconciler" / "__init__.py")
+    assert all(rows_by_table(path).values()), rows_by_table(path)
+
+    store = Store(path)
+    try:
+        assert not store.is_new
+        assert store.token == 2
+        assert json.loads(json.dumps(fill_store.contents(store))) == written["contents"]
+    finally:
+        store.close()
