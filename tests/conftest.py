@@ -46,6 +46,7 @@ OWN_CLUSTERS = (
     "tests/e2e/emulated_macs/test_examples_on_macs.py",
     "tests/e2e/test_hub.py",
     "tests/e2e/test_up.py",
+    "tests/e2e/test_upgrade.py",
 )
 """Files whose tests have a cluster each, and share nothing: any worker may take one of them."""
 
