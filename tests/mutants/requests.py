@@ -30,18 +30,19 @@ from reconciler.gateway import app, errors, health
 from reconciler.gateway import server as gateway_server
 from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request
 from reconciler.gateway.http import exchange, fields, middleware, shape
-from reconciler.gateway.routing import pool, run, runs
+from reconciler.gateway.routing import pool, progress, run, runs
 
 from .mutant import Mutant
 from .operators import always, catch_nothing, drop, keep, never, put, respell
 
-CHAT_REQUEST = ("tests/gateway/test_request.py",)
-COMPLETIONS = ("tests/gateway/test_completions.py",)
-CHAT = ("tests/gateway/test_chat.py",)
-FAILOVER = ("tests/gateway/test_failover.py",)
+CHAT_REQUEST = ("tests/gateway/dialects/openai/test_request.py",)
+COMPLETIONS = ("tests/gateway/dialects/openai/test_completions.py",)
+CHAT = ("tests/gateway/dialects/openai/test_chat.py",)
+FAILOVER = ("tests/gateway/routing/test_failover.py",)
 PROBES = ("tests/gateway/test_health_and_metrics.py",)
-HOSTILE = ("tests/gateway/test_hostile_requests.py",)
-DISCONNECTS = ("tests/gateway/test_disconnects.py",)
+PROGRESS = ("tests/gateway/routing/test_progress.py",)
+HOSTILE = ("tests/gateway/http/test_hostile_requests.py",)
+DISCONNECTS = ("tests/gateway/http/test_disconnects.py",)
 PROMPT = ("tests/runner/test_prompt.py",)
 CONVERSATION = ("tests/runner/test_conversation.py",)
 CONVERSATIONS = ("tests/runner/test_conversations.py",)
@@ -419,17 +420,17 @@ LETHAL = (
     ),
     Mutant(
         "any-model-is-the-one",
-        run.Run._find_connection,
-        put(Raise, "raise {place.body[9].body[0].exc.func}()", 0, 5),
+        run.Run._route,
+        put(Raise, "raise {using}('no group is there')", 0, 2, using=errors.overloaded),
         "a model that does not exist is asked for again and again",
         CHAT,
     ),
     Mutant(
         "a-request-that-kills-goes-on",
-        run.Run._count_loss,
+        progress._lost,
         never(),
         "a request that ends every group that takes it ends them all",
-        FAILOVER,
+        PROGRESS,
     ),
     Mutant(
         "held-requests-have-no-end",
@@ -443,8 +444,8 @@ LETHAL = (
 OVERFLOW = (
     Mutant(
         "too-many-tokens-wait-for-a-group",
-        run.Run._find_connection,
-        never(If, 1, 7),
+        run.Run._route,
+        never(If, 1, 2),
         "what can never be answered is held until a group is there",
         COMPLETIONS,
     ),
@@ -489,7 +490,7 @@ GONE = (
     Mutant(
         "who-left-is-not-cancelled",
         run.Run.__exit__,
-        never(UnaryOp, 0, 2),
+        put(keyword, "False"),
         "an answer that nobody waits for is generated to its end",
         FAILOVER,
     ),

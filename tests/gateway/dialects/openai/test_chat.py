@@ -18,9 +18,8 @@ from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.reach import Reach
 from reconciler.gateway.routing.routes import RoutesFile
 from reconciler.gateway.routing.timing import Timing
-
-from .conftest import HELLO, SOURCES, Start
-from .rank_double import PROMPT, Turn, story, told
+from tests.gateway.conftest import HELLO, SOURCES, Start
+from tests.gateway.rank_double import PROMPT, Turn, story, told
 
 
 async def test_models_are_listed_with_their_aliases(start: Start) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.groups import TINY, Serving
+from tests.gateway.rank_double import eventually
 from tests.runner.ranks import running
-
-from .conftest import HELLO, Cluster, Start
-from .groups import TINY, Serving
-from .rank_double import eventually
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 CONTEXT = 256
