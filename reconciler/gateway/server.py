@@ -22,7 +22,7 @@ from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import wait_until_removed
 
 from .app import build_app
-from .http.exchange import Sources
+from .dialects.dialect import Sources
 from .http.listening import address_of, bind
 from .http.protocol import Protocol
 from .routing.pool import Pool

@@ -28,8 +28,9 @@ from ast import (
 
 from reconciler.gateway import app, errors, health
 from reconciler.gateway import server as gateway_server
-from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request
-from reconciler.gateway.http import exchange, fields, middleware, shape
+from reconciler.gateway.dialects import fields
+from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
+from reconciler.gateway.http import exchange, middleware
 from reconciler.gateway.routing import pool, progress, run, runs
 
 from .mutant import Mutant
@@ -38,6 +39,8 @@ from .operators import always, catch_nothing, drop, keep, never, put, respell
 CHAT_REQUEST = ("tests/gateway/dialects/openai/test_request.py",)
 COMPLETIONS = ("tests/gateway/dialects/openai/test_completions.py",)
 CHAT = ("tests/gateway/dialects/openai/test_chat.py",)
+EXCHANGE = ("tests/gateway/http/test_exchange.py",)
+MIDDLEWARE = ("tests/gateway/http/test_middleware.py",)
 FAILOVER = ("tests/gateway/routing/test_failover.py",)
 PROBES = ("tests/gateway/test_health_and_metrics.py",)
 PROGRESS = ("tests/gateway/routing/test_progress.py",)
@@ -52,7 +55,7 @@ ANSWER = ("tests/runner/test_answer.py",)
 RANK_SERVER = ("tests/runner/test_server.py",)
 TEMPLATES = ("tests/runner/test_templates.py",)
 
-READING = "reconciler/gateway/http/fields.py"
+DIALECTS = "reconciler.gateway.dialects.table:DIALECTS"
 
 NULLS = (
     Mutant(
@@ -248,21 +251,21 @@ LETHAL = (
         exchange._read,
         never(If, 2, 4),
         "one client fills the memory of the gateway",
-        CHAT,
+        EXCHANGE,
     ),
     Mutant(
         "a-large-body-is-read-first",
         exchange._read,
         never(If, 0, 4),
         "gigabytes that are announced are received before they are refused",
-        CHAT,
+        EXCHANGE,
     ),
     Mutant(
         "a-body-may-take-for-ever",
         exchange.read_body,
         put(Attribute, "None", 1, 2),
         "clients that never send their body hold connections for ever",
-        CHAT,
+        EXCHANGE,
     ),
     Mutant(
         "nesting-reaches-the-template",
@@ -553,7 +556,7 @@ GONE = (
     Mutant(
         "a-broken-stream-looks-finished",
         exchange.send_stream,
-        put(Call, "b'data: [DONE]\\n\\n'", 13, 14),
+        put(Call, "b'data: [DONE]\\n\\n'", 12, 13),
         "half an answer is taken for a whole one",
         FAILOVER,
     ),
@@ -562,36 +565,36 @@ GONE = (
 PATHS = (
     Mutant(
         "there-are-no-completions",
-        app.build_app,
-        drop(Call, 10, 17),
+        DIALECTS,
+        drop(Call, 4, 5),
         "autocomplete plug-ins find no endpoint",
         COMPLETIONS,
     ),
     Mutant(
         "a-model-cannot-be-asked-about",
-        app.build_app,
-        drop(Call, 6, 17),
+        DIALECTS,
+        drop(Call, 2, 5),
         "SDKs' models.retrieve fails",
         COMPLETIONS,
     ),
     Mutant(
         "names-have-no-slashes",
-        app.build_app,
+        DIALECTS,
         respell("name:path", "name"),
         "models that are named like their repositories are not found",
         COMPLETIONS,
     ),
     Mutant(
         "there-is-no-health",
-        app.build_app,
-        drop(Call, 1, 17),
+        app._probes,
+        drop(Expr, 0, 3),
         "load balancers take the endpoint for dead",
         PROBES,
     ),
     Mutant(
         "there-is-no-ready",
-        app.build_app,
-        drop(Call, 2, 17),
+        app._probes,
+        drop(Expr, 1, 3),
         "nothing tells a script when to begin",
         PROBES,
     ),
@@ -604,8 +607,8 @@ PATHS = (
     ),
     Mutant(
         "there-are-no-metrics",
-        app.build_app,
-        drop(Call, 3, 17),
+        app._probes,
+        drop(Expr, 2, 3),
         "nobody sees load and latency",
         PROBES,
     ),
@@ -621,14 +624,14 @@ PATHS = (
         app.build_app,
         put(Dict, "{{Exception: {it.values[1]}}}"),
         "a mistyped path is plain text, at which SDKs fail",
-        CHAT,
+        MIDDLEWARE,
     ),
     Mutant(
         "a-defect-is-plain-text",
         app.build_app,
         put(Dict, "{{{it.keys[0]}: {it.values[0]}}}"),
         "a defect of the gateway has no error object and no id to look for in the log",
-        CHAT,
+        MIDDLEWARE,
     ),
     Mutant(
         "what-is-no-http-is-plain-text",
@@ -642,14 +645,14 @@ PATHS = (
         middleware.NoForeignPages.__call__,
         always(),
         "any web page that somebody visits may use the models",
-        CHAT,
+        MIDDLEWARE,
     ),
     Mutant(
         "a-strange-request-id-is-kept",
         middleware.RequestIds.__call__,
         put(IfExp, "{it.test.args[0]} or {it.orelse}"),
         "clients write into logs and headers what they like",
-        CHAT,
+        MIDDLEWARE,
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Protocol
 
 from reconciler.gateway.metrics import Metrics
@@ -52,6 +52,11 @@ class Pool:
         if route is None and self.refresh():
             route = self.file.find(name)
         return route
+
+    def names(self) -> Mapping[str, Route]:
+        """Return every name that clients may use, after a look at the file."""
+        self.refresh()
+        return self.file.names()
 
     def connected(self) -> dict[str, int]:
         """How many groups of each model can be asked now."""

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from reconciler.gateway.errors import ClientGone, shutting_down
-from reconciler.gateway.events import Said
+from reconciler.gateway.events import Piece
 from reconciler.wire.generation import Generate
 
 from .pool import Pool
@@ -41,7 +41,7 @@ class Runs:
     def __exit__(self, *_: object) -> None:
         self._leaving.close()
 
-    async def next(self, seconds: float) -> Sequence[Said]:
+    async def next(self, seconds: float) -> Sequence[Piece]:
         """All that has arrived since the last call; nothing after ``seconds`` without anything.
 
         Raises ``Fault`` when there is no answer to be had to one of the choices, ``ClientGone`` after
@@ -52,9 +52,9 @@ class Runs:
             self._rung = False
             if self._abandoned:
                 raise ClientGone("the client has closed its connection")
-            said = [(index, answer) for index, run in enumerate(self._runs) for answer in run.answers()]
-            if said:
-                return said
+            pieces = [(index, answer) for index, run in enumerate(self._runs) for answer in run.answers()]
+            if pieces:
+                return pieces
             if self._pool.closing:
                 raise shutting_down()
             look_at = min(run.next_look() for run in self._runs if not run.done)

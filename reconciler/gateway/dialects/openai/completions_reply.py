@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from reconciler.gateway.errors import ApiError, invalid, prompt_too_long, unsupported
-from reconciler.gateway.events import Answer, Said
-from reconciler.gateway.http.fields import Fields
-from reconciler.gateway.http.shape import DONE, Heading, dumps, error_body, header, usage
+from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.errors import invalid, prompt_too_long, unsupported
+from reconciler.gateway.events import Answer, Piece
 from reconciler.wire.generation import Accepted, Delta, Finished, Generate
 
+from .event_stream import DONE, EventStream
 from .parameters import (
     parse_answers,
     parse_object,
@@ -21,6 +21,7 @@ from .parameters import (
     refuse_penalties,
     several,
 )
+from .shape import Heading, dumps, header, usage
 
 PROMPTS_MAX = 64
 TOKENS_USUAL = 16
@@ -110,8 +111,8 @@ def _are_tokens(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(type(token) is int for token in value)
 
 
-class CompletionStream:
-    """Answers to server-sent events."""
+class CompletionStream(EventStream):
+    """Writes the answers as server-sent events."""
 
     def __init__(self, request: CompletionRequest, heading: Heading) -> None:
         self._request = request
@@ -119,15 +120,7 @@ class CompletionStream:
         self._no_usage = b',"usage":null' if request.include_usage else b""
         self._finished: list[Finished] = []
 
-    def encode(self, said: Sequence[Said]) -> bytes:
-        """All that is ``said``, in one write."""
-        return b"".join([self._one(index, answer) for index, answer in said])
-
-    def error(self, fault: ApiError) -> bytes:
-        """The end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
-        return b"data: " + error_body(fault) + b"\n\n"
-
-    def _one(self, index: int, answer: Answer) -> bytes:
+    def _encode_one(self, index: int, answer: Answer) -> bytes:
         text = _text(answer)
         if isinstance(answer, Finished):
             return self._chunk(index, "", answer.reason) + self._end(answer)
@@ -156,8 +149,8 @@ class CompletionReply:
         self._texts: list[list[str]] = [[] for _ in request.choices]
         self._finished: dict[int, Finished] = {}
 
-    def add(self, said: Sequence[Said]) -> None:
-        for index, answer in said:
+    def add(self, pieces: Sequence[Piece]) -> None:
+        for index, answer in pieces:
             self._texts[index].append(_text(answer))
             if isinstance(answer, Finished):
                 self._finished[index] = answer

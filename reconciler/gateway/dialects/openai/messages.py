@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
+from reconciler.gateway.dialects.fields import Fields, too_deep
 from reconciler.gateway.errors import invalid
-from reconciler.gateway.http.fields import Fields, too_deep
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TEXT_PARTS = ("text", "input_text", "output_text")

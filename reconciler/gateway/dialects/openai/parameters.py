@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import orjson
 
+from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.errors import invalid, unsupported
-from reconciler.gateway.http.fields import Fields
 from reconciler.wire.generation import Bias, Generate, Sampling
 
 STOPS_MAX = 4

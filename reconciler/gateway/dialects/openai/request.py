@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.errors import invalid, unsupported
-from reconciler.gateway.http.fields import Fields
 from reconciler.wire.generation import Generate
 
 from .messages import parse_messages
