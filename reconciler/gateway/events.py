@@ -1,11 +1,11 @@
-"""What travels from a rank to a client, between the wire and the dialects."""
+"""Events on their way from a rank to a client, between the wire and the dialects."""
 
 from __future__ import annotations
 
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
 
 Event = Accepted | Prefill | Delta | ToolCall | Finished | Failed
-"""What a rank says of one request."""
+"""What a rank sends about one request."""
 
 Answer = Accepted | Delta | ToolCall | Finished
 """What a dialect gets of it: ``Accepted`` first and once, ``Finished`` last, nothing twice."""

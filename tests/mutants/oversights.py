@@ -413,7 +413,7 @@ OF_THE_GATEWAY = (
     Mutant(
         "a-client-that-left-keeps-its-place",
         pool.Pool.leave,
-        drop(Expr, 1, 2),
+        drop(Expr, 2, 3),
         "after as many clients that gave up as may wait, nobody may any more",
         GATEWAY,
     ),

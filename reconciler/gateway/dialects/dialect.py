@@ -1,4 +1,4 @@
-"""The seam between the gateway and an API surface: what a surface says of itself. Pure."""
+"""The seam between the gateway and an API surface: what each surface has to provide. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Stream(Protocol):
 class Reply(Protocol):
     """Writes an answer as one JSON object."""
 
-    def add(self, pieces: Sequence[Piece]) -> None: ...
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
 
     def body(self) -> bytes:
         """Return the object, once every choice is finished."""

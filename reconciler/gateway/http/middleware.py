@@ -22,7 +22,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestIds:
-    """``x-request-id`` on every answer: the client's own where it is a sensible one."""
+    """Puts ``x-request-id`` on every answer: the client's own where it is well formed."""
 
     def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
         self._app = app
@@ -45,11 +45,11 @@ class RequestIds:
 
 
 class NoForeignPages:
-    """Refuse what a web page of another site has its visitor's browser send.
+    """Refuses requests that a web page of another site makes its visitor's browser send.
 
-    Browsers reach loopback addresses, also under names that a page's owner points there, and name the page's
-    site in ``Origin`` with every POST; other clients send none. Without keys this is all that stands between
-    a page and the models.
+    Browsers reach loopback addresses, also by names that the owner of a page points there. They name the page's site
+    in ``Origin`` with every POST; other clients send no such header. Without API keys, this check alone protects
+    the models from web pages.
     """
 
     def __init__(self, app: ASGIApp, paths: Paths) -> None:
@@ -85,7 +85,7 @@ class ErrorPages:
         path = request.url.path
         if error.status_code == 405:
             allowed = ", ".join(self._paths.methods(path))
-            text = f"{request.method} is not for {path}; it takes {allowed}"
+            text = f"{path} does not take {request.method}; it takes {allowed}"
             refusal = ApiError(405, "invalid_request_error", "method_not_allowed", text)
             return self._response(path, refusal, {"allow": allowed})
         text = f"no such endpoint: {path}; there are {', '.join(self._paths.listed())}"

@@ -1,4 +1,4 @@
-"""All paths of the endpoint: which there are, what they take, and which dialect their clients speak."""
+"""All paths of the gateway: the methods they take, and the dialect that their clients speak."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Endpoint:
 
 
 class Paths:
-    """The endpoints, in the order in which clients read of them. ``default`` is for paths that are none of theirs."""
+    """All endpoints. ``default`` is the dialect of unknown paths."""
 
     def __init__(self, endpoints: Sequence[Endpoint], default: Dialect) -> None:
         self._endpoints = endpoints
         self._default = default
 
     def routes(self) -> list[Route]:
-        """Return them as Starlette takes them."""
+        """Return the endpoints as Starlette's routes."""
         return [Route(each.path, each.app, methods=[each.method]) for each in self._endpoints]
 
     def names(self) -> frozenset[str]:
-        """Return the paths as they are written in the table."""
+        """Return the paths as the table has them."""
         return frozenset(each.path for each in self._endpoints)
 
     def dialect(self, path: str) -> Dialect:
@@ -47,10 +47,10 @@ class Paths:
         return next((each.dialect for each in self._endpoints if each.matches(path)), self._default)
 
     def methods(self, path: str) -> Sequence[str]:
-        """Return the methods that ``path`` takes. What takes GET takes HEAD."""
+        """Return the methods that ``path`` takes. Starlette answers HEAD wherever GET is taken."""
         methods = sorted({each.method for each in self._endpoints if each.matches(path)})
         return [taken for method in methods for taken in ([method, "HEAD"] if method == "GET" else [method])]
 
     def listed(self) -> Sequence[str]:
-        """Return what there is, such as ``GET /v1/models``, without the paths that take a name."""
+        """Return all endpoints, such as ``GET /v1/models``, without those whose path takes a name."""
         return [f"{each.method} {each.path}" for each in self._endpoints if "{" not in each.path]

@@ -15,7 +15,7 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that cannot be read, and close the connection."""
-        text = f"this is no HTTP request that can be read: {msg}"
+        text = f"this is not a valid HTTP request: {msg}"
         rendered = DEFAULT.render_error(invalid(text, None, "invalid_http"))
         head = (
             f"HTTP/1.1 {rendered.status} {HTTPStatus(rendered.status).phrase}\r\ncontent-type: application/json\r\n"

@@ -1,4 +1,4 @@
-"""How far one request is, and what follows from each event. Pure: no clock, no socket, no log.
+"""The state of one request, and what follows from each event. Pure: no clock, no socket, no log.
 
 A request goes through attempts. ``seek`` decides while it has none, ``begin`` starts one, and ``step`` decides about
 each event of it. ``Run`` carries the decisions out.
@@ -47,7 +47,7 @@ class Tokens:
         return Tokens(self.count + len(more), more, self) if more else self
 
     def ids(self) -> tuple[int, ...]:
-        """Return all of them, the first one first."""
+        """Return all of them in order."""
         parts: list[tuple[int, ...]] = []
         tokens: Tokens | None = self
         while tokens is not None:
@@ -89,7 +89,7 @@ class Progress(Generic[C]):
     def after(self, tokens: tuple[int, ...]) -> Progress[C]:
         """Return the progress with more tokens.
 
-        Written out, for this happens with every token and ``replace`` takes several times as long.
+        Called for every token, and ``replace`` would take several times as long.
         """
         more = self.tokens.plus(tokens)
         return Progress(
@@ -190,7 +190,7 @@ def begin(progress: Progress[C], connection: C, name: str, now: float) -> tuple[
 def silent_at(attempt: Attempt[C], connection_last_event_at: float, limits: Limits) -> float:
     """Return when a backend that is no longer routed to counts as lost.
 
-    One that works on other requests is not silent: the turn of this one comes.
+    One that works on other requests is not silent: this one has to wait for its turn.
     """
     return max(attempt.last_event_at, connection_last_event_at) + limits.timing.withdrawn_silence
 
@@ -200,8 +200,8 @@ def step(
 ) -> Next[C]:
     """Decide what follows from one event of an attempt.
 
-    Tokens are delivered in the order in which they come, and a resumed attempt begins after the last one, so that
-    none comes twice. Tool calls are told again by a resumed attempt: their index says which ones are new.
+    Tokens are delivered in the order in which they come, and a resumed attempt begins after the last one, so
+    that none comes twice. A resumed attempt repeats earlier tool calls: the index tells new ones from old ones.
     """
     attempt = Attempt(attempt.connection, attempt.request, now, attempt.accepted)
     match event:
@@ -254,7 +254,7 @@ def _lost(progress: Progress[C], attempt: Attempt[C], reason: str, now: float, l
 
 
 def _waiting(progress: Progress[C], attempt: Attempt[C], now: float, limits: Limits) -> Progress[C]:
-    """The time to wait starts anew only if the backend had accepted the request."""
+    """Renew the deadline, but only if the backend had accepted the request."""
     return replace(progress, deadline=now + limits.hold_seconds) if attempt.accepted else progress
 
 

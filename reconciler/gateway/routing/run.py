@@ -69,7 +69,7 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether the whole answer has been returned."""
+        """Whether ``answers`` has returned the end of the answer."""
         return bool(self._progress.finish)
 
     def __enter__(self) -> Run:
@@ -84,7 +84,7 @@ class Run:
             self._timeline.end(reason, self._loop.time())
 
     def answers(self) -> Sequence[Answer]:
-        """Return all that has arrived since the last call. Raises ``ApiError`` when there is no answer to be had.
+        """Return all that has arrived since the last call. Raises ``ApiError`` when the request cannot be answered.
 
         What arrived before a failure is returned first; the next call meets the failure.
         """
@@ -103,7 +103,7 @@ class Run:
     def next_look(self) -> float:
         """Find a backend, or check that the present one is still there. Returns when to do so again.
 
-        Raises ``ApiError`` when there is no answer to be had.
+        Raises ``ApiError`` when the request cannot be answered.
         """
         now = self._loop.time()
         return self._find_connection(now) if self._attempt is None else self._watch(self._attempt, now)

@@ -83,7 +83,7 @@ async def test_a_wrong_method_is_answered_with_the_right_ones(paths: Paths) -> N
     response = await ErrorPages(paths).refuse(request("GET", "/v1/completions"), HTTPException(405))
     error = orjson.loads(response.body)["error"]
     assert (response.status_code, error["code"]) == (405, "method_not_allowed")
-    assert error["message"] == "GET is not for /v1/completions; it takes POST"
+    assert error["message"] == "/v1/completions does not take GET; it takes POST"
     assert response.headers["allow"] == "POST"
 
 

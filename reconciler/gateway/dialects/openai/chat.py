@@ -10,7 +10,7 @@ from .shape import new_heading
 
 
 def parse(body: bytes, sources: Sources) -> Parsed:
-    """Return what a body asks for. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose what writes the answer. Raises ``ApiError`` (400)."""
 
     def call_id() -> str:
         return "call_" + sources.new_id()

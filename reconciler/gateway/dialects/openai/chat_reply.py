@@ -71,7 +71,7 @@ class ChatStream(EventStream):
 
 
 class ChatReply:
-    """Answers to one JSON object."""
+    """Writes the answers as one JSON object. ``call_id`` draws the id of a tool call."""
 
     def __init__(self, request: ChatRequest, heading: Heading, call_id: Callable[[], str]) -> None:
         self._request = request
@@ -79,11 +79,12 @@ class ChatReply:
         self._choices = [_Choice(call_id) for _ in request.choices]
 
     def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
         for index, answer in pieces:
             self._choices[index].add(answer)
 
     def body(self) -> bytes:
-        """The completion, once every choice is finished."""
+        """Return the completion, once every choice is finished."""
         reply = header(self._heading, "chat.completion")
         if self._request.return_token_ids:
             reply["prompt_token_ids"] = self._choices[0].prompt_tokens
@@ -95,7 +96,7 @@ class ChatReply:
 
 
 class _Choice:
-    """What has been said of one answer."""
+    """What has arrived of one answer."""
 
     def __init__(self, call_id: Callable[[], str]) -> None:
         self._call_id = call_id
@@ -107,6 +108,7 @@ class _Choice:
         self.finished: Finished | None = None
 
     def add(self, answer: Answer) -> None:
+        """Keep a part of the answer."""
         match answer:
             case Delta():
                 self._text.append(answer.text)
@@ -120,6 +122,7 @@ class _Choice:
                 self.finished = answer
 
     def shaped(self, index: int, with_token_ids: bool) -> dict[str, Any]:
+        """Return the choice as OpenAI writes it."""
         assert self.finished is not None
         choice = {
             "index": index,

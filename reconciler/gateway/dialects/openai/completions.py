@@ -9,7 +9,7 @@ from .shape import new_heading
 
 
 def parse(body: bytes, sources: Sources) -> Parsed:
-    """Return what a body asks for. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose what writes the answers. Raises ``ApiError`` (400)."""
     request = parse_completion(body, sources.new_seed())
     heading = new_heading("cmpl-", request.model, sources)
     shape = CompletionStream if request.stream else CompletionReply

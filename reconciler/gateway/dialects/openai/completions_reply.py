@@ -14,10 +14,10 @@ from reconciler.wire.generation import Accepted, Delta, Finished, Generate
 from .event_stream import DONE, EventStream
 from .parameters import (
     parse_answers,
+    parse_include_usage,
     parse_object,
     parse_sampling,
     parse_stop,
-    parse_usage_wish,
     refuse_penalties,
     several,
 )
@@ -27,14 +27,14 @@ PROMPTS_MAX = 64
 TOKENS_USUAL = 16
 """OpenAI's default for ``max_tokens`` here."""
 TOKENS_MAX = 1 << 20
-"""No model's context is longer; more would only hold up others while they are read."""
+"""No model has a longer context; parsing more would only delay other requests."""
 _TOKEN_IDS = 2**31
-"""No vocabulary is that large; which ids a model knows its rank says."""
+"""No vocabulary is that large. Which ids a model has, only its rank knows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What is asked for, and how the answer is to be written."""
+    """A parsed request, and how to write the answers."""
 
     model: str
     choices: Sequence[Generate]
@@ -45,14 +45,14 @@ class CompletionRequest:
 
 
 def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
-    """Check a body and translate it. ``drawn_seed`` is used where the client gave none.
+    """Check a body and translate it. ``drawn_seed`` is for a client that gave none.
 
-    Raises ``Fault`` (400) with the path of the field that is wrong.
+    Raises ``ApiError`` (400) with the path of the field that is wrong.
     """
     fields = parse_object(body)
     answers = parse_answers(fields)
     _refuse_unsupported(fields, answers)
-    asked = Generate(
+    generate = Generate(
         request="",
         messages=(),
         tokens_max=fields.integer("max_tokens", TOKENS_USUAL, low=1),
@@ -60,13 +60,13 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
         sampling=parse_sampling(fields, drawn_seed),
         echo=fields.flag("echo"),
     )
-    prompts = [dataclasses.replace(asked, **prompt) for prompt in _prompts(fields)]
+    prompts = [dataclasses.replace(generate, **prompt) for prompt in _prompts(fields)]
     return CompletionRequest(
         model=fields.text("model"),
         choices=[choice for prompt in prompts for choice in several(prompt, answers)],
         answers=answers,
         stream=fields.flag("stream"),
-        include_usage=parse_usage_wish(fields),
+        include_usage=parse_include_usage(fields),
     )
 
 
@@ -81,7 +81,7 @@ def _refuse_unsupported(fields: Fields, answers: int) -> None:
 
 
 def _prompts(fields: Fields) -> Sequence[dict[str, Any]]:
-    """The prompt of each completion, as a field of ``Generate``."""
+    """Return the prompt of each completion, as a field of ``Generate``."""
     value = fields.value("prompt")
     if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
         value = [value]
@@ -141,7 +141,7 @@ class CompletionStream(EventStream):
 
 
 class CompletionReply:
-    """Answers to one JSON object."""
+    """Writes the answers as one JSON object."""
 
     def __init__(self, request: CompletionRequest, heading: Heading) -> None:
         self._request = request
@@ -150,13 +150,14 @@ class CompletionReply:
         self._finished: dict[int, Finished] = {}
 
     def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
         for index, answer in pieces:
             self._texts[index].append(_text(answer))
             if isinstance(answer, Finished):
                 self._finished[index] = answer
 
     def body(self) -> bytes:
-        """The completion, once every choice is finished."""
+        """Return the completion, once every choice is finished."""
         choices = [
             _choice(index, "".join(texts), self._finished[index].reason)
             for index, texts in enumerate(self._texts)
