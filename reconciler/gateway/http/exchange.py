@@ -89,7 +89,7 @@ async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing) ->
             part = stream.encode(await runs.next(timing.keep_alive))
             if not part and loop.time() - written_at >= timing.keep_alive:
                 part = stream.keep_alive
-            if part:
+            if part or runs.done:  # the end of an answer may have no text of its own
                 await _send_part(send, part, more=not runs.done)
                 written_at = loop.time()
     except ApiError as error:
