@@ -148,8 +148,10 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class Send(Generic[C]):
     """Begin an attempt."""
+
+    connection: C
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +169,14 @@ Next: TypeAlias = tuple[Progress[C], Attempt[C] | None, Decision]
 # --- while no backend works on the request ------------------------------------------------------------
 
 
-def seek(progress: Progress[C], found: bool, model: str, now: float, limits: Limits) -> Send | Hold | Fail:
-    """Decide what to do without an attempt. ``found``: a backend can take the request now."""
+def seek(
+    progress: Progress[C], connection: C | None, model: str, now: float, limits: Limits
+) -> Send[C] | Hold | Fail:
+    """Decide what to do without an attempt. ``connection``: of a backend that can take the request now."""
     if progress.attempts >= limits.timing.attempts_max:
         return Fail(internal(f"given up after {progress.attempts} attempts"))
-    if found:
-        return Send()
+    if connection is not None:
+        return Send(connection)
     if now >= progress.deadline:
         return Fail(model_loading(model, max(1, min(round(limits.hold_seconds), RETRY_AFTER_MAX))))
     return Hold(min([progress.deadline, *progress.avoided(now).values()]))

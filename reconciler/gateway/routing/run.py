@@ -138,16 +138,15 @@ class Run:
         if self._timeline is None:
             self._timeline = self._pool.metrics.begin(route.model, self._began)
         connection = self._pool.choose(route, self._progress.avoided(now))
-        match seek(self._progress, connection is not None, self._model, now, self._limits()):
+        match seek(self._progress, connection, self._model, now, self._limits()):
             case Fail(error):
                 raise error
             case Hold(until):
                 if not self._pool.hold(self, started=self._progress.attempts > 0):
                     raise overloaded("too many requests are waiting for a model already")
                 return until
-            case Send():
-                assert connection is not None
-                return self._watch(self._send(connection, now), now)
+            case Send(chosen):
+                return self._watch(self._send(chosen, now), now)
 
     def _route(self) -> Route:
         """Return the model's route. Raises ``ApiError`` where it cannot take the request."""

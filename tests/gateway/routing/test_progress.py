@@ -65,12 +65,12 @@ class Request:
     attempt: Attempt[str] | None = None
     received: list[Answer] = field(default_factory=list)
 
-    def seek(self, found: bool = True) -> Send | Hold | Fail:
-        return seek(self.progress, found, "llama", self.now, self.limits)
+    def seek(self, connection: str | None = "a") -> Send[str] | Hold | Fail:
+        return seek(self.progress, connection, "llama", self.now, self.limits)
 
     def send(self, connection: str = "a") -> Attempt[str]:
         assert self.attempt is None
-        assert self.seek() == Send()
+        assert self.seek(connection) == Send(connection)
         self.progress, self.attempt = begin(self.progress, connection, "run-1", self.now)
         return self.attempt
 
@@ -112,11 +112,11 @@ def error_of(decision: object) -> ApiError:
 
 
 def test_a_request_without_a_backend_waits_until_its_deadline(chat: Request) -> None:
-    assert chat.seek(found=False) == Hold(60.0)
+    assert chat.seek(None) == Hold(60.0)
     chat.now = 59.9
-    assert chat.seek(found=False) == Hold(60.0)
+    assert chat.seek(None) == Hold(60.0)
     chat.now = 60.0
-    error = error_of(chat.seek(found=False))
+    error = error_of(chat.seek(None))
     assert (error.status, error.kind, error.code) == (503, "server_error", "model_loading")
     assert error.retry
 
@@ -124,12 +124,12 @@ def test_a_request_without_a_backend_waits_until_its_deadline(chat: Request) -> 
 @pytest.mark.parametrize(("hold_seconds", "retry_after"), [(0.0, 1), (7.0, 7), (600.0, 30)])
 def test_a_client_comes_back_after_one_to_thirty_seconds(hold_seconds: float, retry_after: int) -> None:
     request = Request(replace(LIMITS, hold_seconds=hold_seconds), now=600.0)
-    assert error_of(request.seek(found=False)).retry_after == retry_after
+    assert error_of(request.seek(None)).retry_after == retry_after
 
 
 def test_a_backend_that_is_there_at_the_deadline_is_used(chat: Request) -> None:
     chat.now = 60.0
-    assert chat.seek(found=True) == Send()
+    assert chat.seek("a") == Send("a")
 
 
 def test_each_attempt_has_an_id_of_its_own(chat: Request) -> None:
@@ -193,7 +193,7 @@ def test_a_loss_leaves_the_backend_alone_for_a_while(chat: Request) -> None:
     assert decision == Requeue(loss="the group that worked on it was lost")
     assert chat.progress.avoided(5.9) == {"a": 6.0}
     assert chat.progress.avoided(6.0) == {}
-    assert chat.seek(found=False) == Hold(6.0)
+    assert chat.seek(None) == Hold(6.0)
 
 
 def test_a_request_that_ends_every_group_is_given_up(chat: Request) -> None:
