@@ -28,8 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell has what it starts in the background ignore Ctrl-C, and the commands under test would inherit that."""
 
 NEED_SSHD = [
-    "gateway/test_gateway_key.py",
-    "gateway/test_remote_ranks.py",
+    "gateway/routing/test_gateway_key.py",
+    "gateway/routing/test_remote_ranks.py",
     "transport/test_ssh.py",
     "cli/test_node_add.py",
 ]

@@ -1,41 +1,52 @@
-"""The endpoint's paths, and what stands before all of them."""
+"""The gateway as one ASGI application: the paths of every dialect, the probes, and what stands before all of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Route
 
-from .dialects.openai.chat import Chat
-from .dialects.openai.completions import Completions
-from .dialects.openai.model_list import ModelList, OneModel
+from .dialects.dialect import Generation, Lookup, Sources
+from .dialects.table import DEFAULT, DIALECTS
 from .health import Counted, Probes
-from .http.exchange import Sources
-from .http.middleware import NoForeignPages, RequestIds, http_error, unexpected
+from .http.endpoint import GenerationEndpoint, LookupEndpoint
+from .http.middleware import ErrorPages, NoForeignPages, RequestIds
+from .http.paths import Endpoint, Paths
 from .routing.pool import Pool
 
 
 def build_app(pool: Pool, sources: Sources) -> Starlette:
-    """The endpoint over ``pool``, whose ``watch`` the caller keeps running."""
-    probes = Probes(pool)
-    routes = [
-        Route("/health", probes.health, methods=["GET"]),
-        Route("/ready", probes.ready, methods=["GET"]),
-        Route("/metrics", probes.metrics, methods=["GET"]),
-        Route("/v1/models", ModelList(pool), methods=["GET"]),
-        Route("/v1/models/{name:path}", OneModel(pool), methods=["GET"]),
-        Route("/v1/chat/completions", Chat(pool, sources), methods=["POST"]),
-        Route("/v1/completions", Completions(pool, sources), methods=["POST"]),
-    ]
+    """Return the endpoint over ``pool``, whose ``watch`` the caller keeps running."""
+    paths = Paths([*_probes(pool), *_endpoints(pool, sources)], DEFAULT)
+    pages = ErrorPages(paths)
     app = Starlette(
-        routes=routes,
+        routes=paths.routes(),
         middleware=[
-            Middleware(Counted, metrics=pool.metrics, paths=frozenset(route.path for route in routes)),
+            Middleware(Counted, metrics=pool.metrics, paths=paths.names()),
             Middleware(RequestIds, new_id=sources.new_id),
-            Middleware(NoForeignPages),
+            Middleware(NoForeignPages, paths=paths),
         ],
-        exception_handlers={HTTPException: http_error, Exception: unexpected},
+        exception_handlers={HTTPException: pages.refuse, Exception: pages.fail},
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _probes(pool: Pool) -> Iterator[Endpoint]:
+    probes = Probes(pool)
+    yield Endpoint("GET", "/health", probes.health, DEFAULT)
+    yield Endpoint("GET", "/ready", probes.ready, DEFAULT)
+    yield Endpoint("GET", "/metrics", probes.metrics, DEFAULT)
+
+
+def _endpoints(pool: Pool, sources: Sources) -> Iterator[Endpoint]:
+    for dialect in DIALECTS:
+        for row in dialect.paths:
+            match row:
+                case Generation():
+                    app = GenerationEndpoint(dialect, row, pool, sources)
+                    yield Endpoint(row.method, row.path, app, dialect)
+                case Lookup():
+                    yield Endpoint(row.method, row.path, LookupEndpoint(dialect, row, pool), dialect)

@@ -1,4 +1,4 @@
-"""What a client is told when there is no answer, before a dialect gives it its shape."""
+"""The errors that clients get instead of an answer, before a dialect renders them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reconciler.errors import ReconcilerError
 
 @dataclasses.dataclass(eq=False)
 class ApiError(ReconcilerError):
-    """An error for the client: ``status`` and ``kind`` are OpenAI's, other dialects translate them."""
+    """An error for the client. ``status`` and ``kind`` are OpenAI's; other dialects translate them."""
 
     status: int
     kind: str
@@ -20,33 +20,34 @@ class ApiError(ReconcilerError):
     retry_after: int | None = None
     """Seconds."""
     retry: bool | None = None
-    """Whether asking again can help, where the status alone would say it wrongly."""
+    """Whether a retry can help, where the status alone would mislead."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class ClientGone(ReconcilerError):
-    """The client has closed its connection: nobody waits for this answer."""
+    """The client has closed its connection; nobody waits for the answer."""
 
 
 def invalid(text: str, param: str | None, code: str | None = None) -> ApiError:
-    """The request is wrong, and stays so."""
+    """Return the error for a request that is wrong and stays wrong."""
     return ApiError(400, "invalid_request_error", code, text, param)
 
 
 def unsupported(what: str, param: str) -> ApiError:
-    """The request is right, and this version cannot do it."""
+    """Return the error for a correct request that this version cannot serve."""
     return invalid(f"{what} is not supported yet", param, "unsupported_parameter")
 
 
 def prompt_too_long(tokens: int, context: int) -> ApiError:
-    """A prompt of token ids, whose number is known before any rank has seen it."""
+    """Return the error for too many token ids. Their number is known before a rank has seen the prompt."""
     text = f"the prompt has {tokens} tokens; with at least one token for the answer the most is {context}"
     return invalid(text, "prompt", "context_length_exceeded")
 
 
 def too_large(limit_bytes: int) -> ApiError:
+    """Return the error for a request of too many bytes."""
     return ApiError(
         413,
         "invalid_request_error",
@@ -56,12 +57,14 @@ def too_large(limit_bytes: int) -> ApiError:
 
 
 def body_too_slow() -> ApiError:
+    """Return the error for a body that did not arrive in time."""
     return ApiError(
         408, "invalid_request_error", "request_timeout", "the request's body did not arrive in time"
     )
 
 
 def foreign_page(origin: str) -> ApiError:
+    """Return the error for a request from a web page of another site."""
     return ApiError(
         403,
         "permission_error",
@@ -71,6 +74,7 @@ def foreign_page(origin: str) -> ApiError:
 
 
 def model_not_found(model: str) -> ApiError:
+    """Return the error for a name that no model has."""
     return ApiError(
         404,
         "invalid_request_error",
@@ -81,7 +85,7 @@ def model_not_found(model: str) -> ApiError:
 
 
 def model_loading(model: str, retry_after: int) -> ApiError:
-    """A deployment exists, and no group of it answered in time."""
+    """Return the error for a model of which no group was there in time."""
     return ApiError(
         503,
         "server_error",
@@ -93,15 +97,17 @@ def model_loading(model: str, retry_after: int) -> ApiError:
 
 
 def overloaded(text: str) -> ApiError:
+    """Return the error for a request that finds every queue full."""
     return ApiError(503, "server_error", "overloaded", text, retry_after=2, retry=True)
 
 
 def shutting_down() -> ApiError:
+    """Return the error for a request that the gateway does not finish any more."""
     return ApiError(
         503, "server_error", "shutting_down", "the gateway is being stopped", retry_after=2, retry=True
     )
 
 
 def internal(text: str) -> ApiError:
-    """Not the client's fault; asking again would most likely end the same way."""
+    """Return the error for a failure that is not the client's; a retry would most likely fail as well."""
     return ApiError(500, "server_error", "internal_error", text, retry=False)

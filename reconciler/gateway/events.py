@@ -1,14 +1,14 @@
-"""What travels from a rank to a client, between the wire and the dialects."""
+"""Events on their way from a rank to a client, between the wire and the dialects."""
 
 from __future__ import annotations
 
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
 
 Event = Accepted | Prefill | Delta | ToolCall | Finished | Failed
-"""What a link hears of one request."""
+"""What a rank sends about one request."""
 
 Answer = Accepted | Delta | ToolCall | Finished
-"""What a dialect sees of it: ``Accepted`` first and once, ``Finished`` last, nothing twice."""
+"""What a dialect gets of it: ``Accepted`` first and once, ``Finished`` last, nothing twice."""
 
-Said = tuple[int, Answer]
-"""The index of a choice, and what it says."""
+Piece = tuple[int, Answer]
+"""The index of a choice, and a part of the answer."""

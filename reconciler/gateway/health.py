@@ -14,19 +14,19 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"
 
 
 class Probes:
-    """Endpoints that ask the gateway about itself."""
+    """Endpoints about the gateway itself."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def health(self, request: Request) -> Response:
-        """200 as long as this process answers, whatever the groups do."""
+        """Answer 200 as long as this process runs, whatever the groups do."""
         return _json(200, {"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """200 when a request for at least one model can be answered now, else 503.
+        """Answer 200 when at least one model can be served now, else 503.
 
-        The body tells of every model how many of its groups are connected.
+        The body has the number of connected groups of each model.
         """
         self._pool.refresh()
         models = self._pool.connected()
@@ -37,12 +37,12 @@ class Probes:
         return _json(200, {"status": "ready", "models": models})
 
     async def metrics(self, request: Request) -> Response:
-        """Everything that is counted, in Prometheus' text format."""
+        """Answer with all metrics in Prometheus' text format."""
         return Response(self._pool.metrics.page(), headers={"content-type": CONTENT_TYPE})
 
 
 class Counted:
-    """Count every answer by its path and status, whatever became of it inside."""
+    """Counts every answer by its path and status."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str]) -> None:
         self._app = app

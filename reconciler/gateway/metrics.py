@@ -47,7 +47,7 @@ class _Stage(Enum):
 
 
 class ModelCounts:
-    """The series of one model, looked up once."""
+    """The series of one model."""
 
     def __init__(self, families: _Families, model: str) -> None:
         self.stages = dict.fromkeys(_Stage, 0)
@@ -58,7 +58,7 @@ class ModelCounts:
         self.first_token = families.first_token.labels(model)
         self.inter_token = families.inter_token.labels(model)
         self.per_token = families.per_token.labels(model)
-        self.whole = families.whole.labels(model)
+        self.latency = families.latency.labels(model)
         self.queue = families.queue.labels(model)
         self.prefill = families.prefill.labels(model)
         self.decode = families.decode.labels(model)
@@ -102,7 +102,7 @@ class _Families:
             "Mean time of an answer's tokens after its first.",
             _PER_TOKEN,
         )
-        self.whole = histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", _TOTAL)
+        self.latency = histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", _TOTAL)
         self.queue = histogram("vllm:request_queue_time_seconds", "Held or queued, all together.", _TOTAL)
         self.prefill = histogram(
             "vllm:request_prefill_time_seconds", "From the end of waiting to the first token.", _TOTAL
@@ -120,7 +120,7 @@ class _Families:
 
 
 class Timeline:
-    """One request's way through its stages. ``now`` is always seconds of the event loop's clock."""
+    """Measures the stages of one request. ``now`` is in seconds of the event loop's clock."""
 
     def __init__(self, counts: ModelCounts, now: float) -> None:
         self._counts = counts
@@ -134,7 +134,7 @@ class Timeline:
         counts.stages[_Stage.WAITING] += 1
 
     def on_event(self, event: Event, now: float) -> None:
-        """A backend has said something."""
+        """Count an event of a backend."""
         match event:
             case Delta():
                 self._take(len(event.tokens), now)
@@ -147,7 +147,7 @@ class Timeline:
             case Finished():
                 self._count_tokens(max(0, event.completion_tokens - self._tokens))
             case _:
-                pass  # a tool call comes with its tokens, and what a failure means its run knows
+                pass  # a tool call comes with its tokens, and ``Run`` decides what a failure means
 
     def _take(self, tokens: int, now: float) -> None:
         self._enter(_Stage.RUNNING, now)
@@ -168,7 +168,7 @@ class Timeline:
             self._counts.generation_tokens.inc(tokens)
 
     def wait(self, now: float) -> None:
-        """Its group is gone or took it not: back to waiting."""
+        """Note that the request waits again: its group is gone or has refused it."""
         if self._stage is _Stage.RUNNING:
             self._counts.continued.inc()
         self._enter(_Stage.WAITING, now)
@@ -183,13 +183,13 @@ class Timeline:
         self._stage, self._entered = stage, now
 
     def end(self, reason: str, now: float) -> None:
-        """The last word on it: a finish reason, ``abort`` for a client that went, ``error``."""
+        """Count the request. ``reason``: a finish reason, ``abort`` for a client that went away, or ``error``."""
         counts = self._counts
         if self._stage is _Stage.WAITING:
             self._waited += now - self._entered
         counts.stages[self._stage] -= 1
         counts.ended["stop" if reason == "tool_calls" else reason].inc()
-        counts.whole.observe(now - self._began)
+        counts.latency.observe(now - self._began)
         counts.queue.observe(self._waited)
         counts.request_generation.observe(self._tokens)
         if self._first_at is not None:
@@ -199,7 +199,7 @@ class Timeline:
 
 
 class _Replicas(Collector):
-    """What the routes file says now: nothing is kept between two scrapes."""
+    """Collects the routed groups anew at each scrape."""
 
     def __init__(self, seen: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
         self._seen = seen
@@ -220,7 +220,7 @@ class _Replicas(Collector):
 class Metrics:
     """The registry of one gateway process.
 
-    ``replicas`` tells, at each scrape, of every routed group: model, replica, epoch, whether it is connected.
+    ``replicas`` returns every routed group at each scrape: model, replica, epoch, whether it is connected.
     """
 
     def __init__(self, replicas: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
@@ -237,16 +237,16 @@ class Metrics:
         )
 
     def begin(self, model: str, now: float) -> Timeline:
-        """A request for a model that is routed."""
+        """Start to measure a request for a routed model."""
         counts = self._models.get(model)
         if counts is None:
             counts = self._models[model] = ModelCounts(self._families, model)
         return Timeline(counts, now)
 
     def answered(self, handler: str, method: str, status: int) -> None:
-        """An HTTP answer has begun. ``handler`` is one of the known paths, never what a client made up."""
+        """Count an HTTP answer. ``handler`` is one of the known paths, never one that a client made up."""
         self._http.labels(handler, method, f"{status // 100}xx").inc()
 
     def page(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)

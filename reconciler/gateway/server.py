@@ -1,4 +1,4 @@
-"""The gateway's process: waits for routes, listens where they say, moves when they say so, stops in order."""
+"""The gateway's process: waits for routes, listens at their address, follows it when it changes, stops in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import wait_until_removed
 
 from .app import build_app
-from .http.exchange import Sources
+from .dialects.dialect import Sources
 from .http.listening import address_of, bind
 from .http.protocol import Protocol
 from .routing.pool import Pool
@@ -34,16 +34,16 @@ log = logging.getLogger(__name__)
 
 EXIT_CANNOT_LISTEN = 2
 RETRY_SECONDS = 1.0
-"""An address that is taken may get free at any time."""
+"""How often an address that is taken is tried again."""
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
 _STATE_RETRY_SECONDS = 1.0
 _LAST_WORDS_SECONDS = 5.0
-"""For clients to read the error that ends their stream when the gateway stops."""
+"""How long clients have to read the error that ends their stream when the gateway stops."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed."""
+    """Return uvloop's loop where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -75,22 +75,22 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
     file = RoutesFile(home / "routes.json")
     if not await _wait_for_routes(file, home, stop):
         return
-    ways = Reach(home / "keys" / "gateway")
-    pool = Pool(file, timing, ways.connect)
+    reach = Reach(home / "keys" / "gateway")
+    pool = Pool(file, timing, reach.connect)
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:
         await _Gateway(home, any_port, pool, sources).run(stop)
     finally:
         pool.close()
-        ways.close()
+        reach.close()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
 
 
 class _Gateway:
-    """Keeps one listener where the routes want it, and ``gateway.json`` true."""
+    """Keeps one listener at the address of the routes, and ``gateway.json`` up to date."""
 
     def __init__(self, home: Path, any_port: bool, pool: Pool, sources: Sources) -> None:
         self._home = home
@@ -101,7 +101,7 @@ class _Gateway:
         self._started_at = sources.now()
         self._wanted = ""
         self._problem = ""
-        """Why it is not where the routes want it."""
+        """Why it does not listen at the address of the routes."""
         self._written: dict[str, object] = {}
         self._rewrite: asyncio.TimerHandle | None = None
         self._listener: _Listener | None = None
@@ -110,6 +110,7 @@ class _Gateway:
         pool.replaced = self._changed.set
 
     async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set, or until a listener ends by itself."""
         stopping = asyncio.create_task(stop.wait())
         try:
             self._move()
@@ -139,7 +140,7 @@ class _Gateway:
             self._write_state()
 
     def _move(self) -> None:
-        """Listen where the routes say; the old listener ends once its last request has."""
+        """Listen at the address of the routes; the old listener ends with its last request."""
         assert self._pool.file.current is not None
         listen = self._pool.file.current.listen
         if listen != self._wanted:
@@ -175,7 +176,7 @@ class _Gateway:
             self._rewrite = asyncio.get_running_loop().call_later(_STATE_RETRY_SECONDS, self._write_state)
 
     async def _end(self) -> None:
-        """Take nothing new, wait for what runs, then fail what is left: nothing is cut silently."""
+        """Take no new requests, wait for those that run, then fail the rest: none is cut silently."""
         tasks = set(self._leaving)
         if self._listener is not None:
             tasks.add(self._listener.leave())
@@ -190,14 +191,14 @@ class _Gateway:
 
 
 def _write_state(home: Path, state: dict[str, object]) -> bool:
-    """Whether it was written; a full disk is no reason to stop serving."""
+    """Write ``gateway.json``. Returns whether that worked: a full disk is no reason to stop serving."""
     target = home / "gateway.json"
     draft = target.with_name(f".{target.name}.new")
     try:
         draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
         draft.replace(target)
     except OSError as error:
-        log.warning("%s cannot be written, tried again: %s", target, error)
+        log.warning("cannot write %s, trying again later: %s", target, error)
         return False
     return True
 
@@ -220,7 +221,7 @@ class _Listener:
         self.task = asyncio.create_task(self._serve(sock))
 
     def leave(self) -> asyncio.Task[None]:
-        """Stop to listen; the returned task ends with the last connection."""
+        """Stop listening; the returned task ends with the last connection."""
         self._server.should_exit = True
         return self.task
 
@@ -230,7 +231,7 @@ class _Listener:
 
 
 class _Server(uvicorn.Server):
-    """Signals belong to the process, which may have two of these while it moves."""
+    """A server that leaves signals to the process, which may have two of these while its address changes."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -243,23 +244,23 @@ async def _serve_until_signalled(home: Path, any_port: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sources = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
-    standing = asyncio.create_task(_watch_identity(home, stop), name="see that the home is there")
+    watching = asyncio.create_task(_watch_identity(home, stop), name="watch the home")
     try:
         await serve(home, any_port, stop, Timing(), sources)
     finally:
-        standing.cancel()
+        watching.cancel()
 
 
 async def _watch_identity(home: Path, stop: asyncio.Event) -> None:
-    """End when the home is taken away: another gateway may serve what comes in its place."""
+    """Stop when the home is removed: another gateway may serve what replaces it."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     await wait_until_removed(home)
-    log.error("%s was taken away: the gateway ends", home)
+    log.error("%s was removed: the gateway stops", home)
     stop.set()
 
 
 async def _wait_for_routes(file: RoutesFile, home: Path, stop: asyncio.Event) -> bool:
-    """Until there are routes, or ``stop``: the controller may be long in coming. True with routes."""
+    """Wait for routes, as long as it takes the controller, or for ``stop``. Returns whether there are routes."""
     loop = asyncio.get_running_loop()
     remind_at = loop.time() + _REMIND_SECONDS
     while not file.refresh() and not stop.is_set():

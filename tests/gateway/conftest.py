@@ -19,7 +19,7 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
-from reconciler.gateway.http.exchange import Sources
+from reconciler.gateway.dialects.dialect import Sources
 from reconciler.gateway.routing.timing import Timing
 from reconciler.gateway.server import serve
 from reconciler.transport.gateway_key import ensure_line, public_key, relay_line

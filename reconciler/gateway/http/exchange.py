@@ -1,65 +1,30 @@
-"""One HTTP exchange: a body in, JSON or an event stream out, and a client that may go away meanwhile."""
+"""One HTTP exchange: a body in, JSON or a stream out, and a client that may go away meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Sequence
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers as RequestHeaders
 from starlette.types import Message, Receive, Scope, Send
 
+from reconciler.gateway.dialects.dialect import Headers, RenderedError, Reply, Stream
 from reconciler.gateway.errors import ApiError, ClientGone, body_too_slow, too_large
-from reconciler.gateway.events import Said
+from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
 from reconciler.gateway.routing.timing import Timing
-
-from .shape import KEEP_ALIVE, error_body, error_headers
 
 BODY_BYTES_MAX = 12 * 1024 * 1024
 """Less than a frame to a rank holds, so that the token ids to resume with fit as well."""
 
-_JSON = (b"content-type", b"application/json")
-_EVENT_STREAM = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sources:
-    """Where time and chance come from."""
-
-    now: Callable[[], float]
-    """Seconds since the Unix epoch."""
-    new_id: Callable[[], str]
-    """Letters and digits that no other call returns."""
-    new_seed: Callable[[], int]
-    """A number of 63 random bits."""
-
-
-@runtime_checkable
-class Stream(Protocol):
-    """Answers to server-sent events."""
-
-    def encode(self, said: Sequence[Said]) -> bytes: ...
-
-    def error(self, fault: ApiError) -> bytes: ...
-
-
-class Reply(Protocol):
-    """Answers to one JSON object."""
-
-    def add(self, said: Sequence[Said]) -> None: ...
-
-    def body(self) -> bytes: ...
+JSON = b"application/json"
+_UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
+"""Proxies hand each part of a stream on as it comes."""
 
 
 async def read_body(scope: Scope, receive: Receive, timing: Timing) -> bytes:
-    """The whole body. Raises ``Fault`` (408, 413) and ``ClientGone``."""
+    """Return the whole body. Raises ``ApiError`` (408, 413) and ``ClientGone``."""
     try:
         async with asyncio.timeout(timing.body):
             return await _read(scope, receive)
@@ -68,7 +33,7 @@ async def read_body(scope: Scope, receive: Receive, timing: Timing) -> bytes:
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes:
-    length = Headers(scope=scope).get("content-length", "")
+    length = RequestHeaders(scope=scope).get("content-length", "")
     if length.isdigit() and int(length) > BODY_BYTES_MAX:
         raise too_large(BODY_BYTES_MAX)
     body = bytearray()
@@ -84,8 +49,8 @@ async def _read(scope: Scope, receive: Receive) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def watching(receive: Receive, runs: Runs) -> AsyncIterator[None]:
-    """Meanwhile, abandon ``runs`` when the client goes away."""
+async def abandon_when_gone(receive: Receive, runs: Runs) -> AsyncIterator[None]:
+    """Abandon ``runs`` when the client goes away meanwhile."""
     watcher = asyncio.create_task(_watch_client(receive, runs))
     try:
         yield
@@ -100,43 +65,48 @@ async def _watch_client(receive: Receive, runs: Runs) -> None:
 
 
 async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing) -> None:
-    """The whole answer at its end."""
+    """Send the whole answer at its end."""
     while not runs.done:
         reply.add(await runs.next(timing.keep_alive))
     await send_json(send, 200, reply.body())
 
 
 async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing) -> None:
-    """Faults before the first event are statuses; after it they are the stream's last event."""
-    said: Sequence[Said] = await runs.next(timing.headers_after)
-    await send({"type": "http.response.start", "status": 200, "headers": list(_EVENT_STREAM)})
-    await _send_part(send, stream.encode(said) or KEEP_ALIVE, more=not runs.done)
+    """Send an answer as it comes. An error before the first part is a status; after it, it is the last part."""
+    pieces: Sequence[Piece] = await runs.next(timing.headers_after)
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", stream.content_type), *_UNBUFFERED],
+        }
+    )
+    await _send_part(send, stream.encode(pieces) or stream.keep_alive, more=not runs.done)
     loop = asyncio.get_running_loop()
     written_at = loop.time()
     try:
         while not runs.done:
             part = stream.encode(await runs.next(timing.keep_alive))
             if not part and loop.time() - written_at >= timing.keep_alive:
-                part = KEEP_ALIVE
-            if part:
+                part = stream.keep_alive
+            if part or runs.done:  # the end of an answer may have no text of its own
                 await _send_part(send, part, more=not runs.done)
                 written_at = loop.time()
-    except ApiError as fault:
-        await _send_part(send, stream.error(fault), more=False)
+    except ApiError as error:
+        await _send_part(send, stream.error(error), more=False)
 
 
-async def send_error(send: Send, fault: ApiError) -> None:
-    """An answer that is an error from its first byte."""
-    await send_json(send, fault.status, error_body(fault), error_headers(fault))
+async def send_error(send: Send, error: RenderedError) -> None:
+    """Send an answer that is an error from its first byte."""
+    await send_json(send, error.status, error.body, error.headers)
 
 
-async def send_json(
-    send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
+async def send_json(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
+    """Send an answer that is one JSON object."""
     start: Message = {
         "type": "http.response.start",
         "status": status,
-        "headers": [_JSON, (b"content-length", str(len(body)).encode()), *headers],
+        "headers": [(b"content-type", JSON), (b"content-length", str(len(body)).encode()), *headers],
     }
     await send(start)
     await _send_part(send, body, more=False)

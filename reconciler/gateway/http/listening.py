@@ -1,4 +1,4 @@
-"""The address clients connect to: loopback, and the next free port where that is wanted."""
+"""The address that clients connect to: loopback only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PORTS_TRIED = 50
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """Address and port of ``127.0.0.1:8400``, ``localhost:8400`` or ``[::1]:8400``.
+    """Return address and port of ``127.0.0.1:8400``, ``localhost:8400`` or ``[::1]:8400``.
 
-    Raises ``Invalid`` for anything else: nobody is asked who they are, so nobody else may connect.
+    Raises ``Invalid`` for anything else: without authentication only this machine may connect.
     """
     host, _, port = listen.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
@@ -28,7 +28,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
         ) from None
     if not loopback:
         raise Invalid(
-            f"refusing to listen on {listen}: the endpoint has no authentication yet, so that only loopback "
+            f"refusing to listen on {listen}: the endpoint has no authentication yet, so only loopback "
             'addresses are safe; set `listen` in the Gateway\'s spec to "127.0.0.1:8400"'
         )
     if not 1 <= number <= 65535:
@@ -37,9 +37,9 @@ def parse_listen(listen: str) -> tuple[str, int]:
 
 
 def bind(listen: str, any_port: bool) -> socket.socket:
-    """A listening socket; with ``any_port`` on the first free one of 50 ports from the wanted one on.
+    """Return a listening socket; with ``any_port`` on the first free port of 50, counted from the one in ``listen``.
 
-    Raises ``Invalid`` for a wrong address and ``Conflict`` when it is taken.
+    Raises ``Invalid`` for a wrong address and ``Conflict`` for one that is taken.
     """
     host, port = parse_listen(listen)
     last = min(port + PORTS_TRIED - 1, 65535) if any_port else port
@@ -58,7 +58,7 @@ def bind(listen: str, any_port: bool) -> socket.socket:
 
 
 def address_of(sock: socket.socket) -> str:
-    """``127.0.0.1:8400``, as a URL has it."""
+    """Return the address of a socket as a URL has it: ``127.0.0.1:8400``."""
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -1,29 +1,28 @@
-"""What every request passes before it comes to an endpoint, and the shape of what none of them answers."""
+"""What every request passes before its endpoint, and the answers to requests that have none."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.gateway.errors import ApiError, foreign_page, internal
 
-from .exchange import send_error
-from .shape import error_body
+from .exchange import JSON, send_error
+from .paths import Paths
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestIds:
-    """``x-request-id`` on every answer: the client's own where it is a sensible one."""
+    """Puts ``x-request-id`` on every answer: the client's own where it is well formed."""
 
     def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
         self._app = app
@@ -46,22 +45,24 @@ class RequestIds:
 
 
 class NoForeignPages:
-    """Refuse what a web page of another site has its visitor's browser send.
+    """Refuses requests that a web page of another site makes its visitor's browser send.
 
-    Browsers reach loopback addresses, also under names that a page's owner points there, and name the page's
-    site in ``Origin`` with every POST; other clients send none. Without keys this is all that stands between
-    a page and the models.
+    Browsers reach loopback addresses, also by names that the owner of a page points there. They name the page's site
+    in ``Origin`` with every POST; other clients send no such header. Without API keys, this check alone protects
+    the models from web pages.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, paths: Paths) -> None:
         self._app = app
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         origin = Headers(scope=scope).get("origin") if scope["type"] == "http" else None
         if origin is None or _is_loopback(origin):
             await self._app(scope, receive, send)
             return
-        await send_error(send, foreign_page(origin))
+        dialect = self._paths.dialect(scope["path"])
+        await send_error(send, dialect.render_error(foreign_page(origin)))
 
 
 def _is_loopback(origin: str) -> bool:
@@ -72,30 +73,32 @@ def _is_loopback(origin: str) -> bool:
         return False
 
 
-async def http_error(request: Request, error: Exception) -> Response:
-    """404 and 405 of the router, in the shape that clients parse."""
-    assert isinstance(error, HTTPException)
-    path = request.url.path
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        text = f"{request.method} is not for {path}; it takes {allowed}"
-        fault = ApiError(405, "invalid_request_error", "method_not_allowed", text)
-    else:
-        text = f"no such endpoint: {path}; there are {', '.join(_paths(request.app.routes))}"
-        fault = ApiError(error.status_code, "invalid_request_error", "unknown_url", text)
-    return Response(error_body(fault), fault.status, error.headers, "application/json")
+class ErrorPages:
+    """Answers to requests that come to no endpoint, or whose endpoint fails, in the shape that their client parses."""
 
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
 
-def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
-    """What there is, without the paths that take a name."""
-    for route in routes:
-        if isinstance(route, Route) and not route.param_convertors:
-            methods = sorted((route.methods or set()) - {"HEAD"})
-            yield f"{', '.join(methods)} {route.path}"
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer what the router refuses: 404 and 405, with the paths and methods that there are."""
+        assert isinstance(error, HTTPException)
+        path = request.url.path
+        if error.status_code == 405:
+            allowed = ", ".join(self._paths.methods(path))
+            text = f"{path} does not take {request.method}; it takes {allowed}"
+            refusal = ApiError(405, "invalid_request_error", "method_not_allowed", text)
+            return self._response(path, refusal, {"allow": allowed})
+        text = f"no such endpoint: {path}; there are {', '.join(self._paths.listed())}"
+        return self._response(
+            path, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
+        )
 
+    async def fail(self, request: Request, error: Exception) -> Response:
+        """Answer for a defect of the gateway; Starlette raises it again, so that the log has it."""
+        headers = {"x-request-id": request.scope.get("request_id", "")}
+        return self._response(request.url.path, internal("the gateway failed unexpectedly"), headers)
 
-async def unexpected(request: Request, error: Exception) -> Response:
-    """A defect of the gateway; Starlette raises it again, so that the log has it."""
-    headers = {"x-request-id": request.scope.get("request_id", "")}
-    body = error_body(internal("the gateway failed unexpectedly"))
-    return Response(body, 500, headers, "application/json")
+    def _response(self, path: str, error: ApiError, headers: dict[str, str]) -> Response:
+        rendered = self._paths.dialect(path).render_error(error)
+        own = {name.decode(): value.decode() for name, value in rendered.headers}
+        return Response(rendered.body, rendered.status, {**own, **headers}, JSON.decode())

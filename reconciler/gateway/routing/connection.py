@@ -18,10 +18,11 @@ from .timing import Timing
 log = logging.getLogger(__name__)
 
 Key = tuple[Machine | None, str, int]
-"""What tells one link from another: the machine, the socket's path there, and the epoch behind it."""
+"""Identifies a connection: the machine, the socket's path there, and the epoch behind it."""
 
 
 def key_of(backend: Backend) -> Key:
+    """Return the key of the connection to a backend."""
     return backend.machine, backend.socket, backend.epoch
 
 
@@ -29,32 +30,33 @@ Reach = Callable[[Backend, asyncio.Protocol], Awaitable[None]]
 """Connects a protocol to a backend's socket. Raises ``OSError``."""
 
 UNSENT_BYTES_MAX = 4 * 1024 * 1024
-"""A backend that has left more than this unread is given nothing new until it reads on."""
+"""A backend that has more than this unread gets no new requests until it reads on."""
 
 
 class Listener(Protocol):
-    """Who a request's events are for. Called from within the event loop's callbacks: must not block."""
+    """Receives the events of one request. Called from the event loop's callbacks: must not block."""
 
-    def on_event(self, event: Event) -> None: ...
+    def on_event(self, event: Event) -> None:
+        """Take an event."""
 
     def on_lost(self) -> None:
-        """The connection is gone; nothing more will come."""
+        """Take note that the connection is gone; no event follows."""
 
 
 class RankConnection:
-    """The way to one backend: connects on demand, pairs events with requests by their id.
+    """The connection to one backend: opened on demand, with events paired with requests by their id.
 
-    ``notify`` is called whenever a request that waits for a backend should look again.
+    ``notify`` is called whenever requests that wait for a backend should look again.
     """
 
     def __init__(self, backend: Backend, timing: Timing, reach: Reach, notify: Callable[[], None]) -> None:
         self.backend = backend
         self.draining = False
-        """The rank has said that it takes nothing new."""
+        """The rank takes no new requests."""
         self.withdrawn = False
         """The backend is no longer in the routes file."""
         self.last_event_at = 0.0
-        """When any of its requests was last told something: one that works on others is not silent."""
+        """When the last event of any of its requests came: a backend that works on others is not silent."""
         self._timing = timing
         self._reach = reach
         self._notify = notify
@@ -66,6 +68,7 @@ class RankConnection:
 
     @property
     def in_flight(self) -> int:
+        """The number of requests that it works on."""
         return len(self._listeners)
 
     @property
@@ -75,19 +78,20 @@ class RankConnection:
 
     @property
     def opening(self) -> bool:
+        """Whether it is being connected."""
         return self._opening is not None
 
     def silent(self, now: float, seconds: float) -> bool:
-        """Whether it has requests, and for so long has said nothing about any of them."""
+        """Return whether it has requests, and no event of any of them has come for so long."""
         return bool(self._listeners) and now - self.last_event_at > seconds
 
     def open(self, now: float) -> None:
-        """Start to connect, unless it is connected, connecting, or has just failed."""
+        """Start to connect, unless it is connected, connecting, or has just failed to connect."""
         if self._connection is None and self._opening is None and now >= self._retry_at:
             self._opening = asyncio.create_task(self._open())
 
-    def forgive(self) -> None:
-        """New routes name this backend again: what was held against it no longer counts."""
+    def reset(self) -> None:
+        """Forget draining and failures: new routes name this backend again."""
         self.draining = False
         self._retry_at = 0.0
         self._backoff = self._timing.reconnect_first
@@ -95,15 +99,15 @@ class RankConnection:
     def submit(self, generate: Generate, listener: Listener) -> None:
         """Send a request. Raises ``WireError`` when it does not fit into a frame."""
         if self._connection is None:
-            raise WireError("the link is not connected")
+            raise WireError("not connected")
         frame = encode(to_wire(generate))
         if not self._listeners:
-            self.last_event_at = asyncio.get_running_loop().time()  # it had nothing to say before
+            self.last_event_at = asyncio.get_running_loop().time()  # without requests it was not silent
         self._listeners[generate.request] = listener
         self._connection.write(frame)
 
     def leave(self, request: str, cancel: bool) -> None:
-        """Hear no more of a request; with ``cancel`` the rank stops working on it."""
+        """Take no more events of a request; with ``cancel`` the rank stops working on it."""
         known = self._listeners.pop(request, None) is not None
         if known and cancel and self._connection is not None:
             self._connection.write(encode(to_wire(Cancel(request))))
@@ -111,12 +115,13 @@ class RankConnection:
             self.close()
 
     def withdraw(self) -> None:
-        """Take nothing new; close once the last request is done."""
+        """Take no new requests; close after the last one."""
         self.withdrawn = True
         if not self._listeners:
             self.close()
 
     def close(self) -> None:
+        """Close the connection; its requests are lost."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
@@ -168,19 +173,19 @@ class RankConnection:
 
 
 class _Connection(asyncio.Protocol):
-    """Bytes to events for one socket; says ``Hello`` first and expects one."""
+    """Decodes events from one socket; sends ``Hello`` first and expects one."""
 
     def __init__(
         self,
-        heard: Callable[[Event], None],
-        lost: Callable[[_Connection], None],
-        resumed: Callable[[], None],
+        on_event: Callable[[Event], None],
+        on_lost: Callable[[_Connection], None],
+        on_writable: Callable[[], None],
     ) -> None:
-        self._heard = heard
-        self._lost = lost
-        self._resumed = resumed
+        self._on_event = on_event
+        self._on_lost = on_lost
+        self._on_writable = on_writable
         self.paused = False
-        """The other side does not read what it was sent."""
+        """The rank does not read what was sent."""
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
         self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -213,7 +218,7 @@ class _Connection(asyncio.Protocol):
             if not self.hello.done():
                 self.hello.set_result(None)
         elif self.hello.done():
-            self._heard(event)
+            self._on_event(event)
         else:
             raise WireError("expected hello first")
 
@@ -222,7 +227,7 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.paused = False
-        self._resumed()
+        self._on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc or ConnectionResetError("closed by the rank"))
@@ -233,8 +238,8 @@ class _Connection(asyncio.Protocol):
     def _end(self, error: Exception) -> None:
         if not self.hello.done():
             self.hello.set_exception(error)
-            self.hello.exception()  # marks it as seen: the opening task may have given up already
+            self.hello.exception()  # marks it as retrieved: the opening task may have given up already
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
-        self._lost(self)
+        self._on_lost(self)

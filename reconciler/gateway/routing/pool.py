@@ -1,11 +1,11 @@
-"""The living side of the routes file: the links to backends, and the requests that wait for one."""
+"""The connections to all routed backends, and the requests that wait for one."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Protocol
 
 from reconciler.gateway.metrics import Metrics
@@ -19,13 +19,14 @@ log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """A request that is to look again when something has changed."""
+    """A request that looks again when something has changed."""
 
-    def wake(self) -> None: ...
+    def wake(self) -> None:
+        """Have the request look again soon."""
 
 
 class Pool:
-    """Routes and links. Made and used on the event loop's thread, within a running loop."""
+    """Routes and connections. Made and used within a running event loop, on its thread."""
 
     def __init__(self, file: RoutesFile, timing: Timing, reach: Reach) -> None:
         self.file = file
@@ -33,10 +34,10 @@ class Pool:
         self._reach = reach
         self.metrics = Metrics(self._replicas)
         self.closing = False
-        """Set by ``close``: every run ends with a fault."""
+        """Set by ``close``: every run ends with an error."""
         self.replaced: Callable[[], None] = lambda: None
         """Called after each change of the routes."""
-        self._links: dict[Key, RankConnection] = {}
+        self._connections: dict[Key, RankConnection] = {}
         self._running: set[Waiter] = set()
         self._held: set[Waiter] = set()
         self._look = asyncio.Event()
@@ -44,17 +45,23 @@ class Pool:
 
     @property
     def hold_seconds(self) -> float:
+        """How long a request may wait for a group."""
         return self.file.current.hold_seconds if self.file.current is not None else 0.0
 
     def find(self, name: str) -> Route | None:
-        """The route of a name, after a second look at the file for one that is not there."""
+        """Return the route of a name, or None; an unknown name is looked for in the file once more."""
         route = self.file.find(name)
         if route is None and self.refresh():
             route = self.file.find(name)
         return route
 
+    def names(self) -> Mapping[str, Route]:
+        """Return every name that clients may use, after a look at the file."""
+        self.refresh()
+        return self.file.names()
+
     def connected(self) -> dict[str, int]:
-        """How many groups of each model can be asked now."""
+        """Return how many groups of each model can take requests now."""
         counts = dict.fromkeys(self.file.models(), 0)
         for model, _, _, ready in self._replicas():
             counts[model] += ready
@@ -63,42 +70,50 @@ class Pool:
     def _replicas(self) -> Iterator[tuple[str, int, int, bool]]:
         for model, route in self.file.models().items():
             for backend in route.backends:
-                link = self._links[key_of(backend)]
-                yield model, backend.replica, backend.epoch, link.ready
+                connection = self._connections[key_of(backend)]
+                yield model, backend.replica, backend.epoch, connection.ready
 
     def choose(self, route: Route, avoid: Container[RankConnection]) -> RankConnection | None:
-        """The connected backend with the fewest requests; starts to connect to those that are not.
+        """Return the connected backend with the fewest requests; start to connect to those that are not.
 
-        One that stands still is chosen only when there is no other: its group is about to be formed anew.
+        One that stands still is chosen only where there is no other: its group is about to be replaced.
         """
         now = asyncio.get_running_loop().time()
         allowed = route.stall_seconds or math.inf
         found: list[RankConnection] = []
         for backend in route.backends:
-            link = self._links[key_of(backend)]
-            if not link.ready:
-                link.open(now)
-            elif link not in avoid:
-                found.append(link)
-        return min(found, key=lambda link: (link.silent(now, allowed), link.in_flight), default=None)
+            connection = self._connections[key_of(backend)]
+            if not connection.ready:
+                connection.open(now)
+            elif connection not in avoid:
+                found.append(connection)
+        return min(
+            found,
+            key=lambda connection: (connection.silent(now, allowed), connection.in_flight),
+            default=None,
+        )
 
     def may_choose(self, route: Route, avoid: Container[RankConnection]) -> bool:
-        """Whether ``choose`` finds a backend, now or once a connection that is being opened is there."""
+        """Return whether ``choose`` finds a backend now, or will once a connection that is being opened is there."""
         self.choose(route, avoid)
-        links = [self._links[key_of(backend)] for backend in route.backends]
-        return any(link not in avoid and (link.ready or link.opening) for link in links)
+        connections = [self._connections[key_of(backend)] for backend in route.backends]
+        return any(
+            connection not in avoid and (connection.ready or connection.opening) for connection in connections
+        )
 
     def join(self, run: Waiter) -> None:
+        """Wake ``run`` when the gateway is closed."""
         self._running.add(run)
 
     def leave(self, run: Waiter) -> None:
+        """Forget ``run``."""
         self._running.discard(run)
         self._held.discard(run)
 
     def hold(self, run: Waiter, started: bool) -> bool:
-        """Wake ``run`` at the next change, until it is released. False when too many wait already.
+        """Wake ``run`` at each change until it is released. Returns False when too many wait already.
 
-        A request that has ``started`` is always held: what it has cost so far would be thrown away.
+        A request that has ``started`` is always held: its work so far would be lost.
         """
         if run not in self._held and len(self._held) >= self.timing.held_max and not started:
             return False
@@ -107,10 +122,11 @@ class Pool:
         return True
 
     def release(self, run: Waiter) -> None:
+        """Stop waking ``run``: it has a backend."""
         self._held.discard(run)
 
     def refresh(self) -> bool:
-        """Look at the routes file now. True when it has changed."""
+        """Read the routes file if it has changed. Returns whether there are new routes."""
         if not self.file.refresh():
             return False
         self._follow()
@@ -124,9 +140,9 @@ class Pool:
         while True:
             self.refresh()
             if self._held:
-                for link in self._links.values():
-                    if not link.withdrawn:
-                        link.open(loop.time())
+                for connection in self._connections.values():
+                    if not connection.withdrawn:
+                        connection.open(loop.time())
                 await asyncio.sleep(self.timing.routes_held)
                 continue
             self._look.clear()
@@ -137,27 +153,27 @@ class Pool:
                 continue
 
     def close(self) -> None:
-        """End every run with a fault, and every connection that no run uses."""
+        """End every run with an error, and close every connection that no run uses."""
         self.closing = True
         for run in tuple(self._running):
             run.wake()
-        for link in self._links.values():
-            link.withdraw()
+        for connection in self._connections.values():
+            connection.withdraw()
 
     def _follow(self) -> None:
-        """Make the links those of the current routes."""
+        """Connect to the backends of the current routes, and withdraw all others."""
         if self.file.current is None:
             return
         backends = [backend for route in self.file.current.routes for backend in route.backends]
         wanted = {key_of(backend): backend for backend in backends}
-        for key in [key for key in self._links if key not in wanted]:
-            self._links.pop(key).withdraw()
+        for key in [key for key in self._connections if key not in wanted]:
+            self._connections.pop(key).withdraw()
         now = asyncio.get_running_loop().time()
         for key, backend in wanted.items():
-            if key not in self._links:
-                self._links[key] = RankConnection(backend, self.timing, self._reach, self._wake_held)
-            self._links[key].forgive()
-            self._links[key].open(now)
+            if key not in self._connections:
+                self._connections[key] = RankConnection(backend, self.timing, self._reach, self._wake_held)
+            self._connections[key].reset()
+            self._connections[key].open(now)
         log.info("routes %d: %d backends", self.file.current.sequence, len(wanted))
 
     def _wake_held(self) -> None:

@@ -1,4 +1,4 @@
-"""How the socket of a rank is reached: directly on this machine, through SSH on another."""
+"""Connects to the socket of a rank: directly on this machine, through SSH on another."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Reach:
-    """Connects links to their backends. ``key``: the gateway's private key, made when the first machine needs it."""
+    """Connects to backends. ``key``: the gateway's private key, made when the first machine needs it."""
 
     def __init__(self, key: Path) -> None:
         self._key = key
         self._relays: Relays | None = None
 
     async def connect(self, backend: Backend, protocol: asyncio.Protocol) -> None:
-        """Have ``protocol`` talk to the backend's socket. Raises ``OSError``."""
+        """Connect ``protocol`` to the backend's socket. Raises ``OSError``."""
         if backend.machine is None:
             loop = asyncio.get_running_loop()
             await loop.create_unix_connection(lambda: protocol, backend.socket)
@@ -28,15 +28,14 @@ class Reach:
             await self._through_ssh().open(backend.machine, Path(backend.socket).name, protocol)
 
     def close(self) -> None:
-        """End what leads to other machines."""
+        """Close the connections to other machines."""
         if self._relays is not None:
             self._relays.close()
 
     def _through_ssh(self) -> Relays:
         if self._relays is None:
-            from reconciler.transport.relay import (
-                Relays,
-            )  # half a second, and only for those with such machines
+            # takes half a second, which only a gateway with such machines should spend
+            from reconciler.transport.relay import Relays
 
             self._relays = Relays(self._key)
         return self._relays

@@ -1,4 +1,4 @@
-"""The routes file: what the controller wants served, replaced atomically, read again when it changes."""
+"""The routes file, which the controller replaces atomically and the gateway reads when it changes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ log = logging.getLogger(__name__)
 
 
 def parse_routes(text: bytes) -> Routes:
-    """The routes in a file's bytes. Raises ``WireError`` saying what does not fit."""
+    """Return the routes in a file's bytes. Raises ``WireError`` with what is wrong."""
     try:
         frame = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise WireError(f"not JSON: {error}") from None
     routes = from_wire(Routes, frame)
     if routes.version not in SPOKEN:
-        raise WireError(f"version {routes.version}, this gateway reads {SPOKEN}")
+        raise WireError(f"version {routes.version}; this gateway reads {SPOKEN}")
     return routes
 
 
 class RoutesFile:
-    """The last good contents of the routes file."""
+    """The last valid contents of the routes file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,9 +36,9 @@ class RoutesFile:
         self.current: Routes | None = None
 
     def refresh(self) -> bool:
-        """Read the file if it is another one than last time. True when there are new routes.
+        """Read the file if it has changed. Returns whether there are new routes.
 
-        A broken or missing file changes nothing: the last good one stays in force.
+        An invalid or missing file changes nothing: the last valid one stays in force.
         """
         try:
             stat = self._path.stat()
@@ -52,26 +52,28 @@ class RoutesFile:
         try:
             routes = parse_routes(text)
         except WireError as error:
-            log.warning("the routes file %s is broken, the last good one stays: %s", self._path, error)
+            log.warning(
+                "the routes file %s is invalid, the last valid one stays in force: %s", self._path, error
+            )
             return False
         if self.current is not None and routes.token < self.current.token:
-            tokens = f"token {routes.token}, seen was {self.current.token}"
-            log.warning("%s is of a controller that was replaced (%s): ignored", self._path, tokens)
+            tokens = f"its token is {routes.token}, the newest is {self.current.token}"
+            log.warning("%s is ignored, a replaced controller wrote it: %s", self._path, tokens)
             return False
         self.current = routes
         self._by_name = _names(routes)
         return True
 
     def find(self, name: str) -> Route | None:
-        """The route of a model's name or alias."""
+        """Return the route of a model's name or alias."""
         return self._by_name.get(name)
 
     def models(self) -> dict[str, Route]:
-        """The route of each model, by its own name."""
+        """Return the route of each model by its own name."""
         return {route.model: route for route in self.current.routes} if self.current is not None else {}
 
     def names(self) -> dict[str, Route]:
-        """Every name that clients may use, in the order of the file, names before aliases."""
+        """Return every name that clients may use, in the order of the file, names before aliases."""
         return self._by_name
 
 

@@ -1,4 +1,4 @@
-"""All answers to one HTTP request: a ``Run`` for each choice, waited for together."""
+"""All choices of one HTTP request: a ``Run`` for each, waited for together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from reconciler.gateway.errors import ClientGone, shutting_down
-from reconciler.gateway.events import Said
+from reconciler.gateway.events import Piece
 from reconciler.wire.generation import Generate
 
 from .pool import Pool
@@ -15,13 +15,13 @@ from .run import Run
 
 
 class Runs:
-    """Choices until the last one's ``Finished``. Use as a context manager: leaving it cancels what still runs."""
+    """All choices until the last one's ``Finished``. Use as a context manager: leaving it cancels what still runs."""
 
     def __init__(self, pool: Pool, model: str, choices: Sequence[Generate], name: str) -> None:
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._rung = False
+        self._woken = False
         self._abandoned = False
         self._runs = [
             Run(pool, model, choice, f"{name}.{index}", self._wake) for index, choice in enumerate(choices)
@@ -30,7 +30,7 @@ class Runs:
 
     @property
     def done(self) -> bool:
-        """Every choice is finished."""
+        """Whether every choice is finished."""
         return all(run.done for run in self._runs)
 
     def __enter__(self) -> Runs:
@@ -41,20 +41,19 @@ class Runs:
     def __exit__(self, *_: object) -> None:
         self._leaving.close()
 
-    async def next(self, seconds: float) -> Sequence[Said]:
-        """All that has arrived since the last call; nothing after ``seconds`` without anything.
+    async def next(self, seconds: float) -> Sequence[Piece]:
+        """Return all that has arrived since the last call, or nothing after ``seconds`` without any.
 
-        Raises ``Fault`` when there is no answer to be had to one of the choices, ``ClientGone`` after
-        ``abandon``.
+        Raises ``ApiError`` when one of the choices cannot be answered, ``ClientGone`` after ``abandon``.
         """
         return_at = self._loop.time() + seconds
         while True:
-            self._rung = False
+            self._woken = False
             if self._abandoned:
                 raise ClientGone("the client has closed its connection")
-            said = [(index, answer) for index, run in enumerate(self._runs) for answer in run.answers()]
-            if said:
-                return said
+            pieces = [(index, answer) for index, run in enumerate(self._runs) for answer in run.answers()]
+            if pieces:
+                return pieces
             if self._pool.closing:
                 raise shutting_down()
             look_at = min(run.next_look() for run in self._runs if not run.done)
@@ -63,20 +62,20 @@ class Runs:
             await self._sleep(min(return_at, look_at))
 
     def abandon(self) -> None:
-        """The client has gone."""
+        """Note that the client has gone."""
         self._abandoned = True
         for run in self._runs:
             run.abandon()
         self._wake()
 
     def _wake(self) -> None:
-        self._rung = True
+        self._woken = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def _sleep(self, until: float) -> None:
-        """Until then, or until something has rung since the last look."""
-        if self._rung:
+        """Sleep until then, or until a run wants another look."""
+        if self._woken:
             return
         self._waiter = self._loop.create_future()
         timer = self._loop.call_at(until, self._wake)

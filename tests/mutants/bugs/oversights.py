@@ -28,6 +28,7 @@ from reconciler.agent import server
 from reconciler.agent.ranks import child, log, shim
 from reconciler.agent.weights import kept
 from reconciler.gateway.routing import connection, pool, routes, run
+from reconciler.gateway.routing import progress as gateway_progress
 from reconciler.runner.decode import inbox
 from reconciler.runner.group import side_channel
 from reconciler.runner.process import progress, watch
@@ -49,7 +50,7 @@ STORE = ("tests/store/test_one_of_many.py", "tests/store")
 BACKUP = ("tests/cli/commands/cluster/test_backup.py",)
 NOTICES = ("tests/store/test_one_of_many.py", "tests/controller/test_courier.py")
 RPC = ("tests/transport/test_rpc_limits.py", "tests/transport/test_rpc.py")
-RELAYS = ("tests/gateway/test_remote_ranks.py", "tests/gateway/test_jumps.py")
+RELAYS = ("tests/gateway/routing/test_remote_ranks.py", "tests/gateway/routing/test_jumps.py")
 STEPS = (
     "tests/runner/decode/test_inbox.py",
     "tests/runner/decode/test_batch_limit.py",
@@ -62,9 +63,10 @@ WATCH = (
     "tests/runner/test_life_and_death.py",
 )
 GATEWAY = (
-    "tests/gateway/test_pool.py",
-    "tests/gateway/test_failover.py",
-    "tests/gateway/test_disconnects.py",
+    "tests/gateway/routing/test_progress.py",
+    "tests/gateway/routing/test_pool.py",
+    "tests/gateway/routing/test_failover.py",
+    "tests/gateway/http/test_disconnects.py",
     "tests/gateway/test_process.py",
     "tests/gateway/test_health_and_metrics.py",
 )
@@ -414,21 +416,21 @@ OF_THE_GATEWAY = (
     Mutant(
         "a-client-that-left-keeps-its-place",
         pool.Pool.leave,
-        drop(Expr, 1, 2),
+        drop(Expr, 2, 3),
         "after as many clients that gave up as may wait, nobody may any more",
         GATEWAY,
     ),
     Mutant(
         "attempts-are-not-counted",
-        run.Run._send,
-        drop(AugAssign),
+        gateway_progress.begin,
+        keep(BinOp, "left"),
         "a request that ends every rank is sent to one group after the other for ever",
         GATEWAY,
     ),
     Mutant(
         "retry-after-in-milliseconds",
-        run.Run._loading_error,
-        put(Call, "1000 * {it}", 2, 4),
+        gateway_progress.seek,
+        put(Call, "1000 * {it}", 5, 12),
         "clients come back in half an hour instead of in a second",
         GATEWAY,
     ),
@@ -462,8 +464,8 @@ OF_THE_GATEWAY = (
     ),
     Mutant(
         "a-failure-overtakes-the-answer",
-        run.Run._take_events,
-        never(),
+        run.Run.answers,
+        never(If, 0, 2),
         "tokens that came before a failure are lost, and the continued answer has a gap",
         GATEWAY,
     ),

@@ -28,19 +28,23 @@ from ast import (
 
 from reconciler.gateway import app, errors, health
 from reconciler.gateway import server as gateway_server
-from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request
-from reconciler.gateway.http import exchange, fields, middleware, shape
-from reconciler.gateway.routing import pool, run, runs
+from reconciler.gateway.dialects import fields
+from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
+from reconciler.gateway.http import exchange, middleware
+from reconciler.gateway.routing import pool, progress, run, runs
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
 
-CHAT_REQUEST = ("tests/gateway/test_request.py",)
-COMPLETIONS = ("tests/gateway/test_completions.py",)
-CHAT = ("tests/gateway/test_chat.py",)
-FAILOVER = ("tests/gateway/test_failover.py",)
+CHAT_REQUEST = ("tests/gateway/dialects/openai/test_request.py",)
+COMPLETIONS = ("tests/gateway/dialects/openai/test_completions.py",)
+CHAT = ("tests/gateway/dialects/openai/test_chat.py",)
+EXCHANGE = ("tests/gateway/http/test_exchange.py",)
+MIDDLEWARE = ("tests/gateway/http/test_middleware.py",)
+FAILOVER = ("tests/gateway/routing/test_failover.py",)
 PROBES = ("tests/gateway/test_health_and_metrics.py",)
-HOSTILE = ("tests/gateway/test_hostile_requests.py",)
-DISCONNECTS = ("tests/gateway/test_disconnects.py",)
+PROGRESS = ("tests/gateway/routing/test_progress.py",)
+HOSTILE = ("tests/gateway/http/test_hostile_requests.py",)
+DISCONNECTS = ("tests/gateway/http/test_disconnects.py",)
 PROMPT = ("tests/runner/requests/test_prompt.py",)
 CONVERSATION = ("tests/runner/requests/test_conversation.py",)
 CONVERSATIONS = ("tests/runner/requests/test_conversations.py",)
@@ -50,48 +54,48 @@ ANSWER = ("tests/runner/decode/test_answer.py",)
 RANK_SERVER = ("tests/runner/requests/test_server.py",)
 TEMPLATES = ("tests/runner/requests/test_templates.py",)
 
-READING = "reconciler/gateway/http/fields.py"
+DIALECTS = "reconciler.gateway.dialects.table:DIALECTS"
 
 NULLS = (
     Mutant(
         "a-null-flag-is-refused",
         fields.Fields.flag,
-        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}"),
+        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}"),
         "clients that send null for what they leave out get 400",
         CHAT_REQUEST,
     ),
     Mutant(
         "a-null-number-is-refused",
         fields.Fields.number,
-        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}", 0, 2),
+        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}", 0, 2),
         "clients that send null for what they leave out get 400",
         CHAT_REQUEST,
     ),
     Mutant(
         "a-null-count-is-refused",
         fields.Fields.optional_integer,
-        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}", 0, 3),
+        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}", 0, 3),
         "clients that send null for what they leave out get 400",
         CHAT_REQUEST,
     ),
     Mutant(
         "a-null-text-is-refused",
         fields.Fields.optional_text,
-        put(Compare, "{place.body[0].value.args[0]} in {place.body[0].value.func.value}"),
+        put(Compare, "{place.body[1].value.args[0]} in {place.body[1].value.func.value}"),
         "clients that send null for what they leave out get 400",
         (*CHAT_REQUEST, *COMPLETIONS),
     ),
     Mutant(
         "a-null-object-is-refused",
         fields.Fields.object,
-        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}"),
+        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}"),
         "clients that send null for what they leave out get 400",
         CHAT_REQUEST,
     ),
     Mutant(
         "a-null-list-is-refused",
         fields.Fields.objects,
-        put(Compare, "{place.body[0].value.args[0]} not in {place.body[0].value.func.value}"),
+        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}"),
         "clients that send null for what they leave out get 400",
         CHAT_REQUEST,
     ),
@@ -246,21 +250,21 @@ LETHAL = (
         exchange._read,
         never(If, 2, 4),
         "one client fills the memory of the gateway",
-        CHAT,
+        EXCHANGE,
     ),
     Mutant(
         "a-large-body-is-read-first",
         exchange._read,
         never(If, 0, 4),
         "gigabytes that are announced are received before they are refused",
-        CHAT,
+        EXCHANGE,
     ),
     Mutant(
         "a-body-may-take-for-ever",
         exchange.read_body,
         put(Attribute, "None", 1, 2),
         "clients that never send their body hold connections for ever",
-        CHAT,
+        EXCHANGE,
     ),
     Mutant(
         "nesting-reaches-the-template",
@@ -418,17 +422,17 @@ LETHAL = (
     ),
     Mutant(
         "any-model-is-the-one",
-        run.Run._find_connection,
-        put(Raise, "raise {place.body[9].body[0].exc.func}()", 0, 5),
+        run.Run._route,
+        put(Raise, "raise {using}('no group is there')", 0, 2, using=errors.overloaded),
         "a model that does not exist is asked for again and again",
         CHAT,
     ),
     Mutant(
         "a-request-that-kills-goes-on",
-        run.Run._count_loss,
+        progress._lost,
         never(),
         "a request that ends every group that takes it ends them all",
-        FAILOVER,
+        PROGRESS,
     ),
     Mutant(
         "held-requests-have-no-end",
@@ -442,8 +446,8 @@ LETHAL = (
 OVERFLOW = (
     Mutant(
         "too-many-tokens-wait-for-a-group",
-        run.Run._find_connection,
-        never(If, 1, 7),
+        run.Run._route,
+        never(If, 1, 2),
         "what can never be answered is held until a group is there",
         COMPLETIONS,
     ),
@@ -488,7 +492,7 @@ GONE = (
     Mutant(
         "who-left-is-not-cancelled",
         run.Run.__exit__,
-        never(UnaryOp, 0, 2),
+        put(keyword, "False"),
         "an answer that nobody waits for is generated to its end",
         FAILOVER,
     ),
@@ -551,7 +555,7 @@ GONE = (
     Mutant(
         "a-broken-stream-looks-finished",
         exchange.send_stream,
-        put(Call, "b'data: [DONE]\\n\\n'", 13, 14),
+        put(Call, "b'data: [DONE]\\n\\n'", 12, 13),
         "half an answer is taken for a whole one",
         FAILOVER,
     ),
@@ -560,36 +564,36 @@ GONE = (
 PATHS = (
     Mutant(
         "there-are-no-completions",
-        app.build_app,
-        drop(Call, 10, 17),
+        DIALECTS,
+        drop(Call, 4, 5),
         "autocomplete plug-ins find no endpoint",
         COMPLETIONS,
     ),
     Mutant(
         "a-model-cannot-be-asked-about",
-        app.build_app,
-        drop(Call, 6, 17),
+        DIALECTS,
+        drop(Call, 2, 5),
         "SDKs' models.retrieve fails",
         COMPLETIONS,
     ),
     Mutant(
         "names-have-no-slashes",
-        app.build_app,
+        DIALECTS,
         respell("name:path", "name"),
         "models that are named like their repositories are not found",
         COMPLETIONS,
     ),
     Mutant(
         "there-is-no-health",
-        app.build_app,
-        drop(Call, 1, 17),
+        app._probes,
+        drop(Expr, 0, 3),
         "load balancers take the endpoint for dead",
         PROBES,
     ),
     Mutant(
         "there-is-no-ready",
-        app.build_app,
-        drop(Call, 2, 17),
+        app._probes,
+        drop(Expr, 1, 3),
         "nothing tells a script when to begin",
         PROBES,
     ),
@@ -602,8 +606,8 @@ PATHS = (
     ),
     Mutant(
         "there-are-no-metrics",
-        app.build_app,
-        drop(Call, 3, 17),
+        app._probes,
+        drop(Expr, 2, 3),
         "nobody sees load and latency",
         PROBES,
     ),
@@ -619,14 +623,14 @@ PATHS = (
         app.build_app,
         put(Dict, "{{Exception: {it.values[1]}}}"),
         "a mistyped path is plain text, at which SDKs fail",
-        CHAT,
+        MIDDLEWARE,
     ),
     Mutant(
         "a-defect-is-plain-text",
         app.build_app,
         put(Dict, "{{{it.keys[0]}: {it.values[0]}}}"),
         "a defect of the gateway has no error object and no id to look for in the log",
-        CHAT,
+        MIDDLEWARE,
     ),
     Mutant(
         "what-is-no-http-is-plain-text",
@@ -640,14 +644,14 @@ PATHS = (
         middleware.NoForeignPages.__call__,
         always(),
         "any web page that somebody visits may use the models",
-        CHAT,
+        MIDDLEWARE,
     ),
     Mutant(
         "a-strange-request-id-is-kept",
         middleware.RequestIds.__call__,
         put(IfExp, "{it.test.args[0]} or {it.orelse}"),
         "clients write into logs and headers what they like",
-        CHAT,
+        MIDDLEWARE,
     ),
 )
 

@@ -1,20 +1,21 @@
-"""``POST /v1/chat/completions``."""
+"""``POST /v1/chat/completions``: a conversation in, its next message out. Pure but for ``sources``."""
 
 from __future__ import annotations
 
+from reconciler.gateway.dialects.dialect import Parsed, Sources
+
 from .chat_reply import ChatReply, ChatStream
-from .endpoint import Endpoint, Parsed
 from .request import parse_chat
+from .shape import new_heading
 
 
-class Chat(Endpoint):
-    """A conversation in, its next message out."""
+def parse(body: bytes, sources: Sources) -> Parsed:
+    """Parse a body, and choose what writes the answer. Raises ``ApiError`` (400)."""
 
-    def understand(self, body: bytes) -> Parsed:
-        request = parse_chat(body, self._sources.new_seed())
-        heading = self.heading("chatcmpl-", request.model)
-        shape = ChatStream if request.stream else ChatReply
-        return Parsed(request.model, request.choices, shape(request, heading, self._call_id))
+    def call_id() -> str:
+        return "call_" + sources.new_id()
 
-    def _call_id(self) -> str:
-        return "call_" + self._sources.new_id()
+    request = parse_chat(body, sources.new_seed())
+    heading = new_heading("chatcmpl-", request.model, sources)
+    shape = ChatStream if request.stream else ChatReply
+    return Parsed(request.model, request.choices, shape(request, heading, call_id))

@@ -1,20 +1,20 @@
-"""Answers and faults as OpenAI's chat completions write them. Pure."""
+"""Answers as OpenAI's chat completions write them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reconciler.gateway.errors import ApiError
-from reconciler.gateway.events import Answer, Said
-from reconciler.gateway.http.shape import DONE, Heading, dumps, error_body, header, usage
+from reconciler.gateway.events import Answer, Piece
 from reconciler.wire.generation import Accepted, Delta, Finished, ToolCall
 
+from .event_stream import DONE, EventStream
 from .request import ChatRequest
+from .shape import Heading, dumps, header, usage
 
 
-class ChatStream:
-    """Answers to server-sent events. ``call_id`` draws the id of a tool call."""
+class ChatStream(EventStream):
+    """Writes the answer as server-sent events. ``call_id`` draws the id of a tool call."""
 
     def __init__(self, request: ChatRequest, heading: Heading, call_id: Callable[[], str]) -> None:
         self._request = request
@@ -29,15 +29,7 @@ class ChatStream:
         ]
         self._finished: list[Finished] = []
 
-    def encode(self, said: Sequence[Said]) -> bytes:
-        """All that is ``said``, in one write."""
-        return b"".join([self._one(index, answer) for index, answer in said])
-
-    def error(self, fault: ApiError) -> bytes:
-        """The end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
-        return b"data: " + error_body(fault) + b"\n\n"
-
-    def _one(self, index: int, answer: Answer) -> bytes:
+    def _encode_one(self, index: int, answer: Answer) -> bytes:
         match answer:
             case Delta():
                 return self._text(self._deltas[index], answer)
@@ -79,19 +71,20 @@ class ChatStream:
 
 
 class ChatReply:
-    """Answers to one JSON object."""
+    """Writes the answers as one JSON object. ``call_id`` draws the id of a tool call."""
 
     def __init__(self, request: ChatRequest, heading: Heading, call_id: Callable[[], str]) -> None:
         self._request = request
         self._heading = heading
         self._choices = [_Choice(call_id) for _ in request.choices]
 
-    def add(self, said: Sequence[Said]) -> None:
-        for index, answer in said:
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
+        for index, answer in pieces:
             self._choices[index].add(answer)
 
     def body(self) -> bytes:
-        """The completion, once every choice is finished."""
+        """Return the completion, once every choice is finished."""
         reply = header(self._heading, "chat.completion")
         if self._request.return_token_ids:
             reply["prompt_token_ids"] = self._choices[0].prompt_tokens
@@ -103,7 +96,7 @@ class ChatReply:
 
 
 class _Choice:
-    """What has been said of one answer."""
+    """What has arrived of one answer."""
 
     def __init__(self, call_id: Callable[[], str]) -> None:
         self._call_id = call_id
@@ -115,6 +108,7 @@ class _Choice:
         self.finished: Finished | None = None
 
     def add(self, answer: Answer) -> None:
+        """Keep a part of the answer."""
         match answer:
             case Delta():
                 self._text.append(answer.text)
@@ -128,6 +122,7 @@ class _Choice:
                 self.finished = answer
 
     def shaped(self, index: int, with_token_ids: bool) -> dict[str, Any]:
+        """Return the choice as OpenAI writes it."""
         assert self.finished is not None
         choice = {
             "index": index,

@@ -6,34 +6,35 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from reconciler.gateway.errors import ApiError, invalid, prompt_too_long, unsupported
-from reconciler.gateway.events import Answer, Said
-from reconciler.gateway.http.fields import Fields
-from reconciler.gateway.http.shape import DONE, Heading, dumps, error_body, header, usage
+from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.errors import invalid, prompt_too_long, unsupported
+from reconciler.gateway.events import Answer, Piece
 from reconciler.wire.generation import Accepted, Delta, Finished, Generate
 
+from .event_stream import DONE, EventStream
 from .parameters import (
     parse_answers,
+    parse_include_usage,
     parse_object,
     parse_sampling,
     parse_stop,
-    parse_usage_wish,
     refuse_penalties,
     several,
 )
+from .shape import Heading, dumps, header, usage
 
 PROMPTS_MAX = 64
 TOKENS_USUAL = 16
 """OpenAI's default for ``max_tokens`` here."""
 TOKENS_MAX = 1 << 20
-"""No model's context is longer; more would only hold up others while they are read."""
+"""No model has a longer context; parsing more would only delay other requests."""
 _TOKEN_IDS = 2**31
-"""No vocabulary is that large; which ids a model knows its rank says."""
+"""No vocabulary is that large. Which ids a model has, only its rank knows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What is asked for, and how the answer is to be written."""
+    """A parsed request, and how to write the answers."""
 
     model: str
     choices: Sequence[Generate]
@@ -44,14 +45,14 @@ class CompletionRequest:
 
 
 def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
-    """Check a body and translate it. ``drawn_seed`` is used where the client gave none.
+    """Check a body and translate it. ``drawn_seed`` is for a client that gave none.
 
-    Raises ``Fault`` (400) with the path of the field that is wrong.
+    Raises ``ApiError`` (400) with the path of the field that is wrong.
     """
     fields = parse_object(body)
     answers = parse_answers(fields)
     _refuse_unsupported(fields, answers)
-    asked = Generate(
+    generate = Generate(
         request="",
         messages=(),
         tokens_max=fields.integer("max_tokens", TOKENS_USUAL, low=1),
@@ -59,13 +60,13 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
         sampling=parse_sampling(fields, drawn_seed),
         echo=fields.flag("echo"),
     )
-    prompts = [dataclasses.replace(asked, **prompt) for prompt in _prompts(fields)]
+    prompts = [dataclasses.replace(generate, **prompt) for prompt in _prompts(fields)]
     return CompletionRequest(
         model=fields.text("model"),
         choices=[choice for prompt in prompts for choice in several(prompt, answers)],
         answers=answers,
         stream=fields.flag("stream"),
-        include_usage=parse_usage_wish(fields),
+        include_usage=parse_include_usage(fields),
     )
 
 
@@ -80,7 +81,7 @@ def _refuse_unsupported(fields: Fields, answers: int) -> None:
 
 
 def _prompts(fields: Fields) -> Sequence[dict[str, Any]]:
-    """The prompt of each completion, as a field of ``Generate``."""
+    """Return the prompt of each completion, as a field of ``Generate``."""
     value = fields.value("prompt")
     if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
         value = [value]
@@ -110,8 +111,8 @@ def _are_tokens(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(type(token) is int for token in value)
 
 
-class CompletionStream:
-    """Answers to server-sent events."""
+class CompletionStream(EventStream):
+    """Writes the answers as server-sent events."""
 
     def __init__(self, request: CompletionRequest, heading: Heading) -> None:
         self._request = request
@@ -119,15 +120,7 @@ class CompletionStream:
         self._no_usage = b',"usage":null' if request.include_usage else b""
         self._finished: list[Finished] = []
 
-    def encode(self, said: Sequence[Said]) -> bytes:
-        """All that is ``said``, in one write."""
-        return b"".join([self._one(index, answer) for index, answer in said])
-
-    def error(self, fault: ApiError) -> bytes:
-        """The end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
-        return b"data: " + error_body(fault) + b"\n\n"
-
-    def _one(self, index: int, answer: Answer) -> bytes:
+    def _encode_one(self, index: int, answer: Answer) -> bytes:
         text = _text(answer)
         if isinstance(answer, Finished):
             return self._chunk(index, "", answer.reason) + self._end(answer)
@@ -148,7 +141,7 @@ class CompletionStream:
 
 
 class CompletionReply:
-    """Answers to one JSON object."""
+    """Writes the answers as one JSON object."""
 
     def __init__(self, request: CompletionRequest, heading: Heading) -> None:
         self._request = request
@@ -156,14 +149,15 @@ class CompletionReply:
         self._texts: list[list[str]] = [[] for _ in request.choices]
         self._finished: dict[int, Finished] = {}
 
-    def add(self, said: Sequence[Said]) -> None:
-        for index, answer in said:
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
+        for index, answer in pieces:
             self._texts[index].append(_text(answer))
             if isinstance(answer, Finished):
                 self._finished[index] = answer
 
     def body(self) -> bytes:
-        """The completion, once every choice is finished."""
+        """Return the completion, once every choice is finished."""
         choices = [
             _choice(index, "".join(texts), self._finished[index].reason)
             for index, texts in enumerate(self._texts)

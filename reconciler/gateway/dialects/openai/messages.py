@@ -1,4 +1,4 @@
-"""OpenAI's chat messages to the shape that chat templates take. Pure."""
+"""From OpenAI's chat messages to the shape that chat templates take. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import orjson
 
+from reconciler.gateway.dialects.fields import Fields, too_deep
 from reconciler.gateway.errors import invalid
-from reconciler.gateway.http.fields import Fields, too_deep
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 def parse_messages(fields: Fields) -> tuple[Mapping[str, Any], ...]:
-    """The conversation, at least one message long. Raises ``Fault`` with the path of what is wrong."""
+    """Return the conversation, at least one message long. Raises ``ApiError`` (400) with the path of what is wrong."""
     messages: list[Mapping[str, Any]] = []
     called: set[str] = set()
     for message in fields.objects("messages"):
@@ -65,7 +65,7 @@ def _tool_call(call: Fields) -> Mapping[str, Any]:
 
 
 def _arguments(text: str) -> Any:
-    """Arguments as templates render them: the object, or the text itself where a model wrote no JSON."""
+    """Return arguments as templates render them: the object, or the text itself where the model did not write JSON."""
     try:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 import orjson
 
+from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.errors import invalid, unsupported
-from reconciler.gateway.http.fields import Fields
 from reconciler.wire.generation import Bias, Generate, Sampling
 
 STOPS_MAX = 4
 ANSWERS_MAX = 8
-"""To one prompt."""
+"""The most answers to one prompt."""
 BIAS_MAX = 100.0
 BIASES_MAX = 1024
 _SEED_RANGE = 2**63
 
 
 def parse_object(body: bytes) -> Fields:
-    """The body's fields. Raises ``Fault`` (400) for what is no JSON object."""
+    """Return the body's fields. Raises ``ApiError`` (400) unless it is a JSON object."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -31,12 +31,12 @@ def parse_object(body: bytes) -> Fields:
 
 
 def parse_answers(fields: Fields) -> int:
-    """How many answers to give to each prompt."""
+    """Return how many answers to give to each prompt."""
     return fields.integer("n", 1, low=1, high=ANSWERS_MAX)
 
 
 def several(generate: Generate, count: int) -> Sequence[Generate]:
-    """The same request ``count`` times, with a seed of 63 bits each; the first keeps its own."""
+    """Return the request ``count`` times, each with its own seed of 63 bits; the first keeps its seed."""
     sampling = generate.sampling
     return [
         dataclasses.replace(
@@ -46,25 +46,28 @@ def several(generate: Generate, count: int) -> Sequence[Generate]:
     ]
 
 
-def parse_usage_wish(fields: Fields) -> bool:
-    """Whether a stream ends with a chunk of usage."""
+def parse_include_usage(fields: Fields) -> bool:
+    """Return whether the stream is to end with a chunk of usage."""
     options = fields.object("stream_options")
     return options is not None and options.flag("include_usage")
 
 
 def refuse_penalties(fields: Fields) -> None:
+    """Raise ``ApiError`` (400) for a penalty other than 0."""
     for name in ("frequency_penalty", "presence_penalty"):
         if fields.number(name, 0.0, low=-2.0, high=2.0):
             raise unsupported(f"a {name} other than 0", name)
 
 
 def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
-    """How tokens are chosen. ``drawn_seed`` is used where the client gave none; ``several`` folds it."""
+    """Return how tokens are chosen. ``drawn_seed`` is for a client that gave none; ``several`` keeps seeds in 63 bits."""
     seed = fields.optional_integer("seed", low=-_SEED_RANGE, high=_SEED_RANGE - 1)
     top_p = fields.number("top_p", 1.0, low=0.0, high=1.0)
     temperature = fields.number("temperature", 1.0, low=0.0, high=2.0)
     return Sampling(
-        temperature=temperature if top_p else 0.0,  # of no probability mass, only the likeliest token is left
+        temperature=temperature
+        if top_p
+        else 0.0,  # with no probability mass only the likeliest token is left
         top_p=top_p or 1.0,
         top_k=max(0, fields.integer("top_k", 0, low=-1)),
         min_p=fields.number("min_p", 0.0, low=0.0, high=1.0),
@@ -87,7 +90,7 @@ def _biases(fields: Fields) -> tuple[Bias, ...]:
 
 
 def parse_stop(fields: Fields) -> tuple[str, ...]:
-    """The strings that end an answer before themselves."""
+    """Return the strings that end an answer; the answer does not contain them."""
     value = fields.value("stop")
     if value is None:
         return ()

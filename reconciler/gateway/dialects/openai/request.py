@@ -1,7 +1,7 @@
-"""A chat completion request as OpenAI defines it, to the internal request. Pure.
+"""From a chat completion request as OpenAI defines it to the internal request. Pure.
 
-The rules are those that clients rely on: null is the same as absent, an int is a float, what is unknown
-is ignored, what is known and cannot be done is refused by name rather than ignored.
+Clients rely on these rules: null is the same as absent, an int is a float, unknown fields are ignored, and a known
+field that is not supported is refused by name rather than ignored.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.errors import invalid, unsupported
-from reconciler.gateway.http.fields import Fields
 from reconciler.wire.generation import Generate
 
 from .messages import parse_messages
 from .parameters import (
     parse_answers,
+    parse_include_usage,
     parse_object,
     parse_sampling,
     parse_stop,
-    parse_usage_wish,
     refuse_penalties,
     several,
 )
@@ -35,7 +35,7 @@ _ENUMS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What is asked for, and how the answer is to be written."""
+    """A parsed request, and how to write the answer."""
 
     model: str
     choices: Sequence[Generate]
@@ -47,9 +47,9 @@ class ChatRequest:
 
 
 def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
-    """Check a body and translate it. ``drawn_seed`` is used where the client gave none.
+    """Check a body and translate it. ``drawn_seed`` is for a client that gave none.
 
-    Raises ``Fault`` (400) with the path of the field that is wrong.
+    Raises ``ApiError`` (400) with the path of the field that is wrong.
     """
     fields = parse_object(body)
     _refuse_unsupported(fields)
@@ -68,7 +68,7 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
         model=fields.text("model"),
         choices=several(generate, parse_answers(fields)),
         stream=fields.flag("stream"),
-        include_usage=parse_usage_wish(fields),
+        include_usage=parse_include_usage(fields),
         return_token_ids=fields.flag("return_token_ids"),
     )
 
@@ -101,7 +101,7 @@ def _tokens_max(fields: Fields) -> int | None:
 
 
 def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:
-    """The tools to render: none when the model must not call any."""
+    """Return the tools to render: none where the model must not call any."""
     tools = tuple(_tool(tool) for tool in fields.objects("tools"))
     choice = fields.value("tool_choice")
     if isinstance(choice, dict) or choice == "required":

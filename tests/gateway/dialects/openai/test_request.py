@@ -14,9 +14,8 @@ from reconciler.gateway.errors import ApiError
 from reconciler.wire.codec import decode, to_wire
 from reconciler.wire.frames import Decoder, encode
 from reconciler.wire.generation import RANK_RECEIVES, Bias, Generate
-
-from .conftest import HELLO, Cluster, Start
-from .rank_double import story
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.rank_double import story
 
 SEED = 42
 

@@ -15,11 +15,10 @@ import pytest
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
+from tests.gateway.conftest import let_in
+from tests.gateway.rank_double import RankDouble, eventually, stands_still, story
 from tests.ports import free_port
 from tests.sshd import Sshd, sshd
-
-from .conftest import let_in
-from .rank_double import RankDouble, eventually, stands_still, story
 
 RANK = "r-000000000000.sock"
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024

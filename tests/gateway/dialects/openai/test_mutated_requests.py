@@ -19,11 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.groups import TINY, Serving
+from tests.gateway.rank_double import eventually
 from tests.runner.ranks import running
-
-from .conftest import HELLO, Cluster, Start
-from .groups import TINY, Serving
-from .rank_double import eventually
 
 EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
 TOGETHER = 10

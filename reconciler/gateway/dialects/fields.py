@@ -1,4 +1,4 @@
-"""Typed reading of JSON that a stranger wrote. Pure."""
+"""Typed access to JSON from a client. Pure."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ from typing import Any
 from reconciler.gateway.errors import invalid
 
 INTEGER_MAX = 2**63 - 1
-"""No bound of its own: what the parser of JSON takes."""
+"""The largest integer that the JSON parser accepts; stands for no upper bound."""
 DEPTH_MAX = 64
-"""Levels of nesting that are passed on: templates and encoders recurse."""
+"""The deepest nesting that is passed on: templates and encoders recurse."""
 
 
 class Fields:
-    """The fields of one JSON object, null read as absent. Every method raises ``Fault`` with the path."""
+    """The fields of one JSON object; null counts as absent. Each method raises ``ApiError`` (400) with the field's path."""
 
     def __init__(self, fields: Mapping[str, Any], prefix: str = "") -> None:
         self._fields = fields
         self._prefix = prefix
 
     def path(self, name: str) -> str:
-        """``messages[0].role``: a field as the client finds it in its request."""
+        """Return the path of a field in the request, such as ``messages[0].role``."""
         return f"{self._prefix}.{name}" if self._prefix else name
 
     def names(self) -> Sequence[str]:
+        """Return the names of all fields."""
         return tuple(self._fields)
 
     def value(self, name: str) -> Any:
+        """Return a field as it was parsed, unchecked."""
         return self._fields.get(name)
 
     def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean."""
         value = self._fields.get(name)
         if value is None:
             return default
@@ -39,6 +42,7 @@ class Fields:
         return value
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
+        """Return a number from ``low`` to ``high``."""
         value = self._fields.get(name)
         if value is None:
             return default
@@ -47,10 +51,12 @@ class Fields:
         return float(value)
 
     def integer(self, name: str, default: int, low: int, high: int = INTEGER_MAX) -> int:
+        """Return an integer from ``low`` to ``high``."""
         value = self.optional_integer(name, low, high)
         return default if value is None else value
 
     def optional_integer(self, name: str, low: int, high: int = INTEGER_MAX) -> int | None:
+        """Return an integer from ``low`` to ``high``, or None."""
         value = self._fields.get(name)
         if value is None:
             return None
@@ -60,24 +66,28 @@ class Fields:
         return value
 
     def text(self, name: str) -> str:
+        """Return a string that must be there and not be empty."""
         value = self.optional_text(name)
         if not value:
             raise invalid(f"{name} must be a non-empty string", self.path(name))
         return value
 
     def optional_text(self, name: str) -> str | None:
+        """Return a string, or None."""
         value = self._fields.get(name)
         if value is not None and not isinstance(value, str):
             raise invalid(f"{name} must be a string", self.path(name))
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
+        """Return a string that must be one of ``choices``."""
         value = self._fields.get(name)
         if not isinstance(value, str) or value not in choices:
             raise invalid(f"{name} must be one of: {', '.join(choices)}", self.path(name))
         return value
 
     def object(self, name: str) -> Fields | None:
+        """Return an object, or None."""
         value = self._fields.get(name)
         if value is None:
             return None
@@ -86,6 +96,7 @@ class Fields:
         return Fields(value, self.path(name))
 
     def objects(self, name: str) -> Iterator[Fields]:
+        """Yield the objects of a list; none where it is absent."""
         value = self._fields.get(name)
         if value is None:
             return
@@ -97,14 +108,14 @@ class Fields:
             yield Fields(entry, f"{self.path(name)}[{index}]")
 
     def plain(self) -> Mapping[str, Any]:
-        """The object as it is, once its nesting is known to be bounded."""
+        """Return the object as it was parsed, if it is not nested too deeply."""
         if too_deep(self._fields):
             raise invalid(f"nested more than {DEPTH_MAX} levels deep", self._prefix)
         return self._fields
 
 
 def too_deep(value: Any) -> bool:
-    """Whether lists and objects nest beyond ``DEPTH_MAX``."""
+    """Return whether lists and objects are nested more than ``DEPTH_MAX`` levels deep."""
     level = [value]
     for _ in range(DEPTH_MAX):
         inner = [child for entry in level for child in _children(entry)]

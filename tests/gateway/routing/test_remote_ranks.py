@@ -15,11 +15,10 @@ from reconciler.transport.relay import Relays
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.rank_double import RankDouble, Turn, eventually, silent, story, told
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key, sshd
-
-from .conftest import HELLO, Cluster, Start
-from .rank_double import RankDouble, Turn, eventually, silent, story, told
 
 
 @pytest.fixture

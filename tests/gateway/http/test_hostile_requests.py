@@ -11,11 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.groups import TINY, Serving
+from tests.gateway.rank_double import eventually
 from tests.runner.ranks import running
-
-from .conftest import HELLO, Cluster, Start
-from .groups import TINY, Serving
-from .rank_double import eventually
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 CONTEXT = 256
@@ -299,7 +298,7 @@ async def test_a_wrong_path_or_method_is_answered_with_what_there_is(cluster: Cl
     )
     async with cluster.http.get(cluster.url(CHAT)) as answer:
         body = await answer.json()
-    assert body["error"]["message"] == f"GET is not for {CHAT}; it takes POST"
+    assert body["error"]["message"] == f"{CHAT} does not take GET; it takes POST"
     _, body = await ask(cluster, CHAT, model="tiny", messages=HELLO, max_tokens=0)
     assert body["error"]["message"] == "max_tokens must be a whole number of at least 1"
 

@@ -12,11 +12,11 @@ import pytest
 from reconciler.errors import Unreachable
 from reconciler.transport.ssh.jumps import JumpChain, authorize, revoke
 from reconciler.wire.generation import Jump, jump_key_name
+from tests.gateway.conftest import Cluster, Start
+from tests.gateway.rank_double import eventually, story, told
 from tests.ports import free_port
 from tests.sshd import Sshd, command_of, descendants, make_key, sshd
 
-from .conftest import Cluster, Start
-from .rank_double import eventually, story, told
 from .test_remote_ranks import ask
 
 NAME = jump_key_name("node-a")

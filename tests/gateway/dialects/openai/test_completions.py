@@ -12,9 +12,8 @@ from yarl import URL
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.generation import Accepted
-
-from .conftest import HELLO, Cluster, Start
-from .rank_double import PROMPT, Turn, story, told
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.rank_double import PROMPT, Turn, story, told
 
 
 def parsed(**fields: Any) -> CompletionRequest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,9 +18,8 @@ from reconciler.gateway.routing.run import Run
 from reconciler.gateway.routing.timing import Timing
 from reconciler.wire import SPOKEN
 from reconciler.wire.generation import Backend, Delta, Failed, Generate, Route, Routes
-
-from .conftest import write_routes
-from .rank_double import RankDouble, Turn, eventually, silent, story
+from tests.gateway.conftest import write_routes
+from tests.gateway.rank_double import RankDouble, Turn, eventually, silent, story
 
 TIMING = Timing(held_max=1, reconnect_first=0.01)
 
@@ -89,35 +87,6 @@ async def test_the_routes_of_one_controller_follow_each_other_and_no_alias_takes
         assert names == {"qwen": "qwen", "llama": "llama", "gpt-4o": "qwen"}
 
 
-async def test_a_client_is_told_to_come_back_within_half_a_minute() -> None:
-    async with home() as made:
-        made.write(route(), hold_seconds=0.0)
-        pool = made.pool()
-        with pytest.raises(ApiError) as caught:
-            run(pool).next_look()
-        assert caught.value.retry_after == 1
-        pool.close()
-
-
-async def test_a_request_that_no_group_can_do_is_given_up_after_so_many_attempts() -> None:
-    async def fails(turn: Turn) -> None:
-        turn.accept()
-        turn.say("a word ", 1)  # a loss after it would not count as one without progress
-        turn.die()
-
-    async with home() as made:
-        made.write(route(await made.rank(fails)))
-        timing = Timing(attempts_max=2, retry_same_backend=0.0, reconnect_first=0.01, losses_max=100)
-        made.file.refresh()
-        pool = Pool(made.file, timing, reach)
-        rung = asyncio.Event()
-        with run(pool, rung) as asking:
-            with pytest.raises(ApiError, match="given up after 2 attempts"):
-                await _ask_on(asking, rung, made.ranks[0])
-            asking.done = True
-        pool.close()
-
-
 async def test_what_came_before_a_failure_is_told_before_it() -> None:
     async def play(turn: Turn) -> None:
         turn.send(
@@ -137,7 +106,6 @@ async def test_what_came_before_a_failure_is_told_before_it() -> None:
             assert [type(each).__name__ for each in asking.answers()] == ["Delta"]
             with pytest.raises(ApiError):
                 asking.answers()
-            asking.done = True
         pool.close()
 
 
@@ -153,7 +121,6 @@ async def test_a_rank_that_breaks_the_protocol_loses_its_connection() -> None:
         with run(pool) as asking:
             asking.next_look()
             await eventually(lambda: made.ranks[0].connections > 1 or made.ranks[0].left)
-            asking.done = True
         pool.close()
 
 
@@ -176,14 +143,3 @@ async def test_a_connection_that_fails_late_leaves_the_one_that_works_alone() ->
         protocols[0].connection_lost(None)
         assert link.ready
         link.close()
-
-
-async def _ask_on(asking: Run, rung: asyncio.Event, rank: RankDouble) -> None:
-    """Ask until there is a fault, or the rank was asked once too often."""
-    while len(rank.asked) <= 2:
-        rung.clear()
-        asking.answers()
-        asking.next_look()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.02):
-                await rung.wait()

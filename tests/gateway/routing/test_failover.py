@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 from collections.abc import AsyncIterable
 from typing import Any
 
@@ -14,9 +13,8 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from reconciler.gateway.routing.timing import Timing
-
-from .conftest import HELLO, Cluster, Start
-from .rank_double import RankDouble, Script, Turn, silent, story, told
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.rank_double import RankDouble, Script, Turn, silent, story, told
 
 ASK: dict[str, Any] = {"model": "llama", "messages": HELLO}
 QUICK = Timing(shutdown=0.5, retry_same_backend=0.05)
@@ -81,14 +79,6 @@ async def test_an_answer_is_continued_by_the_group_formed_anew(start: Start, str
     assert formed.asked[0].resume == tuple(range(5))
 
 
-async def test_an_answer_survives_several_losses(start: Start) -> None:
-    async def one_word(turn: Turn) -> None:
-        await story(12, die_after=len(turn.generate.resume) + 1)(turn)
-
-    cluster = await start(one_word, one_word, timing=QUICK)
-    assert await text_of(cluster, stream=True) == told(12)
-
-
 async def test_a_rank_that_drains_hands_its_requests_over(start: Start) -> None:
     async def drain(turn: Turn) -> None:
         if not turn.generate.resume:
@@ -103,26 +93,6 @@ async def test_a_rank_that_drains_hands_its_requests_over(start: Start) -> None:
     cluster.route(cluster.ranks[0], other)
     assert await asking == told(3)
     assert other.asked[0].resume == (0,)
-
-
-async def test_tool_calls_already_sent_are_not_sent_again(start: Start) -> None:
-    async def call(turn: Turn) -> None:
-        turn.accept()
-        if not turn.generate.resume:
-            turn.say("", 1)
-            turn.call(0, "weather", "{}")
-            turn.die()
-            return
-        turn.call(0, "weather", "{}")
-        turn.say("", 2)
-        turn.call(1, "time", "{}")
-        turn.finish("tool_calls")
-
-    cluster = await start(call, timing=QUICK)
-    lines = await cluster.events()
-    deltas = [orjson.loads(line[6:])["choices"][0]["delta"] for line in lines[:-1]]
-    calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
-    assert [(call["index"], call["function"]["name"]) for call in calls] == [(0, "weather"), (1, "time")]
 
 
 async def test_the_clients_seed_goes_to_every_attempt_and_a_drawn_one_too(start: Start) -> None:
@@ -218,18 +188,6 @@ async def test_a_broken_stream_has_no_done(start: Start) -> None:
     assert not any("[DONE]" in line or '"stop"' in line for line in lines)
 
 
-async def test_a_request_that_ends_every_group_is_given_up(start: Start) -> None:
-    async def die(turn: Turn) -> None:
-        turn.accept()
-        turn.die()
-
-    cluster = await start(die, timing=QUICK)
-    status, headers, body = await cluster.post(ASK)
-    assert (status, body["error"]["code"]) == (500, "internal_error")
-    assert headers["x-should-retry"] == "false"
-    assert len(cluster.ranks[0].asked) == QUICK.losses_max
-
-
 async def test_a_full_rank_sends_the_request_to_another(start: Start) -> None:
     async def full(turn: Turn) -> None:
         turn.fail("overloaded")
@@ -259,38 +217,6 @@ async def test_a_withdrawn_backend_that_says_nothing_is_left(start: Start) -> No
     cluster.route(await cluster.rank(story(3), epoch=2))
     assert await asking == told(3)
     await cluster.ranks[0].until(lambda rank: bool(rank.cancelled))
-
-
-async def test_a_withdrawn_backend_that_works_on_others_is_not_silent(start: Start) -> None:
-    """Requests queue behind others on a rank that drains: their turn comes, and they stay with it."""
-    turns: list[str] = []
-    enough = asyncio.Event()
-    words = itertools.count()
-
-    async def one_after_the_other(turn: Turn) -> None:
-        turns.append(turn.generate.request)
-        if len(turns) == 1:
-            while not enough.is_set():
-                await asyncio.sleep(0.1)
-                turn.say(f"w{(number := next(words))} ", number)
-        else:
-            await enough.wait()
-            turn.accept()
-            turn.say("w0 ", 0)
-        turn.finish()
-
-    timing = dataclasses.replace(QUICK, withdrawn_silence=0.6, routes_idle=0.05)
-    cluster = await start(one_after_the_other, timing=timing)
-    first = asyncio.create_task(text_of(cluster, stream=True))
-    await cluster.ranks[0].until(lambda rank: len(rank.asked) == 1)
-    second = asyncio.create_task(text_of(cluster, stream=True))
-    await cluster.ranks[0].until(lambda rank: len(rank.asked) == 2)
-    cluster.route(await cluster.rank(story(3), epoch=2))
-    await cluster.until(cluster.up)
-    await asyncio.sleep(0.9)
-    enough.set()
-    assert (await first, await second) == (told(next(words)), told(1))
-    assert cluster.ranks[0].cancelled == []
 
 
 async def test_comments_keep_a_silent_stream_alive(start: Start) -> None:

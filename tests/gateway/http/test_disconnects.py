@@ -11,12 +11,11 @@ import orjson
 import pytest
 
 from reconciler.gateway.routing.timing import Timing
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.groups import Serving
+from tests.gateway.rank_double import eventually
 from tests.runner.conftest import write_endless
 from tests.runner.ranks import running
-
-from .conftest import HELLO, Cluster, Start
-from .groups import Serving
-from .rank_double import eventually
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 CONTEXT = 16384

@@ -1,0 +1,111 @@
+"""The seam between the gateway and an API surface: what each surface has to provide. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.events import Piece
+from reconciler.wire.generation import Generate, Route
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sources:
+    """Where time and chance come from."""
+
+    now: Callable[[], float]
+    """Seconds since the Unix epoch."""
+    new_id: Callable[[], str]
+    """Letters and digits that no other call returns."""
+    new_seed: Callable[[], int]
+    """A number of 63 random bits."""
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """Writes an answer while it is generated."""
+
+    content_type: bytes
+    keep_alive: bytes
+    """Written after a silence; clients ignore it."""
+
+    def encode(self, pieces: Sequence[Piece]) -> bytes:
+        """Return all of ``pieces``, for one write; nothing where clients see none of them."""
+
+    def error(self, error: ApiError) -> bytes:
+        """Return the end of a stream that broke."""
+
+
+class Reply(Protocol):
+    """Writes an answer as one JSON object."""
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
+
+    def body(self) -> bytes:
+        """Return the object, once every choice is finished."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parsed:
+    """A request, and what writes the answer to it."""
+
+    model: str
+    """As the client named it."""
+    choices: Sequence[Generate]
+    """One for each answer. Without their ids, which belong to attempts."""
+    answer: Stream | Reply
+
+
+class Catalog(Protocol):
+    """The models that clients may name."""
+
+    def names(self) -> Mapping[str, Route]:
+        """Return every name, aliases as well."""
+
+    def find(self, name: str) -> Route | None:
+        """Return the route of a name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Generation:
+    """A path that has a model generate something."""
+
+    method: str
+    path: str
+    parse: Callable[[bytes, Sources], Parsed]
+    """From a request's body. Raises ``ApiError``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lookup:
+    """A path that answers from the catalog."""
+
+    method: str
+    path: str
+    """``{name:path}`` stands for a name that may have slashes in it."""
+    answer: Callable[[Catalog, Mapping[str, str]], bytes]
+    """To JSON, from what the braces in ``path`` stand for. Raises ``ApiError``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RenderedError:
+    """An answer that is an error from its first byte."""
+
+    status: int
+    body: bytes
+    """JSON."""
+    headers: Headers = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dialect:
+    """One API surface."""
+
+    name: str
+    paths: tuple[Generation | Lookup, ...]
+    render_error: Callable[[ApiError], RenderedError]

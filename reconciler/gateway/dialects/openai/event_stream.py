@@ -1,0 +1,33 @@
+"""Server-sent events as OpenAI writes them. Pure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.events import Answer, Piece
+
+from .errors import error_body
+
+DONE = b"data: [DONE]\n\n"
+
+
+class EventStream(ABC):
+    """An answer as server-sent events."""
+
+    content_type = b"text/event-stream; charset=utf-8"
+    keep_alive = b": keep-alive\n\n"
+    """A comment: no client hands it to its user."""
+
+    def encode(self, pieces: Sequence[Piece]) -> bytes:
+        """Return all of ``pieces``, for one write."""
+        return b"".join([self._encode_one(index, answer) for index, answer in pieces])
+
+    def error(self, error: ApiError) -> bytes:
+        """Return the end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
+        return b"data: " + error_body(error) + b"\n\n"
+
+    @abstractmethod
+    def _encode_one(self, index: int, answer: Answer) -> bytes:
+        """Return one piece of choice ``index``."""

@@ -1,0 +1,23 @@
+"""Every API surface that the gateway offers. A new one is a folder beside ``openai`` and a row here."""
+
+from __future__ import annotations
+
+from .dialect import Dialect, Generation, Lookup
+from .openai import chat, completions, errors, models
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(
+        "OpenAI",
+        (
+            Lookup("GET", "/v1/models", models.all_models),
+            Lookup("GET", "/v1/models/{name:path}", models.one_model),
+            Generation("POST", "/v1/chat/completions", chat.parse),
+            Generation("POST", "/v1/completions", completions.parse),
+        ),
+        errors.render_error,
+    ),
+)
+"""No path may stand in two rows."""
+
+DEFAULT = DIALECTS[0]
+"""Writes the errors of requests whose path is in no row."""

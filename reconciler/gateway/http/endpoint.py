@@ -1,0 +1,55 @@
+"""The endpoints of a dialect's paths: from a request's body to the end of its answer."""
+
+from __future__ import annotations
+
+from starlette.types import Receive, Scope, Send
+
+from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, Stream
+from reconciler.gateway.errors import ApiError, ClientGone
+from reconciler.gateway.routing.pool import Pool
+from reconciler.gateway.routing.runs import Runs
+
+from .exchange import abandon_when_gone, read_body, send_error, send_json, send_reply, send_stream
+
+
+class GenerationEndpoint:
+    """A path that has a model generate something."""
+
+    def __init__(self, dialect: Dialect, path: Generation, pool: Pool, sources: Sources) -> None:
+        self._dialect = dialect
+        self._path = path
+        self._pool = pool
+        self._sources = sources
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        timing = self._pool.timing
+        try:
+            parsed = self._path.parse(await read_body(scope, receive, timing), self._sources)
+            name = "run-" + self._sources.new_id()
+            with Runs(self._pool, parsed.model, parsed.choices, name) as runs:
+                async with abandon_when_gone(receive, runs):
+                    if isinstance(parsed.answer, Stream):
+                        await send_stream(send, runs, parsed.answer, timing)
+                    else:
+                        await send_reply(send, runs, parsed.answer, timing)
+        except ApiError as error:
+            await send_error(send, self._dialect.render_error(error))
+        except ClientGone:
+            return
+
+
+class LookupEndpoint:
+    """A path that answers from the catalog of models."""
+
+    def __init__(self, dialect: Dialect, path: Lookup, pool: Pool) -> None:
+        self._dialect = dialect
+        self._path = path
+        self._pool = pool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = self._path.answer(self._pool, scope["path_params"])
+        except ApiError as error:
+            await send_error(send, self._dialect.render_error(error))
+            return
+        await send_json(send, 200, body)

@@ -1,0 +1,267 @@
+"""The state of one request, and what follows from each event. Pure: no clock, no socket, no log.
+
+A request goes through attempts. ``seek`` decides while it has none, ``begin`` starts one, and ``step`` decides about
+each event of it. ``Run`` carries the decisions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeAlias, TypeVar
+
+from reconciler.gateway.errors import ApiError, internal, invalid, model_loading, overloaded
+from reconciler.gateway.events import Event
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
+
+from .timing import Timing
+
+RETRY_AFTER_MAX = 30
+"""Seconds. A client that comes back finds out sooner that a group is there than one that waits for long."""
+_FINISHED = ("stop", "length", "tool_calls")
+"""A rank that ends an answer for any other reason has not finished it."""
+
+C = TypeVar("C", bound=Hashable)
+"""A connection to a backend: here only a name for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds that decisions depend on."""
+
+    timing: Timing
+    hold_seconds: float
+    """How long a request may wait for a group."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """The token ids of an answer. Adding some takes the same time however many there are already."""
+
+    count: int = 0
+    _last: tuple[int, ...] = ()
+    _before: Tokens | None = field(default=None, repr=False)
+
+    def plus(self, more: tuple[int, ...]) -> Tokens:
+        """Return these tokens and ``more`` after them."""
+        return Tokens(self.count + len(more), more, self) if more else self
+
+    def ids(self) -> tuple[int, ...]:
+        """Return all of them in order."""
+        parts: list[tuple[int, ...]] = []
+        tokens: Tokens | None = self
+        while tokens is not None:
+            parts.append(tokens._last)
+            tokens = tokens._before
+        return tuple(token for part in reversed(parts) for token in part)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[C]):
+    """One backend that works on the request."""
+
+    connection: C
+    request: str
+    """The id of the request on this connection."""
+    last_event_at: float
+    """When the request was sent, or its last event was read."""
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Generic[C]):
+    """What all attempts so far have brought. Times are in seconds of one monotonic clock."""
+
+    deadline: float
+    """When the request is given up unless a backend works on it."""
+    started: bool = False
+    """A backend has accepted the request, and the client knows."""
+    tokens: Tokens = Tokens()
+    tool_calls: int = 0
+    losses: int = 0
+    """Attempts since the last new token that ended because of the backend."""
+    attempts: int = 0
+    avoid: Mapping[C, float] = field(default_factory=dict)
+    """Backends that failed this request, and when they may be tried again."""
+    finish: str = ""
+    """The reason of ``Finished``; empty while the answer goes on."""
+
+    def after(self, tokens: tuple[int, ...]) -> Progress[C]:
+        """Return the progress with more tokens.
+
+        Called for every token, and ``replace`` would take several times as long.
+        """
+        more = self.tokens.plus(tokens)
+        return Progress(
+            self.deadline, self.started, more, self.tool_calls, 0, self.attempts, self.avoid, self.finish
+        )
+
+    def avoided(self, now: float) -> Mapping[C, float]:
+        """Return the backends that may not be tried yet."""
+        return {connection: until for connection, until in self.avoid.items() if until > now}
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An event beside those of the wire: the connection broke, or the backend was silent for too long."""
+
+
+# --- decisions ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Hand the answer to the client."""
+
+    answer: Accepted | Delta | ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Hand the end of the answer to the client; the attempt is over."""
+
+    answer: Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Nothing follows for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """The attempt is over. Wait for another backend."""
+
+    loss: str = ""
+    """Why the backend did not finish what it had begun; empty where it refused the request in order."""
+    draining: bool = False
+    """The backend takes no new requests."""
+    unless_alone: ApiError | None = None
+    """Fail with this error where no other backend may take the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The attempt is over, and there is no answer."""
+
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Generic[C]):
+    """Begin an attempt."""
+
+    connection: C
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait for a backend, and look again at ``until`` at the latest."""
+
+    until: float
+
+
+Decision: TypeAlias = Deliver | Done | Ignore | Requeue | Fail
+Next: TypeAlias = tuple[Progress[C], Attempt[C] | None, Decision]
+"""The attempt is ``None`` after ``Done``, ``Requeue`` and ``Fail``, and only then."""
+
+
+# --- while no backend works on the request ------------------------------------------------------------
+
+
+def seek(
+    progress: Progress[C], connection: C | None, model: str, now: float, limits: Limits
+) -> Send[C] | Hold | Fail:
+    """Decide what to do without an attempt. ``connection``: of a backend that can take the request now."""
+    if progress.attempts >= limits.timing.attempts_max:
+        return Fail(internal(f"given up after {progress.attempts} attempts"))
+    if connection is not None:
+        return Send(connection)
+    if now >= progress.deadline:
+        return Fail(model_loading(model, max(1, min(round(limits.hold_seconds), RETRY_AFTER_MAX))))
+    return Hold(min([progress.deadline, *progress.avoided(now).values()]))
+
+
+def begin(progress: Progress[C], connection: C, name: str, now: float) -> tuple[Progress[C], Attempt[C]]:
+    """Start the next attempt. ``name`` is the request's; each attempt adds its number to it."""
+    attempt = Attempt(connection, f"{name}.{progress.attempts}", now)
+    return replace(progress, attempts=progress.attempts + 1), attempt
+
+
+# --- while a backend works on it ----------------------------------------------------------------------
+
+
+def silent_at(attempt: Attempt[C], connection_last_event_at: float, limits: Limits) -> float:
+    """Return when a backend that is no longer routed to counts as lost.
+
+    One that works on other requests is not silent: this one has to wait for its turn.
+    """
+    return max(attempt.last_event_at, connection_last_event_at) + limits.timing.withdrawn_silence
+
+
+def step(
+    progress: Progress[C], attempt: Attempt[C], event: Event | Lost, now: float, limits: Limits
+) -> Next[C]:
+    """Decide what follows from one event of an attempt.
+
+    Tokens are delivered in the order in which they come, and a resumed attempt begins after the last one, so
+    that none comes twice. A resumed attempt repeats earlier tool calls: the index tells new ones from old ones.
+    """
+    attempt = Attempt(attempt.connection, attempt.request, now, attempt.accepted)
+    match event:
+        case Delta():
+            return progress.after(event.tokens), attempt, Deliver(event)
+        case Accepted():
+            decision = Ignore() if progress.started else Deliver(event)
+            return replace(progress, started=True), replace(attempt, accepted=True), decision
+        case ToolCall() if event.index >= progress.tool_calls:
+            return replace(progress, tool_calls=event.index + 1), attempt, Deliver(event)
+        case Prefill() | ToolCall():
+            return progress, attempt, Ignore()
+        case Finished() if event.reason in _FINISHED:
+            return replace(progress, finish=event.reason), None, Done(event)
+        case Failed():
+            return _refused(progress, attempt, event, now, limits)
+        case Finished() | Lost():
+            return _lost(progress, attempt, "the group that worked on it was lost", now, limits)
+
+
+def _refused(
+    progress: Progress[C], attempt: Attempt[C], failed: Failed, now: float, limits: Limits
+) -> Next[C]:
+    """Try another backend where that can help."""
+    match failed.code:
+        case "context_length_exceeded":
+            parameter = failed.parameter or "messages"
+            return progress, None, Fail(invalid(failed.text, parameter, "context_length_exceeded"))
+        case "invalid_request":
+            return progress, None, Fail(invalid(failed.text, failed.parameter))
+        case "draining":
+            return _waiting(progress, attempt, now, limits), None, Requeue(draining=True)
+        case "overloaded":
+            waiting = _avoiding(_waiting(progress, attempt, now, limits), attempt, now, limits)
+            # an answer that has begun waits for room: its client has already seen a part of it
+            alone = None if progress.tokens.count else overloaded(failed.text)
+            return waiting, None, Requeue(unless_alone=alone)
+        case _:
+            return _lost(progress, attempt, failed.text, now, limits)
+
+
+def _lost(progress: Progress[C], attempt: Attempt[C], reason: str, now: float, limits: Limits) -> Next[C]:
+    """Count a loss: a request that ends every group that takes it is given up."""
+    progress = replace(progress, losses=progress.losses + 1)
+    if progress.losses >= limits.timing.losses_max:
+        text = f"given up after {progress.losses} attempts without a new token: {reason}"
+        return progress, None, Fail(internal(text))
+    waiting = _avoiding(_waiting(progress, attempt, now, limits), attempt, now, limits)
+    return waiting, None, Requeue(loss=reason)
+
+
+def _waiting(progress: Progress[C], attempt: Attempt[C], now: float, limits: Limits) -> Progress[C]:
+    """Renew the deadline, but only if the backend had accepted the request."""
+    return replace(progress, deadline=now + limits.hold_seconds) if attempt.accepted else progress
+
+
+def _avoiding(progress: Progress[C], attempt: Attempt[C], now: float, limits: Limits) -> Progress[C]:
+    until = now + limits.timing.retry_same_backend
+    return replace(progress, avoid={**progress.avoided(now), attempt.connection: until})
