@@ -16,7 +16,7 @@ from reconciler.store.tables.incidents import IncidentFilter
 from .pruning import replica_of
 
 if TYPE_CHECKING:
-    from tests.simulation.world.world.world import World
+    from tests.simulation.world.world import World
 
 Ending = dict[str, str]
 """What a world came to, by what it is about."""

@@ -20,10 +20,10 @@ from reconciler.wire.node import NodeReport
 from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
 
 if TYPE_CHECKING:
-    from tests.simulation.world.world.loop import Process
-    from tests.simulation.world.world.machines import Machine
-    from tests.simulation.world.world.ranks import Rank
-    from tests.simulation.world.world.world import World
+    from tests.simulation.world.loop import Process
+    from tests.simulation.world.machines import Machine
+    from tests.simulation.world.ranks import Rank
+    from tests.simulation.world.world import World
 
 UP = ("NodesBack", "TransportBack")
 """Why a group that is well may be formed anew."""

@@ -10,8 +10,8 @@ from reconciler.state import DeploymentName, NodeName, ObjectKey, ReplicaId
 from reconciler.wire.launch import RankId
 
 if TYPE_CHECKING:
-    from tests.simulation.world.world.machines import Machine
-    from tests.simulation.world.world.world import World
+    from tests.simulation.world.machines import Machine
+    from tests.simulation.world.world import World
 
 REASONS_KEPT_SECONDS = 60.0
 """For so long after a wish or a group was not as it should be, its consequences may still arrive."""

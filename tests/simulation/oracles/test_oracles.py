@@ -38,10 +38,10 @@ from tests.simulation.schedules.acts import commit, crash, kill_agent, lose_ipv4
 from tests.simulation.schedules.play import finish, listening, play, verdict
 from tests.simulation.schedules.points import Points
 from tests.simulation.schedules.scenarios import SCENARIOS, USUAL, Scenario, big, cluster, small, wide
-from tests.simulation.world.world.loop import Process
-from tests.simulation.world.world.net import SimLink
-from tests.simulation.world.world.ranks import Files, Shim
-from tests.simulation.world.world.world import World
+from tests.simulation.world.loop import Process
+from tests.simulation.world.net import SimLink
+from tests.simulation.world.ranks import Files, Shim
+from tests.simulation.world.world import World
 
 from .ends import missing
 from .oracles import MESSAGES_PER_SECOND_MAX

@@ -9,10 +9,10 @@ from typing import Any
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.resources import Manifest
 from reconciler.state import DeploymentName, NodeName, PortFacts, ReplicaId
-from tests.simulation.oracles.oracles.pruning import replica_of
-from tests.simulation.world.world.control import Controller
-from tests.simulation.world.world.machines import Machine
-from tests.simulation.world.world.world import World
+from tests.simulation.oracles.pruning import replica_of
+from tests.simulation.world.control import Controller
+from tests.simulation.world.machines import Machine
+from tests.simulation.world.world import World
 
 Act = Callable[[World], None]
 

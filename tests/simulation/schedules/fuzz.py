@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from reconciler.resources import ModelDeployment
-from tests.simulation.world.world.world import World
+from tests.simulation.world.world import World
 
 from . import acts
 from .acts import Act

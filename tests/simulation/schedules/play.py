@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from reconciler.planning.recovery.restart_budget import WINDOW_SECONDS
 from reconciler.state import RefusedBecause, ReplicaId
-from tests.simulation.oracles.oracles.ends import Ending, compare, ending, missing, told
-from tests.simulation.world.world.pace import CALM, QUIET
-from tests.simulation.world.world.world import World
+from tests.simulation.oracles.ends import Ending, compare, ending, missing, told
+from tests.simulation.world.pace import CALM, QUIET
+from tests.simulation.world.world import World
 
 from .points import Points
 from .scenarios import Scenario

@@ -10,7 +10,7 @@ from reconciler.resources import Manifest
 from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId, Route
 from reconciler.wire.node import ModelReport
 from tests.planning.macs import mac, port
-from tests.simulation.world.world.world import World
+from tests.simulation.world.world import World
 from tests.worlds import TINY, deployment, fabric, gateway, model, node
 
 from .acts import (

@@ -27,7 +27,7 @@ from reconciler.store import Store
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import ModelReport
-from tests.simulation.oracles.oracles.oracles import Oracles
+from tests.simulation.oracles.oracles import Oracles
 from tests.simulation.schedules.points import Points
 from tests.worlds import TINY
 
