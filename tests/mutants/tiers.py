@@ -13,7 +13,7 @@ from .mutant import Mutant
 FIRST, SECOND, SIMULATOR = "first", "second", "simulator"
 TIERS = (FIRST, SECOND, SIMULATOR)
 """The quickest first."""
-WHOLE_CLUSTERS = ("tests/e2e", "tests/hosts", "tests/documents")
+CLUSTER_TESTS = ("tests/e2e", "tests/hosts", "tests/documents")
 SIMULATION = ("tests/simulation",)
 SIMULATED_ROOMS = (
     "planning",
@@ -40,12 +40,12 @@ class Stage:
 
 def stages(mutant: Mutant, tiers: Iterable[str]) -> tuple[Stage, ...]:
     """Return what is run against a bug in those tiers, in the order of ``TIERS``; empty where nothing maps to it."""
-    whole = tuple(test for test in mutant.tests if test.startswith(WHOLE_CLUSTERS))
-    parts = tuple(test for test in mutant.tests if test not in whole)
+    on_clusters = tuple(test for test in mutant.tests if test.startswith(CLUSTER_TESTS))
+    parts = tuple(test for test in mutant.tests if test not in on_clusters)
     every = (
         Stage(FIRST, parts, "not second_tier and not nightly and not e2e"),
         Stage(SECOND, parts, "second_tier and not nightly and not e2e"),
-        Stage(SECOND, whole, "not nightly"),
+        Stage(SECOND, on_clusters, "not nightly"),
         Stage(SIMULATOR, SIMULATION if mutant.room in SIMULATED_ROOMS else (), "not nightly and not e2e"),
     )
     return tuple(stage for stage in every if stage.tests and stage.tier in tiers)
