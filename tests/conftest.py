@@ -36,7 +36,7 @@ NEED_SSHD = [
 collect_ignore = [] if Path(PROGRAM).exists() else NEED_SSHD
 
 
-WHOLE_CLUSTERS = ("e2e", "hosts")
+CLUSTER_FOLDERS = ("e2e", "hosts")
 """Folders whose tests are of the second tier, but for those that say ``first_tier``."""
 
 SHARED_CLUSTER = "tests/e2e/shared_cluster"
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give whole clusters their tier, and begin with what takes longest."""
     for item in items:
         named = {"first_tier", "nightly"} & {mark.name for mark in item.iter_markers()}
-        if _is_of_whole_cluster(item) and not named:
+        if _needs_cluster(item) and not named:
             item.add_marker("second_tier")
     items.sort(key=_precedence)
 
@@ -83,7 +83,7 @@ def _unit(nodeid: str) -> str:
 def _precedence(item: pytest.Item) -> int:
     """Lower is earlier; tests of one file stay in their order."""
     unit = _unit(item.nodeid)
-    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST) + (not _is_of_whole_cluster(item))
+    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST) + (not _needs_cluster(item))
 
 
 class ByUnit(LoadScopeScheduling):  # type: ignore[misc]
@@ -97,8 +97,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByUnit:
     return ByUnit(config, log)
 
 
-def _is_of_whole_cluster(item: pytest.Item) -> bool:
-    return item.path.relative_to(Path(__file__).parent).parts[0] in WHOLE_CLUSTERS
+def _needs_cluster(item: pytest.Item) -> bool:
+    return item.path.relative_to(Path(__file__).parent).parts[0] in CLUSTER_FOLDERS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

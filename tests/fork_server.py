@@ -85,9 +85,9 @@ class Forked:
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
             with self._lock:
                 if self.returncode is None:
-                    said = os.read(self._status, 64)
-                    assert said, f"the fork server ended before the process {self.pid} that it has forked"
-                    self.returncode = int(said)
+                    status = os.read(self._status, 64)
+                    assert status, f"the fork server ended before the process {self.pid} that it has forked"
+                    self.returncode = int(status)
         return self.returncode
 
 
@@ -140,11 +140,11 @@ class Server:
                 self._control.sendall(len(request).to_bytes(4, "big"))
                 socket.send_fds(self._control, [request[:1]], handed)
                 self._control.sendall(request[1:])
-                said = _exactly(self._control, 4)
+                answer = _exactly(self._control, 4)
         finally:
             theirs.close()
             os.close(reading)
-        pid = int.from_bytes(said, "big")
+        pid = int.from_bytes(answer, "big")
         if stdin:
             return Forked(pid, os.fdopen(writing, "wb"), ours)
         os.close(writing)
@@ -227,8 +227,8 @@ def _reap(statuses: dict[int, socket.socket]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with statuses.pop(pid) as asked, contextlib.suppress(OSError):
-            asked.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+        with statuses.pop(pid) as waiter, contextlib.suppress(OSError):
+            waiter.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 def _become(request: Request, descriptors: list[int]) -> None:

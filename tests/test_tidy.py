@@ -163,7 +163,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 def test_pure_rooms_ask_no_clock() -> None:
     """Import contracts keep `time` out; `datetime` is needed as a type, but not for what time it is."""
-    asked = {
+    found = {
         f"{at(path, node)}: {called}"
         for path in PRODUCT
         if path.relative_to(ROOT / "reconciler").parts[0] in PURE_ROOMS
@@ -172,7 +172,7 @@ def test_pure_rooms_ask_no_clock() -> None:
         and (called := ast.unparse(node.func)).rpartition(".")[2]
         in ("now", "utcnow", "today", "open", "print")
     }
-    assert asked == set()
+    assert found == set()
 
 
 def test_no_test_is_skipped_or_expected_to_fail() -> None:

@@ -506,8 +506,8 @@ class World:
         """The clock goes on, and whoever was asked to end by then has ended."""
         self.now = max(self.now, until)
         for rank in self.alive():
-            asked = self.stops.get(rank)
-            if self.ranks[rank][1].phase == Phase.DRAINING and (asked is None or asked.gone_by <= self.now):
+            stop = self.stops.get(rank)
+            if self.ranks[rank][1].phase == Phase.DRAINING and (stop is None or stop.gone_by <= self.now):
                 self.end_rank(rank, code=0)
 
     def restart_controller(self) -> None:

@@ -53,7 +53,7 @@ class Place:
         return members, addresses
 
     @property
-    def asked(self) -> list[str]:
+    def commands_run(self) -> list[str]:
         path = self.folder / "asked"
         return path.read_text().splitlines() if path.exists() else []
 

@@ -133,10 +133,10 @@ async def test_a_stranger_is_shown_out_and_nobody_notices(bench: Bench, garbage:
     writer.write_eof()
 
     async with asyncio.timeout(WAIT_SECONDS):
-        heard = await reader.read()
+        received = await reader.read()
     writer.close()
 
-    assert heard == frames.encode(to_wire(Hello("agent", SPOKEN)))
+    assert received == frames.encode(to_wire(Hello("agent", SPOKEN)))
     assert (await observe(link)).ranks == ()
 
 
@@ -154,8 +154,8 @@ async def test_a_request_of_a_newer_protocol_is_refused_and_the_connection_goes_
     answers: list[str] = []
     async with asyncio.timeout(WAIT_SECONDS):
         while len(answers) < 3:
-            said = str((await frames.read(reader) or {}).get("type"))
-            answers += [said] if said != "changed" else []  # a push comes at any time
+            kind = str((await frames.read(reader) or {}).get("type"))
+            answers += [kind] if kind != "changed" else []  # a push comes at any time
     writer.close()
 
     assert answers == ["hello", "refused", "report"]

@@ -104,5 +104,5 @@ class Decoded:
 
 async def together(base_url: str, model: str, streams: int, tokens: int) -> Decoded:
     """So many equal streams at once."""
-    asked = [stream(base_url, model, COUNT, tokens) for _ in range(streams)]
-    return Decoded(tuple(await asyncio.gather(*asked)))
+    requests = [stream(base_url, model, COUNT, tokens) for _ in range(streams)]
+    return Decoded(tuple(await asyncio.gather(*requests)))

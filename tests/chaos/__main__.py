@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long it is broken")
     parser.add_argument("--seed", type=int, help="play the same faults as that seed did")
     parser.add_argument(
-        "--story", type=Path, help="write what happened and what was told, in order, to this file"
+        "--timeline", type=Path, help="write what happened and what was told, in order, to this file"
     )
     wanted = parser.parse_args()
     seed = random.randrange(SEEDS) if wanted.seed is None else wanted.seed
@@ -36,8 +36,8 @@ def main() -> int:
         try:
             run = chaos.run()
         finally:
-            if wanted.story:
-                wanted.story.write_text("\n".join(chaos.story()) + "\n")
+            if wanted.timeline:
+                wanted.timeline.write_text("\n".join(chaos.timeline()) + "\n")
     print("\n".join(table(run)))
     print("\n".join(summary(run)))
     wrong = list(broken(run))

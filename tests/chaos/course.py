@@ -12,12 +12,12 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.emulated_macs.macs import macs
 
 from .breaking import Breaker
+from .events import Listener
 from .faults import NODES, draw
 from .growth import Growth
 from .load import Load
 from .person import DEPLOYMENT, Person
-from .telling import Listener
-from .verdict import WHOLE_MINUTES, Done, Run
+from .verdict import KINDS_MINUTES_MIN, Done, Run
 
 FORMED_SECONDS, CALM_SECONDS = 300.0, 240.0
 CALM_SHARE = 0.05
@@ -61,7 +61,7 @@ class Chaos:
             run = replace(run, left=str(error))
         return run
 
-    def story(self) -> list[str]:
+    def timeline(self) -> list[str]:
         """A line for each fault, event and failed request, in their order, with seconds since the first."""
         happened = sorted(self.happened)
         return [f"{at - happened[0][0]:7.1f} {text}" for at, text in happened]
@@ -71,7 +71,7 @@ class Chaos:
         listener = Listener(made.background("events", "-w", "-o", "json"))
         person = Person(made)
         breaker = Breaker(made, lambda: self._tick(made, load, breaker, person))
-        made.wait("what has been told so far", lambda: listener.told)
+        made.wait("what has been told so far", lambda: listener.events)
         made.ask("sandbox", "status")  # the first such command has a lot to load
         begun = time.monotonic()
         load.start()
@@ -84,18 +84,24 @@ class Chaos:
             listener.end()
             self.happened += [(at, f"FAULT {fault.kind} {fault.target}") for fault, at in breaker.happened]
             self.happened += [
-                (told.at, f"  {told.object}: {told.reason}: {told.message}") for told in listener.told
+                (event.at, f"  {event.object}: {event.reason}: {event.message}") for event in listener.events
             ]
             self.happened += [(r.begun_at, f"REQUEST {r}") for r in load.requests if not r.answered]
         done = []
         for fault, at in breaker.happened:
-            told = listener.detected(fault, at)
+            event = listener.detected(fault, at)
             done.append(
-                Done(fault, at, told.at if told else None, told.reason if told else "", load.served_since(at))
+                Done(
+                    fault,
+                    at,
+                    event.at if event else None,
+                    event.reason if event else "",
+                    load.served_since(at),
+                )
             )
         grown = self.growth.grown(begun, ended)
         unjudged = (
-            sorted(set(JUDGED) - {each.name for each in grown}) if self.minutes >= WHOLE_MINUTES else []
+            sorted(set(JUDGED) - {each.name for each in grown}) if self.minutes >= KINDS_MINUTES_MIN else []
         )
         return Run(self.minutes, done, load.requests, grown, "", serves, person.restarts, unjudged)
 

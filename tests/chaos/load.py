@@ -51,8 +51,8 @@ class Request:
     def put_off(self) -> bool:
         """Refused as a client can live with, before a piece of the answer: 503, and when to come again. Of a stream
         that had to wait, and was begun with comments, the same as its last event."""
-        told = self.retry_after is not None if self.status == 503 else self.code == "model_loading"
-        return bool(self.error) and self.first_at is None and told
+        retryable = self.retry_after is not None if self.status == 503 else self.code == "model_loading"
+        return bool(self.error) and self.first_at is None and retryable
 
     @property
     def broken(self) -> bool:
@@ -105,18 +105,20 @@ class Load:
             request = Request(time.monotonic())
             self.requests.append(request)
             try:
-                await (self._hear if streamed else self._read)(client, request, question)
+                await (self._read_stream if streamed else self._read)(client, request, question)
             except openai.APIStatusError as error:
                 _note(request, error)
                 request.status = error.status_code
-                told = error.response.headers.get("retry-after", "")
-                request.retry_after = float(told) if told.replace(".", "", 1).isdigit() else None
+                retry_after = error.response.headers.get("retry-after", "")
+                request.retry_after = (
+                    float(retry_after) if retry_after.replace(".", "", 1).isdigit() else None
+                )
             except openai.APIError as error:
                 _note(request, error)
             request.ended_at = time.monotonic()
             await asyncio.sleep(min(request.retry_after or PAUSE_SECONDS, RETRY_SECONDS_MAX))
 
-    async def _hear(self, client: openai.AsyncOpenAI, request: Request, question: str) -> None:
+    async def _read_stream(self, client: openai.AsyncOpenAI, request: Request, question: str) -> None:
         stream = await client.chat.completions.create(
             model=self.model,
             messages=[{"role": "user", "content": question}],

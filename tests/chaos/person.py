@@ -31,12 +31,12 @@ class Person:
             return
         self._looked_at = now
         with suppress(AssertionError, KeyError):
-            asked = self._asked()
-            if asked and now >= self._acted_at + PATIENCE_SECONDS:
+            wanted = self._restart_wanted()
+            if wanted and now >= self._acted_at + PATIENCE_SECONDS:
                 self.cluster.ask(*COMMAND.split()[1:])
                 self.restarts, self._acted_at = self.restarts + 1, now
 
-    def _asked(self) -> bool:
+    def _restart_wanted(self) -> bool:
         status = self.cluster.deployments()[DEPLOYMENT]
-        told = [c["message"] for c in status["conditions"] if c["status"] == "True"]
-        return status["readyReplicas"] == 0 and any(COMMAND in message for message in told)
+        messages = [c["message"] for c in status["conditions"] if c["status"] == "True"]
+        return status["readyReplicas"] == 0 and any(COMMAND in message for message in messages)

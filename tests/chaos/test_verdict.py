@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .events import Event, detected
 from .faults import KINDS, Fault, draw
 from .growth import Grown, Growth, Taken, slope
 from .load import Request
-from .telling import Told, detected
 from .verdict import Done, Run, broken, summary, table
 
 GROWN = Grown("gateway", 7, 6.0, 60.0, memory_mib=0.1, descriptors=0.0, descriptors_open=20)
@@ -58,10 +58,10 @@ def test_a_503_while_another_request_was_answered() -> None:
 
 
 def test_a_stream_that_was_put_off_within_itself() -> None:
-    told = replace(PUT_OFF, status=200, retry_after=None)
-    assert list(broken(replace(GOOD, requests=[*ANSWERED, told]))) == []
+    waited = replace(PUT_OFF, status=200, retry_after=None)
+    assert list(broken(replace(GOOD, requests=[*ANSWERED, waited]))) == []
     assert "no group serves" in _only(
-        replace(GOOD, requests=[*ANSWERED, replace(told, code="internal_error")])
+        replace(GOOD, requests=[*ANSWERED, replace(waited, code="internal_error")])
     )
 
 
@@ -101,15 +101,15 @@ def test_what_a_process_takes_while_it_warms_up_is_no_growth() -> None:
 
 def test_a_fault_is_detected_by_what_names_its_machine_or_its_cable_and_what_is_wrong() -> None:
     fault = Fault(3.0, "unplug", "studio-1/3", 9.0)
-    told = [
-        Told(99.0, "node/studio-1", "Stalled", "no cable joins studio-1/3 and studio-2/3"),
-        Told(101.0, "node/studio-1", "Ready", "its agent answers"),
-        Told(102.0, "node/studio-4", "Stalled", "no cable joins studio-4/3 and studio-3/3"),
-        Told(103.0, "fabric/studios", "NotReady", "5 of 6 links: no cable joins studio-2/3 and studio-1/3"),
-        Told(170.0, "node/studio-1", "Stalled", "no cable joins studio-1/3 and studio-2/3"),
+    events = [
+        Event(99.0, "node/studio-1", "Stalled", "no cable joins studio-1/3 and studio-2/3"),
+        Event(101.0, "node/studio-1", "Ready", "its agent answers"),
+        Event(102.0, "node/studio-4", "Stalled", "no cable joins studio-4/3 and studio-3/3"),
+        Event(103.0, "fabric/studios", "NotReady", "5 of 6 links: no cable joins studio-2/3 and studio-1/3"),
+        Event(170.0, "node/studio-1", "Stalled", "no cable joins studio-1/3 and studio-2/3"),
     ]
-    assert detected(told, fault, 100.0) is told[3]
-    assert detected(told[4:], fault, 100.0) is None
+    assert detected(events, fault, 100.0) is events[3]
+    assert detected(events[4:], fault, 100.0) is None
 
 
 def test_the_table_has_a_line_for_each_kind_and_fits_a_terminal() -> None:

@@ -14,7 +14,7 @@ from .load import Request
 
 PER_MINUTE_MIN = 6.0
 KINDS_MIN = 10
-WHOLE_MINUTES = 10.0
+KINDS_MINUTES_MIN = 10.0
 """From so many on, so many kinds must each come so often."""
 ANSWERED_MIN = 0.95
 HOLD_SECONDS = 60.0
@@ -33,7 +33,7 @@ class Done:
     at: float
     detected_at: float | None = None
     """When an event named it; None where nothing felt it."""
-    told: str = ""
+    reason: str = ""
     served_at: float | None = None
     """When the first request that was begun after it was answered."""
 
@@ -80,7 +80,7 @@ def _faults(run: Run) -> Iterator[str]:
         yield f"there were {len(run.done)} faults, and are to be {least}"
     times = Counter(each.fault.kind for each in run.done)
     often = [kind for kind, count in times.items() if count >= TIMES_MIN]
-    if run.minutes >= WHOLE_MINUTES and len(often) < KINDS_MIN:
+    if run.minutes >= KINDS_MINUTES_MIN and len(often) < KINDS_MIN:
         yield f"{len(often)} kinds came {TIMES_MIN} times or more, and {KINDS_MIN} are to"
 
 
@@ -113,7 +113,7 @@ def _wrongly(request: Request, requests: Sequence[Request]) -> str:
 # --- tables ----------------------------------------------------------------------------------------
 
 HEADERS = ("KIND", "TIMES", "NOT FELT", "DETECTED AFTER", "", "SERVED AFTER", "", "TOLD AS")
-TOLD_WIDTH = 34
+REASONS_WIDTH = 34
 
 
 def table(run: Run) -> list[str]:
@@ -133,12 +133,12 @@ def table(run: Run) -> list[str]:
 
 
 def _row(kind: str, done: Sequence[Done]) -> tuple[str, ...]:
-    felt = [each.detected_at - each.at for each in done if each.detected_at is not None]
+    detected = [each.detected_at - each.at for each in done if each.detected_at is not None]
     served = [each.served_at - each.at for each in done if each.served_at is not None]
-    told = Counter(each.told for each in done if each.told)
-    most = ", ".join(reason for reason, _ in told.most_common(3)) if kind in BY_NAME else ""
-    unfelt = str(len(done) - len(felt))
-    return (kind, str(len(done)), unfelt, *_spread(felt), *_spread(served), most[:TOLD_WIDTH])
+    reasons = Counter(each.reason for each in done if each.reason)
+    most = ", ".join(reason for reason, _ in reasons.most_common(3)) if kind in BY_NAME else ""
+    undetected = str(len(done) - len(detected))
+    return (kind, str(len(done)), undetected, *_spread(detected), *_spread(served), most[:REASONS_WIDTH])
 
 
 def _spread(seconds: Sequence[float]) -> tuple[str, str]:

@@ -77,10 +77,10 @@ class Controller:
     """Answers every request with the body that ``answers`` has for its type; keeps what it heard."""
 
     answers: dict[str, Any]
-    heard: list[Any] = field(default_factory=list)
+    received: list[Any] = field(default_factory=list)
 
     async def dispatch(self, message: Any) -> Answer:
-        self.heard.append(message)
+        self.received.append(message)
         body = self.answers[message.TYPE]
         body = body(message) if callable(body) else body
         if isinstance(body, Refused):

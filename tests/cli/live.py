@@ -151,10 +151,10 @@ def running(live: Live, *arguments: str) -> Iterator[Running]:
 
 
 def wait_for(
-    true: Callable[[], object], story: Callable[[], str] = lambda: "", seconds: float = WAIT_SECONDS
+    true: Callable[[], object], diagnostics: Callable[[], str] = lambda: "", seconds: float = WAIT_SECONDS
 ) -> None:
     """Wait until something holds."""
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, f"waited in vain; {story()}"
+        assert time.monotonic() < deadline, f"waited in vain; {diagnostics()}"
         time.sleep(0.02)

@@ -102,7 +102,7 @@ def test_exit_statuses_without_a_controller(
     assert text.format(home=home) in result.err
 
 
-HABITS = [
+WORDS_OF_OTHER_TOOLS = [
     (("taint", "nodes", "a"), 'unknown command "taint"; taints are in the manifest of a Node'),
     (("down",), 'unknown command "down"; Ctrl-C in the terminal of `reconciler up` stops'),
     (("help", "get"), 'unknown command "help"; here that is: reconciler --help'),
@@ -121,7 +121,7 @@ HABITS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "text"), HABITS)
+@pytest.mark.parametrize(("arguments", "text"), WORDS_OF_OTHER_TOOLS)
 def test_what_other_tools_call_it_is_answered_with_what_it_is_called_here(
     arguments: tuple[str, ...], text: str, cli: Cli
 ) -> None:

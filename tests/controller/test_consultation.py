@@ -25,7 +25,7 @@ class Machines:
     """A collector whose machines take until ``told`` to answer their probes."""
 
     world: World
-    told: asyncio.Event = field(default_factory=asyncio.Event)
+    probes_answer: asyncio.Event = field(default_factory=asyncio.Event)
     examined: list[str] = field(default_factory=list)
     answer: bool = True
 
@@ -34,7 +34,7 @@ class Machines:
 
     async def examine(self, name: NodeName) -> bool:
         self.examined.append(name)
-        await self.told.wait()
+        await self.probes_answer.wait()
         return self.answer
 
 
@@ -72,7 +72,7 @@ async def test_machines_are_asked_before_they_are_judged(parts: Any) -> None:
     assert begun["asking"] == [A, B]
     assert await doctor.answer(Doctor(run=begun["run"], wait_seconds=0.01)) == begun
     learn(parts.world, B, sleeps=True)  # what the probes tell now
-    parts.collector.told.set()
+    parts.collector.probes_answer.set()
     body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
     assert sorted(parts.collector.examined) == [A, B]
     assert [each["seen"] for each in body["findings"]] == ["node-b falls asleep when nobody uses it"]
@@ -83,7 +83,7 @@ async def test_machines_are_asked_before_they_are_judged(parts: Any) -> None:
 
 async def test_one_machine_is_judged_alone_and_one_that_there_is_not_is_refused(parts: Any) -> None:
     doctor = DoctorSessions(parts)
-    parts.collector.told.set()
+    parts.collector.probes_answer.set()
     learn(parts.world, A, sleeps=True)
     begun = await doctor.answer(Doctor((B,)))
     body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
@@ -97,13 +97,13 @@ async def test_what_did_not_come_back_in_time_is_not_known_and_of_a_lost_machine
 ) -> None:
     doctor = DoctorSessions(parts)
     parts.collector.answer = False
-    parts.collector.told.set()
+    parts.collector.probes_answer.set()
     begun = await doctor.answer(Doctor())
     parts.world.lose(B)
     body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
-    told = {(each["node"], each["what"]) for each in body["notKnown"]}
-    assert (A, "what has changed just now") in told
-    assert {what for node, what in told if node == B} == {"everything"}
+    unknown = {(each["node"], each["what"]) for each in body["notKnown"]}
+    assert (A, "what has changed just now") in unknown
+    assert {what for node, what in unknown if node == B} == {"everything"}
     assert body["findings"][0]["seen"].startswith("node-b does not answer")
 
 

@@ -147,7 +147,7 @@ def test_a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event(
     controller: Controller,
 ) -> None:
     controller.wait(lambda: stalled(controller))
-    agents, told = controller.agents(), controller.reasons()
+    agents, reasons = controller.agents(), controller.reasons()
     assert controller.process is not None
     controller.process.kill()
     controller.process.wait(10)
@@ -155,8 +155,8 @@ def test_a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event(
     controller.wait(lambda: controller.ask(ShowStatus())["revision"])
     controller.wait(lambda: stalled(controller))
     assert controller.agents() == agents
-    assert controller.reasons()[: len(told)] == told
-    assert set(controller.reasons()[len(told) :]) <= {"RevisionApplied"}
+    assert controller.reasons()[: len(reasons)] == reasons
+    assert set(controller.reasons()[len(reasons) :]) <= {"RevisionApplied"}
 
 
 def test_a_lost_store_does_not_lock_its_controller_out_of_the_nodes(controller: Controller) -> None:
@@ -315,9 +315,9 @@ def test_a_node_that_is_removed_terminates_until_its_agent_has_ended(controller:
     controller.wait(lambda: "Node/node-b" not in objects(controller))
     controller.wait(lambda: not Path(f"/proc/{goes}").exists())
     assert stays in controller.agents()
-    told = [event["reason"] for event in controller.ask(ListEvents(kind="Node", name="node-b"))["items"]]
+    reasons = [event["reason"] for event in controller.ask(ListEvents(kind="Node", name="node-b"))["items"]]
     ending = ["Terminating", "AgentStopped", "Removed"]
-    assert [reason for reason in told if reason in ending] == ending
+    assert [reason for reason in reasons if reason in ending] == ending
 
 
 def test_a_restart_while_the_folder_is_wrong_goes_on_with_what_was_in_force(controller: Controller) -> None:

@@ -66,12 +66,12 @@ def test_routes_that_cannot_be_written_are_said_and_written_when_they_can(contro
 
     controller.wait(lambda: stalled(controller) and routes.exists())
     before = read()
-    said, obstacle = "routes.json: cannot be written now: ", controller.home / ".routes.json.new"
+    message, obstacle = "routes.json: cannot be written now: ", controller.home / ".routes.json.new"
     obstacle.mkdir()
     gateway = controller.manifests / "gateway.yaml"
     gateway.write_text(gateway.read_text().replace("listen: 127.0.0.1:8400", "listen: 127.0.0.1:8455"))
     controller.ask(Look("source"))
-    controller.wait(lambda: said in refusals(controller).get("StateUnwritable", ""))
+    controller.wait(lambda: message in refusals(controller).get("StateUnwritable", ""))
     assert read() == before
     assert "Traceback" not in controller.log.read_text()
     obstacle.rmdir()

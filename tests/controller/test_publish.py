@@ -71,8 +71,8 @@ async def test_a_change_is_told_with_what_has_changed_or_not_at_all(tmp_path: Pa
     publisher.publish_events(())
     assert (store.statuses(), store.events(EventFilter())) == ({}, [])
     publisher.publish(snapshots(world))
-    told = [event.object for _, event in store.events(EventFilter())]
+    objects = [event.object for _, event in store.events(EventFilter())]
     assert store.statuses() == publisher.statuses
-    assert told
-    assert sorted(told) == sorted(set(told))
+    assert objects
+    assert sorted(objects) == sorted(set(objects))
     store.close()

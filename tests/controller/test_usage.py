@@ -32,5 +32,9 @@ def test_tokens_are_counted_once_a_group_and_only_of_nodes_that_answer() -> None
     assert report is not None
     nodes[a] = replace(nodes[a], report=replace(report, load=Load(0.0, 24 * 2**30, "warn", 2.5)))
     nodes[b] = replace(nodes[b], contact=Contact.UNREACHABLE)
-    (told,) = usage(nodes)["nodes"]
-    assert (told["memoryUsedBytes"], told["load"], told["pressure"]) == (40 * 2**30, 2.5, "warn")
+    (node_usage,) = usage(nodes)["nodes"]
+    assert (node_usage["memoryUsedBytes"], node_usage["load"], node_usage["pressure"]) == (
+        40 * 2**30,
+        2.5,
+        "warn",
+    )

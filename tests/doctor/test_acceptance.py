@@ -41,8 +41,8 @@ def pace(**changes: Any) -> Trial:
 
 def test_a_group_that_is_well_passes_everything_that_could_be_measured() -> None:
     assert {each.ok for each in judge(TRIAL, {1: 10.0, 2: 16.0})} == {True}
-    told = checks(TRIAL, {1: 10.0})["more nodes are faster"].text
-    assert told == "1 node 10.0 tokens/s, 3 nodes 20.0 tokens/s"
+    text = checks(TRIAL, {1: 10.0})["more nodes are faster"].text
+    assert text == "1 node 10.0 tokens/s, 3 nodes 20.0 tokens/s"
 
 
 def links(at: int, **slow: Any) -> Trial:

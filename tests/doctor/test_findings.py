@@ -52,7 +52,7 @@ def look(
     )
 
 
-def told(found: Examination) -> list[dict[str, Any]]:
+def findings_of(found: Examination) -> list[dict[str, Any]]:
     return [
         {
             "class": f"{each.fault.value} {each.fault.title}",
@@ -151,31 +151,31 @@ def beside(name: str) -> list[dict[str, Any]]:
     world = two_macs()
     world.reports = {each: {"build": "25D125", "load": Load(1000.0, 32 * GIB, "normal")} for each in (A, B)}
     BESIDE[name](world)
-    return told(look(world))
+    return findings_of(look(world))
 
 
 def of_group(name: str) -> list[dict[str, Any]]:
     world = two_macs()
     HAPPENINGS[name](world)
     world.pass_time(world.now + 40)
-    return told(look(world))
+    return findings_of(look(world))
 
 
-def of_sight(name: str) -> list[dict[str, Any]]:
+def of_seen(name: str) -> list[dict[str, Any]]:
     world = two_macs()
     if "barred" in SEEN[name]:
         world.lose(B)
         lost = world.lost[B]
         world.lost[B] = replace(lost, **SEEN[name])
-        return told(look(world))
+        return findings_of(look(world))
     world.reports = {each: {"load": Load(1000.0)} for each in (A, B)}
-    return told(look(world, **SEEN[name]))
+    return findings_of(look(world, **SEEN[name]))
 
 
 CASES: dict[str, Callable[[str], list[dict[str, Any]]]] = {
     **dict.fromkeys(HAPPENINGS, of_group),
     **dict.fromkeys(BESIDE, beside),
-    **dict.fromkeys(SEEN, of_sight),
+    **dict.fromkeys(SEEN, of_seen),
 }
 
 if os.environ.get("UPDATE_GOLDEN"):

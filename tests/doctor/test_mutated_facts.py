@@ -69,7 +69,7 @@ def macs() -> World:
     return replace(world, facts=dict(world.facts))
 
 
-def whole() -> MachineFacts:
+def complete_facts() -> MachineFacts:
     """Of a machine of which everything is known."""
     return replace(
         mac(port(3, (B, 4), "10.77.0.1")), filevault=False, managed=False, sleeps=False, throttled=False,
@@ -77,14 +77,14 @@ def whole() -> MachineFacts:
     )  # fmt: skip
 
 
-def untold(found: Examination, name: NodeName = A) -> set[str]:
+def unknown_of(found: Examination, name: NodeName = A) -> set[str]:
     return {each.what for each in found.unknown if each.node == name}
 
 
 def test_of_a_machine_that_told_everything_nothing_is_left_to_tell() -> None:
     world = macs()
-    world.facts[A] = whole()
-    assert untold(look(world)) == {"its clock and the memory in use"}
+    world.facts[A] = complete_facts()
+    assert unknown_of(look(world)) == {"its clock and the memory in use"}
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -98,9 +98,9 @@ def test_no_facts_are_too_much_for_it_and_what_is_not_known_is_told(
     for name, facts in ((A, one), (B, two)):
         missing = {each.what for each in QUESTIONS if each.answer(facts) is None}
         if facts.system:
-            assert missing <= untold(found, name)
+            assert missing <= unknown_of(found, name)
         else:
-            assert "everything that its tools tell" in untold(found, name)
+            assert "everything that its tools tell" in unknown_of(found, name)
     assert all(each.seen and each.steps and each.means for each in found.findings)
 
 
@@ -109,14 +109,14 @@ def test_no_facts_are_too_much_for_it_and_what_is_not_known_is_told(
 def test_forgetting_a_fact_never_makes_a_finding_and_never_makes_a_machine_well(forgotten: set[str]) -> None:
     world, empty = macs(), MachineFacts()
     lost: dict[str, Any] = {name: getattr(empty, name) for name in forgotten - {"boot_id", "system"}}
-    world.facts[A] = replace(whole(), **lost)
+    world.facts[A] = replace(complete_facts(), **lost)
     found = look(world)
     assert found.findings == ()
     answered = {"jaccl", "rdma_enabled", "version", "panics", "filevault", "sleeps", "throttled", "managed"}
-    assert len(untold(found)) - 1 >= len(forgotten & answered)
+    assert len(unknown_of(found)) - 1 >= len(forgotten & answered)
 
 
 def test_nobody_that_was_not_reached_is_well() -> None:
     world = macs()
     for contact in (Contact.UNKNOWN, Contact.AGENT_DOWN, Contact.UNREACHABLE):
-        assert "everything" in untold(look(world, contact=contact), B)
+        assert "everything" in unknown_of(look(world, contact=contact), B)

@@ -105,13 +105,13 @@ class Newcomer:
             "EDITOR": "true",
         }
         self._shell: subprocess.Popen[bytes] | None = None
-        self._said: Queue[str] = Queue()
+        self._output: Queue[str] = Queue()
         self.open_terminal()
 
     def open_terminal(self) -> None:
         """A new shell in the copy, instead of the one before."""
         self._close_terminal()
-        self._said = Queue()
+        self._output = Queue()
         self._shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             stdin=subprocess.PIPE,
@@ -121,7 +121,7 @@ class Newcomer:
             env=self._environment,
             start_new_session=True,
         )
-        self._listener = threading.Thread(target=self._listen, args=(self._shell, self._said), daemon=True)
+        self._listener = threading.Thread(target=self._listen, args=(self._shell, self._output), daemon=True)
         self._listener.start()
 
     def _close_terminal(self) -> None:
@@ -171,7 +171,7 @@ class Newcomer:
         deadline = time.monotonic() + BLOCK_SECONDS
         while True:
             try:
-                line = self._said.get(timeout=max(0.0, deadline - time.monotonic()))
+                line = self._output.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 raise AssertionError(f"{what} does not end:\n{''.join(printed)}") from None
             before, found, status = line.partition(mark)  # what was printed last may end without a newline
@@ -182,11 +182,11 @@ class Newcomer:
                 return "".join(printed)
 
     @staticmethod
-    def _listen(shell: subprocess.Popen[bytes], said: Queue[str]) -> None:
+    def _listen(shell: subprocess.Popen[bytes], output: Queue[str]) -> None:
         assert shell.stdout is not None
         for line in shell.stdout:
-            said.put(line.decode(errors="replace"))
-        said.put(f"{SHELL_ENDED}\n")
+            output.put(line.decode(errors="replace"))
+        output.put(f"{SHELL_ENDED}\n")
 
     def _start(self, command: str) -> None:
         """The first terminal: a command that stays in the foreground, until it says that all is ready."""

@@ -99,10 +99,10 @@ def test_the_status_of_each_kind_is_told_whole() -> None:
     seen = type(observed)(observed.nodes, GatewayObservation(1, "http://127.0.0.1:8400/v1"))
     snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
     for key, found in status.statuses(snapshots, {}).items():
-        told = section(page(key.kind).read_text(), "Status")
+        status_section = section(page(key.kind).read_text(), "Status")
         fields = {
             name
-            for row in re.findall(r"^\| (`.*?) \| ", told, re.MULTILINE)
+            for row in re.findall(r"^\| (`.*?) \| ", status_section, re.MULTILINE)
             for name in re.findall("`([^`]+)`", row)
         }
         assert fields == set(found.extra), key

@@ -88,7 +88,7 @@ def agent_refusals() -> set[str]:
     }
 
 
-TOLD = {
+REASONS = {
     "refusals": {reason.value for reason in RefusedBecause},
     "waits": {reason.value for reason in WaitingFor},
     "causes": {cause.value for cause in Cause},
@@ -101,10 +101,10 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("what", TOLD)
+@pytest.mark.parametrize("what", REASONS)
 def test_every_word_has_an_entry(what: str) -> None:
-    assert len(TOLD[what]) > 1
-    assert TOLD[what] - NAMES == set()
+    assert len(REASONS[what]) > 1
+    assert REASONS[what] - NAMES == set()
 
 
 def test_every_entry_says_what_it_means_where_to_look_and_what_to_do() -> None:

@@ -32,7 +32,7 @@ from tests.processes import parent_of
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 120.0
-ASKING = threading.Lock()
+STDOUT_LOCK = threading.Lock()
 """Standard output is one for all threads of a test."""
 
 HEADER = "# yaml-language-server: $schema=../schemas/manifest.json\n"
@@ -126,7 +126,7 @@ class Cluster:
 
         It is run in this process: whoever waits asks often, and must not keep a core from what is waited for.
         """
-        with ASKING, contextlib.redirect_stdout(io.StringIO()) as printed:
+        with STDOUT_LOCK, contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
                 reconciler.main(["--home", str(self.home), *arguments], standalone_mode=False)
             except click.ClickException as error:
@@ -171,9 +171,9 @@ class Cluster:
                 if true():
                     return time.monotonic() - started
             time.sleep(pause)
-        raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}\n{self.story()}")
+        raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}\n{self.diagnostics()}")
 
-    def story(self) -> str:
+    def diagnostics(self) -> str:
         parts = [self.run("events", check=False).stdout[-6000:], self.run("plan", check=False).stdout]
         parts.append(self.log.read_text(errors="replace")[-3000:] if self.log.exists() else "")
         return "\n".join(parts)

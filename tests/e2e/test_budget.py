@@ -103,10 +103,10 @@ def test_a_rank_that_crashes_at_once_each_time_uses_its_budget_up_until_the_mani
     doomed.wait_settled()
     assert [row["epoch"] for row in doomed.ranks()] == [7]
     assert stalled(doomed)["status"] == "False"
-    check_what_was_told(doomed, hook)
+    check_events(doomed, hook)
 
 
-def check_what_was_told(cluster: Cluster, hook: Receiver) -> None:
+def check_events(cluster: Cluster, hook: Receiver) -> None:
     """All of it was one incident, over the end of a controller too, and the webhook was told once that it began."""
     (incident,) = cluster.json("incidents")["items"]
     tried = [entry["text"] for entry in incident["entries"] if entry["kind"] == "tried"]

@@ -202,13 +202,13 @@ def clients(made: Cluster) -> Iterator[list[Answer]]:
                 answers.append(await stream(sdk, asyncio.Event()))
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    asking = threading.Thread(target=lambda: asyncio.run(ask()))
-    asking.start()
+    thread = threading.Thread(target=lambda: asyncio.run(ask()))
+    thread.start()
     try:
         yield answers
     finally:
         over.set()
-        asking.join(60)
+        thread.join(60)
     assert answers
     assert {(answer.error, answer.finish, answer.text) for answer in answers} == {
         ("", "stop", answers[0].text)
@@ -245,12 +245,12 @@ def test_what_cannot_be_served_is_told_before_any_rank_starts_while_others_are_s
 
         found: dict[str, dict[str, Any]] = {}
 
-        def told() -> bool:
+        def all_refused() -> bool:
             for name, status in serving.deployments().items():
                 found[name] = next(dict(c) for c in status["conditions"] if c["type"] == "Stalled")
             return all(found[name]["reason"] == reason for name, (reason, _) in EXPECTED.items())
 
-        serving.wait("every refusal", told)
+        serving.wait("every refusal", all_refused)
         messages = {name: str(found[name]["message"]) for name in EXPECTED}
         assert {name: message for name, message in messages.items() if EXPECTED[name][1] not in message} == {}
         assert {n: m for n, m in messages.items() if len(m) > SENTENCE_MAX + len(str(tmp_path))} == {}

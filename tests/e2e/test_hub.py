@@ -60,7 +60,7 @@ def manifests(path: Path, *texts: str) -> str:
     return str(path)
 
 
-def say(made: Cluster) -> Any:
+def answer_of(made: Cluster) -> Any:
     with openai.OpenAI(base_url=made.endpoint(), api_key="none", timeout=60, max_retries=0) as sdk:
         question: Any = {"role": "user", "content": "What is reconciler?"}
         answer = sdk.chat.completions.create(model="tiny", messages=[question], temperature=0)
@@ -78,11 +78,13 @@ def test_three_nodes_fetch_once_and_serve_and_the_token_is_nowhere(
             "-f", manifests(tmp_path / "m", *nodes, model(), deployment("tiny", 2), GATEWAY), "--any-port"
         )
         made.wait_settled()
-        assert hub.asked["model.safetensors"] == 1
+        assert hub.requests["model.safetensors"] == 1
         assert hub.tokens == {TOKEN}
-        (told,) = made.json("get", "models")["items"]
-        assert {c["type"]: c["reason"] for c in told["status"]["conditions"]}["Ready"] == "WeightsVerified"
-        assert "reconciler" in say(made).lower()
+        (model_object,) = made.json("get", "models")["items"]
+        assert {c["type"]: c["reason"] for c in model_object["status"]["conditions"]}[
+            "Ready"
+        ] == "WeightsVerified"
+        assert "reconciler" in answer_of(made).lower()
         _verified_again(made, hub)
         kept = [path for path in (*made.files(), made.log) if path.is_file()]
         assert len(kept) > 20
@@ -103,11 +105,11 @@ def _verified_again(made: Cluster, hub: Hub) -> None:
     status = rotten.stat()
     rotten.write_bytes(b"[" + rotten.read_bytes()[1:])
     os.utime(rotten, ns=(status.st_atime_ns, status.st_mtime_ns))
-    hub.asked.clear()
-    told = made.run("model", "verify", "tiny").stdout
-    assert "tokenizer.json" in next(line for line in told.splitlines() if "fetched again" in line)
-    assert told.count("the same folder as node-") == 2
-    assert hub.asked == {"tokenizer.json": 1}
+    hub.requests.clear()
+    output = made.run("model", "verify", "tiny").stdout
+    assert "tokenizer.json" in next(line for line in output.splitlines() if "fetched again" in line)
+    assert output.count("the same folder as node-") == 2
+    assert hub.requests == {"tokenizer.json": 1}
     assert [rank["pid"] for rank in made.ranks()] == [rank["pid"] for rank in before]
     assert made.run("model", "verify", "tiny").stdout.count("verified") == 6
 
@@ -136,7 +138,7 @@ def test_new_weights_take_over_when_they_are_verified_and_bad_ones_give_way(
             "the new weights to be fetched", lambda: "Fetching" in made.ask("describe", "model", "tiny")
         )
         assert [rank["epoch"] for rank in made.ranks()] == [1]
-        assert "reconciler" in say(made).lower()
+        assert "reconciler" in answer_of(made).lower()
         slow.bytes_per_second = 0.0
         made.wait("the new group", lambda: [rank["epoch"] for rank in made.ranks()] == [2] and made.settled())
         proven = [event["message"] for event in made.events() if event["reason"] == "GroupProven"]
@@ -147,9 +149,9 @@ def test_new_weights_take_over_when_they_are_verified_and_bad_ones_give_way(
         made.run("model", "update", "tiny", "--revision", bad)
         made.wait("the old weights again", lambda: _given_up(made))
         made.wait("it to be served", lambda: made.deployments()["tiny"]["readyReplicas"] == 1)
-        assert "reconciler" in say(made).lower()
-        told = made.run("describe", "model", "tiny").stdout
-        assert "org/tiny at bad0333333 did not come up in tiny" in " ".join(told.split())
+        assert "reconciler" in answer_of(made).lower()
+        text = made.run("describe", "model", "tiny").stdout
+        assert "org/tiny at bad0333333 did not come up in tiny" in " ".join(text.split())
 
 
 def _given_up(made: Cluster) -> bool:

@@ -21,7 +21,7 @@ from tests.previous import ROOT, Installation, unpack
 from tests.processes import parent_of
 
 from .cluster import Cluster, cluster
-from .macs import answered, epoch
+from .emulated_macs.macs import answered, epoch
 
 pytestmark = pytest.mark.e2e
 

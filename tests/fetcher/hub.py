@@ -56,7 +56,7 @@ class Hub:
     token: str = ""
     """The one that is asked for, if any."""
     gated: bool = False
-    asked: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     """Requests by name of file; ``tree`` for listings."""
     outlined: Counter[str] = field(default_factory=Counter)
     """Requests for a part of a file, from here to there."""
@@ -83,16 +83,16 @@ class Hub:
 def entry(name: str, content: bytes) -> dict[str, Any]:
     """A file as the hub lists it."""
     oid = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    told: dict[str, Any] = {"rfilename": name, "size": len(content), "blobId": oid}
+    fields: dict[str, Any] = {"rfilename": name, "size": len(content), "blobId": oid}
     if len(content) > LARGE_BYTES:
         pointer = hashlib.sha1(content).hexdigest()  # of git's own small file in its place
-        told["blobId"] = pointer
-        told["lfs"] = {
+        fields["blobId"] = pointer
+        fields["lfs"] = {
             "sha256": hashlib.sha256(content).hexdigest(),
             "size": len(content),
             "pointerSize": 134,
         }
-    return told
+    return fields
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -115,7 +115,7 @@ class _Answers(BaseHTTPRequestHandler):
             revision, _, name = rest.partition("/")
         refused = None if path.startswith("/large/") else self._refused(repo, revision, given)
         if refused is not None:
-            self._say(*refused)
+            self._respond(*refused)
         elif name == "tree":
             self._tree(repo, revision)
         else:
@@ -132,7 +132,7 @@ class _Answers(BaseHTTPRequestHandler):
             return 404, "RevisionNotFound"
         return None
 
-    def _say(self, status: int, code: str = "", location: str = "") -> None:
+    def _respond(self, status: int, code: str = "", location: str = "") -> None:
         self.send_response(status)
         if code:
             self.send_header("X-Error-Code", code)
@@ -142,10 +142,10 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _tree(self, repo: str, revision: str) -> None:
-        self.hub.asked["tree"] += 1
+        self.hub.requests["tree"] += 1
         fault = self.hub.take("tree")
         if fault.status:
-            self._say(fault.status)
+            self._respond(fault.status)
             return
         siblings = [entry(name, content) for name, content in self.hub.files[repo, revision].items()]
         body = json.dumps({"id": repo, "sha": revision, "siblings": siblings}).encode()
@@ -158,20 +158,20 @@ class _Answers(BaseHTTPRequestHandler):
     def _file(self, repo: str, revision: str, name: str, redirect: bool) -> None:
         content = self.hub.files[repo, revision].get(name)
         if content is None:
-            self._say(404, "EntryNotFound")
+            self._respond(404, "EntryNotFound")
             return
         if redirect and len(content) > LARGE_BYTES:
-            self._say(302, location=f"/large/{repo}/at/{revision}/{name}")
+            self._respond(302, location=f"/large/{repo}/at/{revision}/{name}")
             return
         start, _, end = (self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")
         if end:
             self.hub.outlined[name] += 1
             self._part(content, int(start), int(end))
             return
-        self.hub.asked[name] += 1
+        self.hub.requests[name] += 1
         fault = self.hub.take(name)
         if fault.status:
-            self._say(fault.status)
+            self._respond(fault.status)
             return
         if fault.wrong:
             content = bytes([content[0] ^ 1]) + content[1:]
@@ -189,7 +189,7 @@ class _Answers(BaseHTTPRequestHandler):
     def _send(self, name: str, content: bytes, fault: Fault) -> None:
         start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")[0])
         if start > len(content) or (start == len(content) and start):
-            self._say(416)
+            self._respond(416)
             return
         rest = content[start:]
         self.send_response(206 if start else 200)

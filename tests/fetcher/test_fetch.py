@@ -89,17 +89,17 @@ def test_what_is_there_is_neither_fetched_nor_read_again(
     hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch(hub, place)
-    asked = dict(hub.asked)
+    requests = dict(hub.requests)
     monkeypatch.setattr(folder, "PIECE_BYTES", -1)  # reading would fail
     monkeypatch.setattr(fetching, "is_right", None)
     fetch(hub, place)
-    assert dict(hub.asked) == asked
+    assert dict(hub.requests) == requests
 
 
 def test_a_connection_that_breaks_is_taken_up_where_it_broke(hub: Hub, place: Path) -> None:
     hub.faults[FIRST] = Fault(cut_after=300_000, times=1)
     fetch(hub, place)
-    assert hub.asked[FIRST] == 2
+    assert hub.requests[FIRST] == 2
     assert hub.sent[FIRST] < len(repository()[FIRST]) + 256 * 1024  # of one piece
 
 
@@ -109,7 +109,7 @@ def test_a_hub_that_is_gone_in_the_middle_leaves_what_came(hub: Hub, place: Path
     assert FIRST in names(partial_folder(place))
     hub.faults.clear()
     fetch(hub, place)
-    assert hub.asked[FIRST] == 1
+    assert hub.requests[FIRST] == 1
 
 
 def test_a_file_that_ends_early_is_no_weights(hub: Hub, place: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_file_that_ends_early_is_no_weights(hub: Hub, place: Path) -> None:
 def test_wrong_bytes_are_fetched_again_and_given_up_in_the_end(hub: Hub, place: Path) -> None:
     hub.faults[FIRST] = Fault(wrong=True, times=1)
     fetch(hub, place)
-    assert hub.asked[FIRST] == 2
+    assert hub.requests[FIRST] == 2
     assert (place / FIRST).read_bytes() == repository()[FIRST]
 
 
@@ -133,7 +133,7 @@ def test_bytes_that_are_always_wrong_are_no_weights(hub: Hub, place: Path) -> No
     found, text = problem(hub, place)
     assert found == FetchProblem.CORRUPTED
     assert SECOND in text
-    assert hub.asked[SECOND] == fetching.TRIES_MAX
+    assert hub.requests[SECOND] == fetching.TRIES_MAX
     assert SECOND not in names(partial_folder(place))
 
 
@@ -195,7 +195,7 @@ def test_a_disk_without_room_is_noticed_before_it_is_full(
     found, text = problem(hub, place)
     assert found == FetchProblem.DISK_FULL
     assert text.startswith("1.2 MB are still to come, and 1.1 GB are to stay free")
-    assert hub.asked[FIRST] == 0
+    assert hub.requests[FIRST] == 0
 
 
 def test_a_damaged_file_is_fetched_again_alone(hub: Hub, place: Path) -> None:
@@ -205,32 +205,32 @@ def test_a_damaged_file_is_fetched_again_alone(hub: Hub, place: Path) -> None:
         file.seek(100_000)
         file.write(b"rot")
     os.utime(place / SECOND, ns=(status.st_atime_ns, status.st_mtime_ns))  # as a disk does it
-    hub.asked.clear()
+    hub.requests.clear()
     fetch(hub, place)
-    assert hub.asked == {}  # nobody would notice
+    assert hub.requests == {}  # nobody would notice
     found = {file.name: file.state for file in fetch(hub, place, thorough=True)}
     assert found == {name: "fetched again" if name == SECOND else "verified" for name in SERVED}
-    assert hub.asked == {SECOND: 1}
+    assert hub.requests == {SECOND: 1}
     assert (place / SECOND).read_bytes() == repository()[SECOND]
 
 
 def test_a_file_that_is_gone_is_fetched_again_alone(hub: Hub, place: Path) -> None:
     fetch(hub, place)
     (place / FIRST).unlink()
-    hub.asked.clear()
+    hub.requests.clear()
     fetch(hub, place)
-    assert hub.asked == {FIRST: 1}
+    assert hub.requests == {FIRST: 1}
 
 
 def test_weights_that_have_changed_since_are_none(hub: Hub, tmp_path: Path) -> None:
     path = hub_path(REPO, COMMIT)
     place = tmp_path / path
     fetch(hub, place)
-    told = Weights(tmp_path).report(path)
-    assert (told.verified, told.problem) == (True, "")
+    report = Weights(tmp_path).report(path)
+    assert (report.verified, report.problem) == (True, "")
     (place / "tokenizer.json").write_text("[]")
-    told = Weights(tmp_path).report(path)
-    assert (told.verified, told.problem) == (False, "tokenizer.json has changed since it was verified")
+    report = Weights(tmp_path).report(path)
+    assert (report.verified, report.problem) == (False, "tokenizer.json has changed since it was verified")
 
 
 def test_a_folder_that_nobody_has_verified_is_none(tmp_path: Path) -> None:
@@ -239,47 +239,47 @@ def test_a_folder_that_nobody_has_verified_is_none(tmp_path: Path) -> None:
     for name, content in repository().items():
         if name in SERVED:
             (tmp_path / path / name).write_bytes(content)
-    told = Weights(tmp_path).report(path)
-    assert (told.verified, told.problem) == (False, f"{RECORD_NAME} is missing")
+    report = Weights(tmp_path).report(path)
+    assert (report.verified, report.problem) == (False, f"{RECORD_NAME} is missing")
 
 
 def test_progress_counts_bytes_and_a_slow_hub_shows_in_the_rate(hub: Hub, place: Path) -> None:
     hub.faults[FIRST] = Fault(bytes_per_second=400_000)
-    out, told = os.pipe()
-    fetching.fetch(FetchJob(str(place), FetchSource(REPO, COMMIT, hub.endpoint)), ProgressReport(told))
-    os.close(told)
+    out, writing = os.pipe()
+    fetching.fetch(FetchJob(str(place), FetchSource(REPO, COMMIT, hub.endpoint)), ProgressReport(writing))
+    os.close(writing)
     with os.fdopen(out) as lines:
-        heard = [from_wire(Progress, json.loads(line)) for line in lines]
+        updates = [from_wire(Progress, json.loads(line)) for line in lines]
     total = sum(len(content) for name, content in repository().items() if name in SERVED)
-    assert {progress.total_bytes for progress in heard} == {total}
-    done = [progress.done_bytes for progress in heard]
+    assert {progress.total_bytes for progress in updates} == {total}
+    done = [progress.done_bytes for progress in updates]
     assert done == sorted(done)
-    assert any(0 < progress.rate < 500_000 for progress in heard if progress.file == FIRST)
+    assert any(0 < progress.rate < 500_000 for progress in updates if progress.file == FIRST)
 
 
 def test_of_a_file_that_is_not_needed_only_an_outline_comes(hub: Hub, place: Path) -> None:
     fetch(hub, place, only=(SECOND,))
-    assert hub.asked[FIRST] == 0
+    assert hub.requests[FIRST] == 0
     assert hub.outlined == {FIRST: 1}
     assert names(place) == SERVED | {RECORD_NAME}
-    whole, outline = repository()[FIRST], (place / FIRST).stat()
-    assert outline.st_size == len(whole)
+    content, outline = repository()[FIRST], (place / FIRST).stat()
+    assert outline.st_size == len(content)
     assert outline.st_blocks * 512 < 100_000
-    assert whole.startswith((place / FIRST).read_bytes().rstrip(b"\0"))
+    assert content.startswith((place / FIRST).read_bytes().rstrip(b"\0"))
     assert (place / SECOND).read_bytes() == repository()[SECOND]
-    told = seen(place)
-    assert (told.verified, told.problem, told.lacking) == (True, "", (FIRST,))
-    assert told.weights_bytes == len(whole) + len(repository()[SECOND])
+    report = seen(place)
+    assert (report.verified, report.problem, report.lacking) == (True, "", (FIRST,))
+    assert report.weights_bytes == len(content) + len(repository()[SECOND])
 
 
 def test_what_is_needed_later_comes_to_what_is_there_and_in_use(hub: Hub, place: Path) -> None:
     fetch(hub, place, only=(SECOND,))
     inode = place.stat().st_ino
-    hub.asked.clear()
+    hub.requests.clear()
     hub.faults[FIRST] = Fault(cut_after=200_000, times=1)
     fetch(hub, place, only=(FIRST,))
     assert (seen(place).verified, seen(place).lacking, place.stat().st_ino) == (True, (), inode)
-    assert set(hub.asked) == {FIRST}
+    assert set(hub.requests) == {FIRST}
     assert (place / FIRST).read_bytes() == repository()[FIRST]
 
 
@@ -290,10 +290,10 @@ def test_what_is_damaged_of_a_part_comes_again_and_what_is_not_needed_stays_away
     status = (place / SECOND).stat()
     (place / SECOND).write_bytes(repository()[SECOND][:-1] + b"?")
     os.utime(place / SECOND, ns=(status.st_atime_ns, status.st_mtime_ns))
-    hub.asked.clear()
+    hub.requests.clear()
     states = {each.name: each.state for each in fetch(hub, place, thorough=True, only=())}
     assert (states[FIRST], states[SECOND]) == (FileState.OUTLINED, FileState.FETCHED)
-    assert set(hub.asked) == {SECOND}
+    assert set(hub.requests) == {SECOND}
     assert seen(place).lacking == (FIRST,)
 
 

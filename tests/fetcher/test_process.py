@@ -113,10 +113,12 @@ async def node(bench: Bench, hub: Hub) -> Node:
 async def test_weights_appear_and_how_they_came_is_told(node: Node) -> None:
     assert not (await node.weights()).present
     await node.fetch()
-    told = await node.until(lambda weights: weights.verified and weights.fetch and not weights.fetch.running)
-    assert told.fetch is not None
-    assert (told.fetch.progress.phase, told.fetch.wish) == (FetchPhase.DONE, "w")
-    assert told.weights_bytes == sum(len(repository()[name]) for name in SHARDS)
+    arrived = await node.until(
+        lambda weights: weights.verified and weights.fetch and not weights.fetch.running
+    )
+    assert arrived.fetch is not None
+    assert (arrived.fetch.progress.phase, arrived.fetch.wish) == (FetchPhase.DONE, "w")
+    assert arrived.weights_bytes == sum(len(repository()[name]) for name in SHARDS)
 
 
 async def test_one_fetcher_runs_however_often_it_is_asked_for(node: Node) -> None:
@@ -127,7 +129,7 @@ async def test_one_fetcher_runs_however_often_it_is_asked_for(node: Node) -> Non
     assert len(node.fetchers()) == 1
     node.hub.go_on.set()
     await node.until(lambda weights: weights.verified)
-    assert node.hub.asked[FIRST] == 1
+    assert node.hub.requests[FIRST] == 1
 
 
 async def test_a_fetcher_that_is_killed_leaves_what_came(node: Node) -> None:
@@ -136,13 +138,13 @@ async def test_a_fetcher_that_is_killed_leaves_what_came(node: Node) -> None:
     await until(lambda: node.came() > 200_000)
     (pid,) = node.fetchers()
     os.kill(pid, signal.SIGKILL)
-    told = await node.until(lambda weights: weights.fetch and not weights.fetch.running)
-    assert told.fetch is not None
-    assert told.fetch.progress.problem == FetchProblem.INTERRUPTED
-    assert not told.present
+    arrived = await node.until(lambda weights: weights.fetch and not weights.fetch.running)
+    assert arrived.fetch is not None
+    assert arrived.fetch.progress.problem == FetchProblem.INTERRUPTED
+    assert not arrived.present
     await node.fetch()
     await node.until(lambda weights: weights.verified)
-    assert node.hub.asked[FIRST] == 2
+    assert node.hub.requests[FIRST] == 2
     assert node.hub.sent[FIRST] < 2 * len(repository()[FIRST])
 
 
@@ -168,8 +170,8 @@ async def test_the_token_goes_to_the_hub_and_is_nowhere_else(node: Node, bench: 
     assert b"reconciler.fetcher" in lines
     assert TOKEN.encode() not in lines
     node.hub.go_on.set()
-    told = await node.until(lambda weights: weights.verified)
-    assert TOKEN not in repr(told)
+    arrived = await node.until(lambda weights: weights.verified)
+    assert TOKEN not in repr(arrived)
     assert node.hub.tokens == {TOKEN}
     kept = [path for path in bench.home.rglob("*") if path.is_file()]
     assert [path for path in kept if TOKEN.encode() in content(path)] == []
@@ -180,10 +182,10 @@ async def test_an_interpreter_that_is_not_there_is_a_problem_of_its_own(hub: Hub
     place = Settings("n", tmp_path, tmp_path, tmp_path, str(tmp_path / "no-python"), ())
     fetches = Fetches(place, news.append)
     fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
-    told = fetches.report(PATH)
-    assert told is not None
-    assert told.progress.problem == FetchProblem.NO_CLIENT
-    assert told.attempts == 1
+    report = fetches.report(PATH)
+    assert report is not None
+    assert report.progress.problem == FetchProblem.NO_CLIENT
+    assert report.attempts == 1
     assert news == [True]
 
 
@@ -206,13 +208,13 @@ async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(
     fetches = Fetches(Settings("n", tmp_path, tmp_path, tmp_path, str(python), ()), lambda urgent: None)
     fetches.start(Request(1, PATH, FetchSource(REPO, COMMIT, hub.endpoint)))
     for _ in range(WAITS_MAX):
-        told = fetches.report(PATH)
-        if told is not None and not told.running:
+        report = fetches.report(PATH)
+        if report is not None and not report.running:
             break
         await asyncio.sleep(WAIT_SECONDS / WAITS_MAX)
-    assert told is not None
-    assert told.progress.problem == FetchProblem.INTERRUPTED
-    assert told.progress.text.endswith("before it was done: No module named reconciler")
+    assert report is not None
+    assert report.progress.problem == FetchProblem.INTERRUPTED
+    assert report.progress.text.endswith("before it was done: No module named reconciler")
 
 
 @pytest.mark.parametrize("path", ["tiny", "hub/../tiny", "hub/a/b/c", "/hub/a"])
@@ -282,10 +284,10 @@ async def test_another_node_copies_what_one_has_fetched_and_verifies_it(
 ) -> None:
     await node.fetch()
     await node.until(lambda weights: weights.verified)
-    node.hub.asked.clear()
+    node.hub.requests.clear()
     await copy(bench, other, tmp_path)
     await Node(other, node.hub).until(lambda weights: weights.verified)
-    assert node.hub.asked == {}
+    assert node.hub.requests == {}
     for name in SHARDS:
         assert (other.models / PATH / name).read_bytes() == repository()[name]
 
@@ -295,7 +297,7 @@ async def test_who_has_a_part_gives_that_and_outlines_of_the_rest(
 ) -> None:
     await node.fetch(only=(FIRST,))
     await node.until(lambda weights: weights.verified)
-    node.hub.asked.clear()
+    node.hub.requests.clear()
     node.hub.outlined.clear()
     await copy(bench, other, tmp_path, only=(FIRST,))
     taker = Node(other, node.hub)
@@ -304,7 +306,7 @@ async def test_who_has_a_part_gives_that_and_outlines_of_the_rest(
     report = await taker.until(lambda weights: weights.fetch and weights.fetch.progress.problem)
     assert report.fetch is not None
     assert (report.fetch.progress.problem, report.verified) == (FetchProblem.TRUNCATED, True)
-    assert (node.hub.asked, node.hub.outlined) == ({}, {})
+    assert (node.hub.requests, node.hub.outlined) == ({}, {})
     assert (other.models / PATH / FIRST).read_bytes() == repository()[FIRST]
 
 
@@ -313,7 +315,7 @@ async def test_a_copy_that_fills_the_disk_goes_on_when_there_is_room(
 ) -> None:
     await node.fetch()
     await node.until(lambda weights: weights.verified)
-    node.hub.asked.clear()
+    node.hub.requests.clear()
     coming = partial_folder(other.models / PATH)
     coming.mkdir(parents=True)
     (coming / f"{SHARDS[1]}.part").symlink_to("/dev/full")  # takes nothing, as a disk that has no room
@@ -326,7 +328,7 @@ async def test_a_copy_that_fills_the_disk_goes_on_when_there_is_room(
     (coming / f"{SHARDS[1]}.part").unlink()
     await copy(bench, other, tmp_path)
     await taker.until(lambda weights: weights.verified)
-    assert node.hub.asked == {}
+    assert node.hub.requests == {}
     assert (other.models / PATH / FIRST).stat().st_ino == came, "what had come stays"
 
 

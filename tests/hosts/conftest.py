@@ -48,8 +48,8 @@ spec:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Whoever reads the result should know whether real hosts were among it."""
-    said = f"NOT RUN ({REASON})" if REASON else f"ran {len(ran)} hosts" if ran else "not asked for"
-    terminalreporter.write_line(f"netns: {said}")
+    result = f"NOT RUN ({REASON})" if REASON else f"ran {len(ran)} hosts" if ran else "not asked for"
+    terminalreporter.write_line(f"netns: {result}")
 
 
 @pytest.fixture(scope="module")

@@ -169,15 +169,15 @@ class Host:
         """Be the machine with the key pair that is kept in a folder, as after a restart of the server; connections end."""
         for name in ("host_key", "host_key.pub"):
             shutil.copyfile(folder / name, self.folder / name)
-        log, before = self.folder / "log", self.said("listening")
+        log, before = self.folder / "log", self.times_logged("listening")
         os.kill(self.pid, signal.SIGHUP)  # it executes itself anew
-        _wait(lambda: self.said("listening") > before, f"{self.name} to listen again, see {log}")
+        _wait(lambda: self.times_logged("listening") > before, f"{self.name} to listen again, see {log}")
         for pid in self.pids("sshd"):
             if pid != self.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def said(self, words: str) -> int:
+    def times_logged(self, words: str) -> int:
         """How often its server has written these words to its log."""
         return (self.folder / "log").read_text().count(words)
 
@@ -265,7 +265,7 @@ class Network:
         (self.person / ".ssh" / "config").write_text("".join(config))
         for host in self.hosts:
             _wait(
-                lambda host=host: host.said("listening"),
+                lambda host=host: host.times_logged("listening"),
                 f"{host.name} to listen",
             )
 

@@ -60,13 +60,13 @@ def agents(hosts: Network) -> list[list[int]]:
 def load(cluster: Cluster) -> Iterator[list[str]]:
     """One answer after the other is streamed meanwhile; what went wrong with them."""
     over, wrong = threading.Event(), list[str]()
-    answers, asking = 0, client(cluster)
+    answers, sdk = 0, client(cluster)
 
     def stream() -> None:
         nonlocal answers
         while not over.is_set():
             try:
-                chunks = asking.chat.completions.create(
+                chunks = sdk.chat.completions.create(
                     model="tiny",
                     messages=[{"role": "user", "content": "go on"}],
                     max_tokens=400,
@@ -176,7 +176,7 @@ def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
     cluster.run("apply", "-f", str(manifest))
 
     host.change_host_key(other)
-    logins = host.said("Accepted publickey")
+    logins = host.times_logged("Accepted publickey")
     cluster.wait("a refusal", lambda: condition(cluster, host, "Reachable")["reason"] == "HostKeyChanged")
     message = condition(cluster, host, "Reachable")["message"]
     assert fingerprint(own / "host_key") in message
@@ -185,7 +185,7 @@ def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
     assert agents(hosts) == last
     assert group(cluster)["nodes"] == [each.name for each in hosts.hosts]
     assert host.ranks(), "its ranks go on"
-    assert host.said("Accepted publickey") == logins, "nothing was sent"
+    assert host.times_logged("Accepted publickey") == logins, "nothing was sent"
 
     host.change_host_key(own)
     cluster.wait("trust", lambda: condition(cluster, host, "Reachable")["status"] == "True")
@@ -229,8 +229,8 @@ def test_machines_are_restarted_one_after_the_other_by_whichever_controller_ther
     cluster: Cluster, hosts: Network
 ) -> None:
     """The last: afterwards the group is smaller than it could be."""
-    asked = {host.name: host for host in hosts.hosts[1:]}
-    boots = {name: host.boot_id for name, host in asked.items()}
+    restarted = {host.name: host for host in hosts.hosts[1:]}
+    boots = {name: host.boot_id for name, host in restarted.items()}
     pids, away = agents(hosts), list[set[str]]()
 
     def gone() -> set[str]:
@@ -241,19 +241,19 @@ def test_machines_are_restarted_one_after_the_other_by_whichever_controller_ther
         return now
 
     with routed(cluster) as epochs:
-        command = cluster.background("reboot", *asked)
+        command = cluster.background("reboot", *restarted)
         cluster.wait("the first to go down", lambda: gone() or any(host.downs for host in hosts.hosts))
         (controller,) = cluster.controller()
         os.kill(controller, signal.SIGKILL)
         cluster.wait("the command to end", lambda: gone() is not None and command.poll() is not None)
-        said, error = command.communicate()
+        output, error = command.communicate()
         assert command.returncode == 0, error
-    told = ["node/host-b restarted", "node/host-c restarted", "restarted: host-b, host-c"]
-    assert [line for line in said.splitlines() if line in told] == told
+    expected = ["node/host-b restarted", "node/host-c restarted", "restarted: host-b, host-c"]
+    assert [line for line in output.splitlines() if line in expected] == expected
     assert all(len(now) < 2 for now in away), "one after the other"
-    first, second = (asked[name].downs for name in ("host-b", "host-c"))
+    first, second = (restarted[name].downs for name in ("host-b", "host-c"))
     assert (len(first), len(second), first < second) == (1, 1, True), "each once"
-    assert not any(host.boot_id == boots[name] for name, host in asked.items())
+    assert not any(host.boot_id == boots[name] for name, host in restarted.items())
     assert agents(hosts)[0] == pids[0]
     assert group(cluster)["ready"]
     assert ask(cluster) == 8

@@ -108,8 +108,8 @@ def test_weights_come_from_the_hub_once_and_go_on_from_host_to_host(
 ) -> None:
     assert group(cluster)["nodes"] == ["host-a", "host-b", "host-c"]
     assert ask(cluster) == 8
-    assert set(hub.asked.values()) == {1}
-    files = {name: hub.files[REPO, COMMIT][name] for name in hub.asked if name != "tree"}
+    assert set(hub.requests.values()) == {1}
+    files = {name: hub.files[REPO, COMMIT][name] for name in hub.requests if name != "tree"}
     for place in weights(hosts, COMMIT):
         assert {path.name: path.read_bytes() for path in place.iterdir() if path.name[0] != "."} == files
     assert len(weights(hosts, COMMIT)) == 3
@@ -123,7 +123,7 @@ def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     """The disk of one of them is full at first."""
     before = ranks(cluster)
     hosts.hosts[2].disk(disk(hosts), "4m")
-    hub.asked.clear()
+    hub.requests.clear()
     hub.faults[SHARD] = Fault(bytes_per_second=200_000)
     cluster.run("model", "update", "tiny", "--revision", GOOD)
     cluster.wait("it to be fetched", lambda: condition(cluster)["reason"] in FETCHES)
@@ -135,7 +135,7 @@ def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     cluster.wait("the new group", lambda: group(cluster)["epoch"] == 2 and group(cluster)["ready"])
     cluster.wait_settled()
     assert ask(cluster) == 8
-    assert hub.asked[SHARD] == 1
+    assert hub.requests[SHARD] == 1
     (moved,) = [event["message"] for event in cluster.events() if "weights moved" in event["message"]]
     assert f"from {REPO} at {COMMIT[:10]} to {REPO} at {GOOD[:10]}, not served for" in moved
 
@@ -170,21 +170,21 @@ def test_each_host_has_what_its_rank_reads_and_gets_more_when_it_has_to_read_mor
     (tmp_path / "model").mkdir()
     write_architecture(tmp_path / "model", "qwen2", max_position_embeddings=256)
     hub.add(folder(tmp_path / "model"), "org/staged")
-    hub.asked.clear()
+    hub.requests.clear()
     (tmp_path / "staged.yaml").write_text(STAGED)
     cluster.run("apply", "-f", str(tmp_path / "staged.yaml"))
     cluster.wait("it to be served", lambda: cluster.deployments()["staged"]["readyReplicas"] == 1)
-    said, parts = complete(cluster), held(hosts)
+    answer, parts = complete(cluster), held(hosts)
     assert [len(part) for part in parts] == [3, 2, 2], "two layers or one, and what every rank reads"
-    assert {name: count for name, count in hub.asked.items() if count > 1} == {}
-    told = condition(cluster, of="model/staged")
-    assert told["reason"] == "WeightsVerified"
+    assert {name: count for name, count in hub.requests.items() if count > 1} == {}
+    status = condition(cluster, of="model/staged")
+    assert status["reason"] == "WeightsVerified"
     assert cluster.run("model", "verify", "staged").stdout.count("not needed here") == 15 - 7
     (tmp_path / "staged.yaml").write_text(STAGED.replace("nodes: 3", "nodes: 2"))
     cluster.run("apply", "-f", str(tmp_path / "staged.yaml"))
     cluster.wait("two to serve it", lambda: len(cluster.deployments()["staged"]["groups"][0]["nodes"]) == 2)
     cluster.wait_settled()
-    assert complete(cluster) == said
+    assert complete(cluster) == answer
     assert [len(part) for part in held(hosts)] == [3, 3, 2]
     assert held(hosts)[0] == parts[0], "the last layers are those of rank 0"
     assert held(hosts)[1] > parts[1]

@@ -185,16 +185,16 @@ async def test_what_changes_while_a_report_is_on_its_way_is_looked_at_next(
 ) -> None:
     """An agent whose push overtakes the report that was asked for before it: the report may be of before."""
     monkeypatch.setattr("reconciler.inventory.collector.RESYNC_SECONDS", 3600.0)
-    asked = 0
+    requests = 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal asked
+        nonlocal requests
         writer.write(frames.encode(to_wire(Hello("agent", SPOKEN))))
         await frames.read(reader)
         while (frame := await frames.read(reader)) is not None:
-            asked += 1
-            pushed = frames.encode(to_wire(Changed(2))) if asked == 1 else b""
-            writer.write(pushed + frames.encode({**to_wire(report(asked)), "reply": frame["call"]}))
+            requests += 1
+            pushed = frames.encode(to_wire(Changed(2))) if requests == 1 else b""
+            writer.write(pushed + frames.encode({**to_wire(report(requests)), "reply": frame["call"]}))
         writer.close()
 
     async def dial(name: NodeName) -> AgentConnection:
@@ -220,13 +220,13 @@ async def test_a_report_in_which_only_time_has_passed_is_seen_and_a_silence_is_n
     rank = RankReport(
         RankId("tiny", 0, 1, 0), "print", "/run/s", 9, 8, "ready", 5, 0, 0, 0, "", 1.0, idle_seconds=3.0
     )
-    told = [rank, replace(rank, age_seconds=5.0, idle_seconds=8.0), replace(rank, silent_seconds=6.0)]
+    reports = [rank, replace(rank, age_seconds=5.0, idle_seconds=8.0), replace(rank, silent_seconds=6.0)]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(frames.encode(to_wire(Hello("agent", SPOKEN))))
         await frames.read(reader)
         while (frame := await frames.read(reader)) is not None:
-            now = told.pop(0) if len(told) > 1 else told[0]
+            now = reports.pop(0) if len(reports) > 1 else reports[0]
             writer.write(frames.encode({**to_wire(replace(report(1), ranks=(now,))), "reply": frame["call"]}))
         writer.close()
 
@@ -260,17 +260,17 @@ async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "asked_in_vain"),
+    ("failure", "probed_in_vain"),
     [(Refused("Malformed", "it runs no tools"), False), (Silent("no answer"), True)],
     ids=["it has said all that it can", "its way here has failed"],
 )
 async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_they_fail(
-    failure: Exception, asked_in_vain: bool
+    failure: Exception, probed_in_vain: bool
 ) -> None:
     """Without a word from them nothing is begun there: what they had said may have forbidden it."""
     bench = Bench.make()
     answers: list[MachineFacts | Exception] = [MachineFacts(rdma_enabled=True), failure]
-    begun, asked = asyncio.Event(), asyncio.Event()
+    begun, may_answer = asyncio.Event(), asyncio.Event()
 
     async def dial(name: NodeName) -> AgentConnection:
         return await bench.node().dial()
@@ -278,7 +278,7 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         await begun.wait()
         if len(answers) == 1:
-            await asked.wait()
+            await may_answer.wait()
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -307,20 +307,20 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     await until(MachineFacts(rdma_enabled=True))
     assert collector.nodes()[NODE].probed
     assert collector.nodes()[NODE].contact is Contact.REACHED
-    asked.set()
+    may_answer.set()
     await until(MachineFacts())
-    assert collector.nodes()[NODE].probed is not asked_in_vain
+    assert collector.nodes()[NODE].probed is not probed_in_vain
     await collector.close()
     await bench.close()
 
 
 async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(watched: Watched) -> None:
     answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
-    asked, answered = asyncio.Event(), asyncio.Event()
+    probing, answered = asyncio.Event(), asyncio.Event()
     answered.set()
 
     async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
-        asked.set()
+        probing.set()
         await answered.wait()
         return answers.pop(0)
 
@@ -328,11 +328,11 @@ async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(wat
     watched.collector.probes_seconds = 3600.0
     await watched.bench.agent()
     assert (await watched.until(lambda node: node.probed and node.report)).facts.rdma_enabled is True
-    asked.clear()
+    probing.clear()
     answered.clear()
     watched.collector.shift(60.0)
     async with asyncio.timeout(WAIT_SECONDS):
-        await asked.wait()
+        await probing.wait()
     assert not watched.seen().probed
     answered.set()
     assert (await watched.until(lambda node: node.probed)).facts.rdma_enabled is False
@@ -559,21 +559,21 @@ async def test_whoever_waits_for_the_probes_of_a_machine_waits_no_longer_than_it
 ) -> None:
     """The connection ends while they are asked: for good, or for another one that they are asked over."""
     monkeypatch.setattr(collector, "EXAMINE_SECONDS_MAX", 10 * WAIT_SECONDS)
-    name, asked = NodeName("here"), asyncio.Event()
+    name, probing = NodeName("here"), asyncio.Event()
     pair.collector.watch(frozenset({name}), ())
     seen = pair.collector.nodes
     await pair.until(lambda: seen()[name].report and seen()[name].examined)
     probe, first = pair._probe, pair.links[-1]
 
     async def cut_off(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
-        asked.set()
+        probing.set()
         if link is first:
             await asyncio.Event().wait()
         return await probe(link, report, anew)
 
     pair.machines.put(probe=cut_off)
     examining = asyncio.create_task(pair.collector.examine(name))
-    await asked.wait()
+    await probing.wait()
     if silent:
         os.kill(pair._bench.agent_pid(), signal.SIGSTOP)
         monkeypatch.setattr(collector, "OBSERVE_SECONDS_MAX", 0.3)
@@ -638,15 +638,15 @@ async def test_what_probes_tell_is_known_also_where_one_rank_after_the_other_fai
 
 async def test_the_probes_of_a_machine_can_be_asked_for_and_waited_for() -> None:
     bench = Bench.make()
-    asked: list[bool] = []
+    requests: list[bool] = []
     expired: list[str] = []
 
     async def dial(name: NodeName) -> AgentConnection:
         return await bench.node().dial()
 
     async def probe(link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
-        asked.append(anew)
-        return MachineFacts(panics=len(asked))
+        requests.append(anew)
+        return MachineFacts(panics=len(requests))
 
     news = asyncio.Event()
     machines = LocalMachines(
@@ -660,9 +660,9 @@ async def test_the_probes_of_a_machine_can_be_asked_for_and_waited_for() -> None
         while collector.nodes()[NODE].facts.panics is None:
             news.clear()
             await news.wait()
-        before = len(asked)
+        before = len(requests)
         assert await collector.examine(NODE)
-    assert (len(expired), asked[before:]) == (1, [True])
-    assert collector.nodes()[NODE].facts.panics == len(asked)
+    assert (len(expired), requests[before:]) == (1, [True])
+    assert collector.nodes()[NODE].facts.panics == len(requests)
     await collector.close()
     await bench.close()

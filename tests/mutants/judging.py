@@ -31,7 +31,7 @@ SECONDS_MAX = 300.0
 """For all tests that map to one bug."""
 TEST_SECONDS_MAX = 20
 """For each of them: a bug may well make something wait for ever."""
-FAREWELL_SECONDS = 20.0
+EXIT_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""
 PASSED, FAILED, NO_SUCH_TEST, NO_TESTS = 0, 1, 4, 5
 """Exit codes of pytest; with any other it has judged nothing."""
@@ -82,7 +82,7 @@ class Outcome:
     code: int = -1
     failed: list[str] = field(default_factory=list)
     cpu_seconds: float = 0.0
-    said: str = ""
+    output: str = ""
 
 
 def import_shared() -> None:
@@ -137,22 +137,22 @@ def run(copy: Path, tests: tuple[str, ...], seconds: float, markers: str = "") -
                 if process.is_alive():
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid or 0, number)
-                    process.join(FAREWELL_SECONDS)
+                    process.join(EXIT_SECONDS)
         try:
             outcome = Outcome(*ours.recv())
         except EOFError:
             outcome = Outcome()
         output.seek(0)
-        outcome.said = output.read().decode(errors="replace")
+        outcome.output = output.read().decode(errors="replace")
         return outcome
 
 
 def _problem(when: str, outcome: Outcome) -> str:
     failed = "".join(f"\n{test}" for test in outcome.failed)
-    return f"{when} pytest ended with {outcome.code}:{failed}\n{outcome.said[-3000:]}"
+    return f"{when} pytest ended with {outcome.code}:{failed}\n{outcome.output[-3000:]}"
 
 
-def _pytest(copy: Path, tests: tuple[str, ...], markers: str, told: Connection, output: int) -> None:
+def _pytest(copy: Path, tests: tuple[str, ...], markers: str, results: Connection, output: int) -> None:
     """Run pytest in this process, a fork, and tell what became of it. Does not come back."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -176,7 +176,7 @@ def _pytest(copy: Path, tests: tuple[str, ...], markers: str, told: Connection, 
             code = FAILED
     spent = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     sys.stdout.flush()
-    told.send((code, recorder.failed, sum(each.ru_utime + each.ru_stime for each in spent)))
+    results.send((code, recorder.failed, sum(each.ru_utime + each.ru_stime for each in spent)))
     os._exit(0)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import TypeAlias
 
-from .judging import FAREWELL_SECONDS, FORK, Verdict, import_shared, judge, sound
+from .judging import EXIT_SECONDS, FORK, Verdict, import_shared, judge, sound
 from .mutant import Mutant
 from .planting import copied
 from .tiers import stages
@@ -64,7 +64,7 @@ class Workers:
             process.join(1.0)
             if process.is_alive():
                 process.terminate()
-            process.join(2 * FAREWELL_SECONDS)
+            process.join(2 * EXIT_SECONDS)
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Finding]:
         """What was found, in the order in which it is. Raises ``EOFError`` when a worker is no more."""

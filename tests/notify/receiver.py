@@ -17,12 +17,12 @@ class Receiver:
     """What it heard, and with which status it answers the next messages; then with 200."""
 
     port: int = 0
-    heard: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     location: str = ""
-    asked: threading.Event = field(default_factory=threading.Event)
+    requested: threading.Event = field(default_factory=threading.Event)
     speaks: threading.Event = field(default_factory=threading.Event)
     """As long as it is not set the server says nothing."""
 
@@ -32,7 +32,7 @@ class Receiver:
 
     @property
     def texts(self) -> list[str]:
-        return [message["text"] for message in self.heard]
+        return [message["text"] for message in self.messages]
 
 
 @contextmanager
@@ -46,11 +46,11 @@ def receiver(tls: SSLContext | None = None) -> Iterator[Receiver]:
             content = self.rfile.read(int(self.headers["Content-Length"]))
             made.paths.append(self.path)
             made.headers.append(dict(self.headers))
-            made.asked.set()
+            made.requested.set()
             made.speaks.wait(30)
             status = made.statuses.pop(0) if made.statuses else 200
             if status == 200:
-                made.heard.append(json.loads(content))
+                made.messages.append(json.loads(content))
             self.send_response(status)
             if made.location:
                 self.send_header("Location", made.location)

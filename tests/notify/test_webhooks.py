@@ -26,7 +26,7 @@ def webhook(**spec: Any) -> Webhook:
 async def test_a_message_arrives_in_slacks_form() -> None:
     with receiver() as hook:
         await Webhooks({}).post(webhook(url=hook.url), 'rank 1 <a&b> was killed: "9"')
-        assert hook.heard == [{"text": 'rank 1 &lt;a&amp;b&gt; was killed: "9"'}]
+        assert hook.messages == [{"text": 'rank 1 &lt;a&amp;b&gt; was killed: "9"'}]
         assert hook.paths == ["/hook/s3cret"]
         assert hook.headers[0]["Content-Type"] == "application/json"
         assert hook.headers[0]["Host"] == f"127.0.0.1:{hook.port}"
@@ -51,7 +51,7 @@ async def test_the_url_comes_from_the_environment_or_a_file_that_is_read_each_ti
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (None, "the environment of `reconciler up` has no HOOK; set it, and start it again"),
         ("", "HOOK holds no URL"),
@@ -65,9 +65,11 @@ async def test_the_url_comes_from_the_environment_or_a_file_that_is_read_each_ti
         ("http://example.com/s3cret", "HOOK holds an http URL of another machine: .*; use https"),
     ],
 )
-async def test_a_url_that_cannot_be_used_is_refused_without_being_shown(value: str | None, said: str) -> None:
+async def test_a_url_that_cannot_be_used_is_refused_without_being_shown(
+    value: str | None, message: str
+) -> None:
     environment = {} if value is None else {"HOOK": value}
-    with pytest.raises(Invalid, match=f"^{said}$") as refused:
+    with pytest.raises(Invalid, match=f"^{message}$") as refused:
         await Webhooks(environment).post(webhook(urlFrom={"env": "HOOK"}), "text")
     assert "s3cret" not in str(refused.value)
 

@@ -50,7 +50,7 @@ class Case:
 
     tool: str
     name: str
-    said: ToolSaid
+    output: ToolSaid
     expected: dict[str, Any]
     """``facts`` or ``unknown``."""
 
@@ -67,12 +67,15 @@ def load() -> list[Case]:
     """All of them, by tool and name."""
     found = []
     for path in sorted(FOLDER.glob("*/*.yaml")):
-        told = yaml.safe_load(path.read_text())
-        said = ToolSaid(
-            Ending.ENDED, told.get("status", 0), path.with_suffix(".txt").read_text(), told.get("stderr", "")
+        sample = yaml.safe_load(path.read_text())
+        output = ToolSaid(
+            Ending.ENDED,
+            sample.get("status", 0),
+            path.with_suffix(".txt").read_text(),
+            sample.get("stderr", ""),
         )
-        expected = {key: told[key] for key in ("facts", "unknown") if key in told}
-        found.append(Case(path.parent.name, path.stem, said, expected))
+        expected = {key: sample[key] for key in ("facts", "unknown") if key in sample}
+        found.append(Case(path.parent.name, path.stem, output, expected))
     return found
 
 

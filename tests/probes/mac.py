@@ -57,9 +57,9 @@ class Mac:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._cases = {f"{case.tool}/{case.name}": case.said for case in load()}
+        self._cases = {f"{case.tool}/{case.name}": case.output for case in load()}
         for tool, case in M5_MAX.items():
-            self.says(tool, case)
+            self.set_output(tool, case)
         self.runs("sudo", _SUDO)
         self.runs("ioreg", _IOREG)
 
@@ -69,16 +69,16 @@ class Mac:
             if not path.suffix:
                 path.unlink()
 
-    def says(self, tool: str, case: str) -> None:
+    def set_output(self, tool: str, case: str) -> None:
         """From now on the tool says what is in a case, or this very text where there is no such case."""
-        said = self._cases.get(case)
-        status, stderr, text = (said.code, said.stderr, said.stdout) if said else (0, "", case)
+        output = self._cases.get(case)
+        status, stderr, text = (output.code, output.stderr, output.stdout) if output else (0, "", case)
         (self.folder / f"{tool}.out").write_text(text)
         (self.folder / f"{tool}.err").write_text(stderr)
         place = f"{self.folder}/{tool}"
         self.runs(
             tool,
-            f"#!/bin/sh\n{_OF_AGENT.get(tool, '')}echo x >> {place}.asked\n/bin/cat {place}.err >&2\n/bin/cat {place}.out\nexit {status}\n",
+            f"#!/bin/sh\n{_OF_AGENT.get(tool, '')}echo x >> {place}.runs\n/bin/cat {place}.err >&2\n/bin/cat {place}.out\nexit {status}\n",
         )
 
     def runs(self, tool: str, script: str) -> None:
@@ -92,9 +92,9 @@ class Mac:
         """The tool is not there any more."""
         (self.folder / tool).unlink()
 
-    def asked(self, tool: str) -> int:
+    def times_run(self, tool: str) -> int:
         """How often the tool was run."""
-        path = self.folder / f"{tool}.asked"
+        path = self.folder / f"{tool}.runs"
         return len(path.read_text().split()) if path.exists() else 0
 
 

@@ -43,13 +43,13 @@ async def reported(link: AgentConnection) -> NodeReport:
     return report
 
 
-async def told(probes: Probes, link: AgentConnection, anew: bool = False) -> MachineFacts:
-    return await probes(link, await reported(link), anew)
+async def probe_facts(probes: Probes, link: AgentConnection, again: bool = False) -> MachineFacts:
+    return await probes(link, await reported(link), again)
 
 
 async def test_the_tools_of_a_mac_are_run_by_its_agent_and_become_facts(mac: Mac) -> None:
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
-        facts = await told(Probes(time.time), link)
+        facts = await probe_facts(Probes(time.time), link)
     two = next(port for port in facts.ports if port.receptacle == 2)
     assert facts.system == "Darwin"
     assert (facts.version, facts.model, facts.chip) == (
@@ -92,40 +92,60 @@ async def test_a_verbs_tool_that_hangs_is_ended_told_of_and_left_alone_for_a_whi
     clock = Clock()
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
         probes = Probes(clock)
-        facts = await told(probes, link)
+        facts = await probe_facts(probes, link)
         assert facts.verbs_answer is False
         assert dict(facts.unknown)["RDMA ports"] == "ibv_devinfo did not come back within 0.5 s"
         assert [port.device for port in facts.ports] == ["rdma_en1", "rdma_en6", "rdma_en2"]
         assert {port.verbs_up for port in facts.ports} == {None}
         clock.now += 30
-        await told(probes, link)
-        assert mac.asked("ibv_devinfo") == 1
-        mac.says("ibv_devinfo", "ibv_devinfo/active")
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 1
+        mac.set_output("ibv_devinfo", "ibv_devinfo/active")
         clock.now += 40
-        assert (await told(probes, link)).verbs_answer is True
+        assert (await probe_facts(probes, link)).verbs_answer is True
 
 
 async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_has_changed(mac: Mac) -> None:
     clock = Clock()
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
         probes = Probes(clock)
-        await told(probes, link)
+        await probe_facts(probes, link)
         clock.now += 31
-        await told(probes, link)
-        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (2, 1, 1)
-        mac.says("ifconfig", "ifconfig/bridge_with_members")
+        await probe_facts(probes, link)
+        assert (mac.times_run("ifconfig"), mac.times_run("ibv_devinfo"), mac.times_run("sw_vers")) == (
+            2,
+            1,
+            1,
+        )
+        mac.set_output("ifconfig", "ifconfig/bridge_with_members")
         clock.now += 10
-        await told(probes, link)
-        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (3, 2, 1)
+        await probe_facts(probes, link)
+        assert (mac.times_run("ifconfig"), mac.times_run("ibv_devinfo"), mac.times_run("sw_vers")) == (
+            3,
+            2,
+            1,
+        )
         clock.now += 700
-        await told(probes, link)
-        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (4, 3, 2)
+        await probe_facts(probes, link)
+        assert (mac.times_run("ifconfig"), mac.times_run("ibv_devinfo"), mac.times_run("sw_vers")) == (
+            4,
+            3,
+            2,
+        )
         clock.now += 1
-        await told(probes, link, anew=True)
-        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (5, 3, 2)
+        await probe_facts(probes, link, again=True)
+        assert (mac.times_run("ifconfig"), mac.times_run("ibv_devinfo"), mac.times_run("sw_vers")) == (
+            5,
+            3,
+            2,
+        )
         clock.now += 31
-        await told(probes, link, anew=True)
-        assert (mac.asked("ifconfig"), mac.asked("ibv_devinfo"), mac.asked("sw_vers")) == (6, 4, 2)
+        await probe_facts(probes, link, again=True)
+        assert (mac.times_run("ifconfig"), mac.times_run("ibv_devinfo"), mac.times_run("sw_vers")) == (
+            6,
+            4,
+            2,
+        )
 
 
 async def test_the_driver_is_asked_at_once_and_again_where_a_port_was_given_an_address(mac: Mac) -> None:
@@ -135,46 +155,46 @@ async def test_the_driver_is_asked_at_once_and_again_where_a_port_was_given_an_a
         (cases / name).read_text().replace("rdma_en7", "rdma_en2")
         for name in ("verbose_without_ipv4.txt", "verbose.txt")
     )
-    mac.says("ibv_devinfo", without)
+    mac.set_output("ibv_devinfo", without)
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
         probes = Probes(clock)
-        assert (await told(probes, link)).ports[2].mapped_gid is False
+        assert (await probe_facts(probes, link)).ports[2].mapped_gid is False
         clock.now += 6
-        await told(probes, link)
-        assert mac.asked("ibv_devinfo") == 1, "nobody has changed anything"
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 1, "nobody has changed anything"
         probes.expect(await reported(link))
-        await told(probes, link, anew=True)
+        await probe_facts(probes, link, again=True)
         clock.now += 6
-        await told(probes, link)
-        assert mac.asked("ibv_devinfo") == 3
-        mac.says("ibv_devinfo", with_gid)
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 3
+        mac.set_output("ibv_devinfo", with_gid)
         clock.now += 6
-        assert (await told(probes, link)).ports[2].mapped_gid is True
+        assert (await probe_facts(probes, link)).ports[2].mapped_gid is True
         clock.now += 6
-        await told(probes, link)
-        assert mac.asked("ibv_devinfo") == 4, "it has told what was expected"
-        mac.says("ibv_devinfo", without)
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 4, "it has told what was expected"
+        mac.set_output("ibv_devinfo", without)
         clock.now += 300
-        await told(probes, link)
+        await probe_facts(probes, link)
         clock.now += 6
-        await told(probes, link)
-        assert mac.asked("ibv_devinfo") == 5, "after a minute nothing is expected any more"
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 5, "after a minute nothing is expected any more"
 
 
 async def test_who_wants_to_know_it_now_has_everything_asked_but_for_the_driver_and_what_is_refused(
     mac: Mac,
 ) -> None:
     clock = Clock()
-    mac.says("fdesetup", "fdesetup/off")
-    mac.says("powermetrics", "powermetrics/no_sudo")
+    mac.set_output("fdesetup", "fdesetup/off")
+    mac.set_output("powermetrics", "powermetrics/no_sudo")
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
         probes = Probes(clock)
-        await told(probes, link)
+        await probe_facts(probes, link)
         clock.now += 1
         probes.expire(await reported(link))
-        await told(probes, link, anew=True)
-        asked = {tool: mac.asked(tool) for tool in ("sw_vers", "fdesetup", "ibv_devinfo", "powermetrics")}
-        assert asked == {"sw_vers": 2, "fdesetup": 2, "ibv_devinfo": 1, "powermetrics": 1}
+        await probe_facts(probes, link, again=True)
+        runs = {tool: mac.times_run(tool) for tool in ("sw_vers", "fdesetup", "ibv_devinfo", "powermetrics")}
+        assert runs == {"sw_vers": 2, "fdesetup": 2, "ibv_devinfo": 1, "powermetrics": 1}
 
 
 async def test_what_was_not_told_is_asked_again_after_a_minute_and_what_root_may_not_do_much_later(
@@ -186,23 +206,23 @@ async def test_what_was_not_told_is_asked_again_after_a_minute_and_what_root_may
         ("fdesetup", "fdesetup/off"),
         ("powermetrics", "powermetrics/no_sudo"),
     ):
-        mac.says(tool, case)
+        mac.set_output(tool, case)
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
         probes = Probes(clock)
-        assert (await told(probes, link)).version == ()
-        mac.says("sw_vers", "sw_vers/26_3")
+        assert (await probe_facts(probes, link)).version == ()
+        mac.set_output("sw_vers", "sw_vers/26_3")
         clock.now += 61
-        assert (await told(probes, link)).version == (26, 3)
-        assert (mac.asked("fdesetup"), mac.asked("powermetrics")) == (1, 1)
+        assert (await probe_facts(probes, link)).version == (26, 3)
+        assert (mac.times_run("fdesetup"), mac.times_run("powermetrics")) == (1, 1)
         clock.now += 1800
-        await told(probes, link)
-        assert (mac.asked("fdesetup"), mac.asked("powermetrics")) == (2, 2)
+        await probe_facts(probes, link)
+        assert (mac.times_run("fdesetup"), mac.times_run("powermetrics")) == (2, 2)
 
 
 async def test_without_its_tools_nothing_is_known_of_a_mac_and_every_reason_is(mac: Mac) -> None:
     async with agent_on(mac, Bench.make(), "/nowhere/python") as link:
         mac.loses_all()
-        facts = await told(Probes(time.time), link)
+        facts = await probe_facts(Probes(time.time), link)
         report = await reported(link)
     assert facts == MachineFacts(boot_id=report.boot_id, system="Darwin")
     assert len(facts.unknown) == len(PROBES)
@@ -210,21 +230,21 @@ async def test_without_its_tools_nothing_is_known_of_a_mac_and_every_reason_is(m
 
 
 async def test_of_a_machine_that_is_no_mac_no_tool_is_asked(mac: Mac) -> None:
-    mac.says("uname", "Linux\n")
+    mac.set_output("uname", "Linux\n")
     async with agent_on(mac, Bench.make()) as link:
-        facts = await told(Probes(time.time), link)
+        facts = await probe_facts(Probes(time.time), link)
     assert facts == MachineFacts(boot_id=facts.boot_id, system="Linux")
-    assert mac.asked("sw_vers") == 0
+    assert mac.times_run("sw_vers") == 0
 
 
 class OldAgent:
     """The connection to an agent that has not heard of tools yet, as one answers that does not know a message."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.requests = 0
 
     async def request(self, message: object, *, timeout: float) -> object:  # noqa: ASYNC109 - as the real one
-        self.asked += 1
+        self.requests += 1
         raise Refused("Malformed", "unknown message type 'run_tool'")
 
 
@@ -233,4 +253,4 @@ async def test_an_agent_that_knows_no_tools_is_asked_once_and_its_report_is_all_
     for _ in range(3):
         facts = await probes(cast(AgentConnection, old), report, True)
         assert facts == MachineFacts(boot_id="boot", system="Darwin")
-    assert old.asked == 1
+    assert old.requests == 1

@@ -61,7 +61,7 @@ def test_a_domain_that_two_ports_have_is_nobodys_and_a_port_that_names_itself_le
 
 
 def test_machines_of_which_nothing_new_is_learnt_are_the_same_as_before() -> None:
-    told = MachineFacts(ports=(PortFacts(3, peer=(B, 3)),))
-    assert joined({A: told})[A] is told
+    unchanged = MachineFacts(ports=(PortFacts(3, peer=(B, 3)),))
+    assert joined({A: unchanged})[A] is unchanged
     known = joined({A: mac((3, "a3", "b3")), B: mac((3, "b3", "a3"))})
     assert all(joined(known)[name] is facts for name, facts in known.items())

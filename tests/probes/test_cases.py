@@ -19,7 +19,7 @@ SILENT = {"find", "pgrep"}
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.tool}-{case.name}")
 def test_a_sample_says_what_is_written_beside_it(case: Case) -> None:
-    read = case.probe.read(case.said)
+    read = case.probe.read(case.output)
     if isinstance(read, Unknown):
         assert case.expected.get("unknown", "facts") in read.reason
     else:
@@ -76,7 +76,7 @@ def test_only_a_gid_that_was_shown_to_be_there_or_not_is_believed() -> None:
 
 
 def test_whether_a_machine_sleeps_is_said_of_the_samples() -> None:
-    read = {case.name: power_settings(case.said) for case in CASES if case.tool == "pmset"}
+    read = {case.name: power_settings(case.output) for case in CASES if case.tool == "pmset"}
     assert {name: isinstance(each, PowerSettings) and each.sleeps for name, each in read.items()} == {
         "macbook": True,
         "mini_server": False,

@@ -17,7 +17,7 @@ from tests.worlds import World, two_nodes
 from .cases import BY_TOOL, load
 from .test_machine import MAC
 
-SAMPLES = {f"{case.tool}/{case.name}": case.said for case in load()}
+SAMPLES = {f"{case.tool}/{case.name}": case.output for case in load()}
 
 COMMON = {
     "sw_vers": "sw_vers/26_3", "rdma_ctl": "rdma_ctl/enabled", "jaccl": "jaccl/has_it", "vm_stat": "vm_stat/24_gib",
@@ -42,24 +42,24 @@ VERBS = """hca_id:\trdma_en6
 
 def tools(end: int) -> dict[str, ToolSaid]:
     """Of one of two Macs with a cable from Thunderbolt 2 to Thunderbolt 2."""
-    said = {tool: SAMPLES[name] for tool, name in COMMON.items()}
+    outputs = {tool: SAMPLES[name] for tool, name in COMMON.items()}
     for tool, text in (("ifconfig", PORT), ("ibv_devinfo", VERBS)):
-        said[tool] = ToolSaid(Ending.ENDED, 0, text.format(end=end))
+        outputs[tool] = ToolSaid(Ending.ENDED, 0, text.format(end=end))
     if end == 2:  # the dump of the peer is the mirror
         text = (
-            said["system_profiler"]
+            outputs["system_profiler"]
             .stdout.replace(OWN, "its own")
             .replace(PEERS, OWN)
             .replace("its own", PEERS)
         )
         for idle in "89":
             text = text.replace(DOMAIN.format(idle), DOMAIN.format(idle)[::-1])
-        said["system_profiler"] = ToolSaid(Ending.ENDED, 0, text)
-    return said
+        outputs["system_profiler"] = ToolSaid(Ending.ENDED, 0, text)
+    return outputs
 
 
-def facts(said: dict[str, ToolSaid]) -> MachineFacts:
-    read: dict[str, Any] = {BY_TOOL[tool].name: BY_TOOL[tool].read(each) for tool, each in said.items()}
+def facts(outputs: dict[str, ToolSaid]) -> MachineFacts:
+    read: dict[str, Any] = {BY_TOOL[tool].name: BY_TOOL[tool].read(each) for tool, each in outputs.items()}
     return machine.facts(Readings(read), MAC, 0)
 
 
@@ -81,7 +81,7 @@ def rung(made: World) -> str:
     return made.groups[made.replica()].transport
 
 
-def said(text: str, code: int = 0) -> ToolSaid:
+def output_of(text: str, code: int = 0) -> ToolSaid:
     return ToolSaid(Ending.ENDED, code, text)
 
 
@@ -96,32 +96,37 @@ def test_two_macs_whose_tools_say_that_all_is_well_are_given_rdma_over_the_devic
 @pytest.mark.parametrize(
     ("tool", "answer", "transport", "why"),
     [
-        ("rdma_ctl", said("disabled\n"), "ring", "RDMA is disabled on node-a"),
-        ("sw_vers", said("ProductVersion:\t\t26.1\n"), "ring", "node-a runs macOS 26.1"),
-        ("jaccl", said("jaccl False\n"), "ring", "MLX on node-a has no JACCL"),
+        ("rdma_ctl", output_of("disabled\n"), "ring", "RDMA is disabled on node-a"),
+        ("sw_vers", output_of("ProductVersion:\t\t26.1\n"), "ring", "node-a runs macOS 26.1"),
+        ("jaccl", output_of("jaccl False\n"), "ring", "MLX on node-a has no JACCL"),
         ("ibv_devices", ToolSaid(Ending.LATE), "ring", "the RDMA tools of node-a do not come back"),
         (
             "ibv_devinfo",
-            said(VERBS.format(end=1).replace("ACTIVE (4)", "DOWN (1)")),
+            output_of(VERBS.format(end=1).replace("ACTIVE (4)", "DOWN (1)")),
             "ring",
             "the link from node-a/2",
         ),
         (
             "ibv_devinfo",
-            said("".join(VERBS.splitlines(True)[:-1])),
+            output_of("".join(VERBS.splitlines(True)[:-1])),
             "ring",
             "en6 of node-a has no IPv4-mapped GID",
         ),
         (
             "ifconfig",
-            said(PORT.format(end=1) + "\tmember: en6 flags=3\n"),
+            output_of(PORT.format(end=1) + "\tmember: en6 flags=3\n"),
             "ring",
             "en6 of node-a is a member",
         ),
-        ("ifconfig", said(PORT.replace("inet ", "inet6 ")), "ring-lan", "en6 of node-a has no IPv4 address"),
+        (
+            "ifconfig",
+            output_of(PORT.replace("inet ", "inet6 ")),
+            "ring-lan",
+            "en6 of node-a has no IPv4 address",
+        ),
         ("system_profiler", SAMPLES["system_profiler/idle"], "ring-lan", "no Thunderbolt cable is known"),
-        ("system_profiler", said(""), "ring-lan", "no Thunderbolt cable is known"),
-        ("rdma_ctl", said("maybe\n"), "ring", "it is not known whether RDMA is enabled on node-a"),
+        ("system_profiler", output_of(""), "ring-lan", "no Thunderbolt cable is known"),
+        ("rdma_ctl", output_of("maybe\n"), "ring", "it is not known whether RDMA is enabled on node-a"),
     ],
 )
 def test_what_a_tool_says_decides_the_rung(tool: str, answer: ToolSaid, transport: str, why: str) -> None:
@@ -131,10 +136,10 @@ def test_what_a_tool_says_decides_the_rung(tool: str, answer: ToolSaid, transpor
 
 
 BROKEN = [
-    said(""),
-    said("\x00garbage\n"),
-    said("", 1),
-    said("", 139),
+    output_of(""),
+    output_of("\x00garbage\n"),
+    output_of("", 1),
+    output_of("", 139),
     ToolSaid(Ending.ENDLESS),
     ToolSaid(Ending.LATE),
 ]

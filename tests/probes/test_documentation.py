@@ -28,5 +28,5 @@ def test_every_probe_has_its_row_and_there_are_no_others() -> None:
 
 
 def test_the_folders_of_tools_are_those_of_the_agent() -> None:
-    said = " ".join(PAGE.split())
-    assert f"in `{'`, `'.join(FOLDERS[:-1])}` or `{FOLDERS[-1]}`" in said
+    text = " ".join(PAGE.split())
+    assert f"in `{'`, `'.join(FOLDERS[:-1])}` or `{FOLDERS[-1]}`" in text

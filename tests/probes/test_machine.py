@@ -27,8 +27,8 @@ def with_rank(phase: str, of: NodeReport = MAC) -> NodeReport:
     return replace(of, ranks=(rank,))
 
 
-def read(*told: tuple[Probe[Any], Any]) -> Readings:
-    return Readings({probe.name: value for probe, value in told})
+def read(*values: tuple[Probe[Any], Any]) -> Readings:
+    return Readings({probe.name: value for probe, value in values})
 
 
 RECEPTACLE = (thunderbolt.RECEPTACLES, (thunderbolt.Receptacle(2, "D", True, 80),))
@@ -46,8 +46,8 @@ def bridge(*members: str) -> network.Interface:
     return network.Interface("bridge0", True, True, "", members)
 
 
-def the_port(*told: tuple[Probe[Any], Any]) -> PortFacts:
-    (port,) = machine.ports(read(*told))
+def the_port(*values: tuple[Probe[Any], Any]) -> PortFacts:
+    (port,) = machine.ports(read(*values))
     return port
 
 
@@ -56,8 +56,8 @@ def the_port(*told: tuple[Probe[Any], Any]) -> PortFacts:
 
 def test_a_port_is_found_by_its_receptacle_wherever_macos_has_put_its_interface() -> None:
     devices = (verbs.DEVICES, (verbs.Device("rdma_en6", "1"),))
-    told = (verbs.VERBS_PORTS, (verbs.VerbsPort("rdma_en6", True, ("fe80::1", "::ffff:10.0.0.1")),))
-    assert the_port(RECEPTACLE, NAMES, interface(bridge()), devices, told) == PortFacts(
+    verbs_ports = (verbs.VERBS_PORTS, (verbs.VerbsPort("rdma_en6", True, ("fe80::1", "::ffff:10.0.0.1")),))
+    assert the_port(RECEPTACLE, NAMES, interface(bridge()), devices, verbs_ports) == PortFacts(
         2, "en6", "rdma_en6", connected=True, gbps=80, active=True, verbs_up=True, bridged=False,
         address="10.0.0.1", mapped_gid=True, domain="D",
     )  # fmt: skip
@@ -95,8 +95,8 @@ def test_an_interface_that_was_not_shown_has_no_known_address() -> None:
 # --- the machine -----------------------------------------------------------------------------------
 
 
-def facts(*told: tuple[Probe[Any], Any], of: NodeReport = MAC, wired: int | None = None) -> Any:
-    return machine.facts(read(*told), of, wired)
+def facts(*values: tuple[Probe[Any], Any], of: NodeReport = MAC, wired: int | None = None) -> Any:
+    return machine.facts(read(*values), of, wired)
 
 
 def test_a_verbs_tool_that_hangs_is_told_of_whatever_the_other_says() -> None:

@@ -29,14 +29,14 @@ EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", examples(300)))
 EACH = 10
 """Samples of one example: to draw from hypothesis costs more than to read a tool's output."""
 CASES = load()
-TEXTS = sorted({case.said.stdout for case in CASES if case.said.stdout})
+TEXTS = sorted({case.output.stdout for case in CASES if case.output.stdout})
 WORDS = [
     "", "\n", "\t", " ", ":", "{", "}", "[", "]", '"', ",", "=", "null", "true", "NaN", "-1", "9" * 5000, "1e400", "0x1",
     "\x00", "\x1b[2J", "\ufeff", "\u2028", "\udcff", "\u0663", "A" * 300, "[" * 2000, "enabled", "disabled", "inet ",
     "status: active", "PORT_ACTIVE (4)", "::ffff:", "member: en1 ", "receptacle_connected", "hca_id:", "1000000000000",
 ]  # fmt: skip
 HEALTHY: dict[str, Any] = {
-    case.probe.name: case.probe.read(case.said)
+    case.probe.name: case.probe.read(case.output)
     for case in CASES
     if (case.tool, case.name)
     in {
@@ -93,18 +93,18 @@ EDITS: list[Edit] = [truncated, cut, with_a_word, with_a_letter, of_lines, of_an
 
 
 def spoiled(draw: random.Random, case: Case) -> ToolSaid:
-    text, stderr = case.said.stdout, case.said.stderr
+    text, stderr = case.output.stdout, case.output.stderr
     for _ in range(draw.choice([1, 1, 2, 3])):
         text = draw.choice(EDITS)(draw, text)
     if draw.random() < 0.1:
         stderr = draw.choice(EDITS)(draw, stderr)
-    code = draw.choice([1, 2, 113, 127, -9, 255, None]) if draw.random() < 0.15 else case.said.code
-    return ToolSaid(case.said.ending, code, text, stderr)
+    code = draw.choice([1, 2, 113, 127, -9, 255, None]) if draw.random() < 0.15 else case.output.code
+    return ToolSaid(case.output.ending, code, text, stderr)
 
 
-def checked(tool: str, said: ToolSaid) -> Any:
+def checked(tool: str, output: ToolSaid) -> Any:
     """What is read; it is of the kind that the tool tells, or not known, with a reason that people can read."""
-    read = BY_TOOL[tool].read(said)
+    read = BY_TOOL[tool].read(output)
     if isinstance(read, Unknown):
         assert not read.hung
         assert 0 < len(read.reason) < 400
@@ -119,7 +119,7 @@ def checked(tool: str, said: ToolSaid) -> Any:
     return read
 
 
-KINDS = {case.tool: type(case.probe.read(case.said)) for case in CASES if case.known}
+KINDS = {case.tool: type(case.probe.read(case.output)) for case in CASES if case.known}
 
 
 @settings(max_examples=EXAMPLES)
@@ -134,12 +134,12 @@ def test_an_output_that_is_cut_off_anywhere_in_a_mutated_pipe_tells_nothing_that
     """Of every sample every beginning is tried. Cut off in the middle of a line most is not known; at the end of one
     less is told."""
     for case in CASES:
-        whole = plain(case.probe.read(case.said)) if case.known else None
-        for end in places(case.said.stdout):
-            read = checked(case.tool, replace(case.said, stdout=case.said.stdout[:end]))
+        complete = plain(case.probe.read(case.output)) if case.known else None
+        for end in places(case.output.stdout):
+            read = checked(case.tool, replace(case.output, stdout=case.output.stdout[:end]))
             if not isinstance(read, Unknown) and case.tool not in ("find", "pgrep"):
-                assert whole is not None, (case.name, end)
-                assert within(plain(read), whole), (case.tool, case.name, end, read)
+                assert complete is not None, (case.name, end)
+                assert within(plain(read), complete), (case.tool, case.name, end, read)
 
 
 def places(text: str) -> Iterator[int]:
@@ -151,12 +151,12 @@ def places(text: str) -> Iterator[int]:
         yield from range(max(0, at - 2), min(len(text), at + 3))
 
 
-def within(told: Any, whole: Any) -> bool:
+def within(part: Any, complete: Any) -> bool:
     """Whether everything that is told is told by the whole as well. What is missing is not known."""
-    if told is None or told in ("", []):
+    if part is None or part in ("", []):
         return True
-    if isinstance(told, dict):
-        return all(within(value, whole[name]) for name, value in told.items())
-    if isinstance(told, list):
-        return len(told) <= len(whole) and all(map(within, told, whole))
-    return bool(told == whole)
+    if isinstance(part, dict):
+        return all(within(value, complete[name]) for name, value in part.items())
+    if isinstance(part, list):
+        return len(part) <= len(complete) and all(map(within, part, complete))
+    return bool(part == complete)

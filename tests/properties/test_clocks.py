@@ -38,8 +38,8 @@ def jump(world: World, seconds: float) -> None:
     """The clock is set, and the loop puts off what waits in memory."""
     world.now += seconds
     world.stops = {
-        rank: RequestedStop(asked.gone_by + seconds, asked.void_at + seconds)
-        for rank, asked in world.stops.items()
+        rank: RequestedStop(stop.gone_by + seconds, stop.void_at + seconds)
+        for rank, stop in world.stops.items()
     }
     world.continued = {rank: tuple(at + seconds for at in times) for rank, times in world.continued.items()}
     world.failures = {
@@ -50,16 +50,16 @@ def jump(world: World, seconds: float) -> None:
 def live(world: World, history: list[Action]) -> None:
     for name, number in history:
         if name == "jump":
-            before = asked_again(world)
+            before = repeated_steps(world)
             jump(world, JUMPS[number % len(JUMPS)])
-            assert asked_again(world) <= before, "a clock that was set is no reason to ask again"
+            assert repeated_steps(world) <= before, "a clock that was set is no reason to ask again"
         else:
             DOINGS[name](world, number)
         check(world)
         check_waits(world, world.plan())
 
 
-def asked_again(world: World) -> set[str]:
+def repeated_steps(world: World) -> set[str]:
     """Steps that were tried before, and are decided once more."""
     noted = {f"{kind}/{rank}" for kind, of in KEPT for rank in getattr(world, of)} | world.failures.keys()
     return {step.key for step in world.plan().steps} & noted

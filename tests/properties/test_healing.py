@@ -89,9 +89,9 @@ def test_every_death_has_one_class_and_always_the_same(scene: Evidence) -> None:
     found = diagnose(scene)
     assert found is not None
     assert found == diagnose(replace(scene))
-    row, sighting = found
-    assert sighting.text
-    person = row.steps(sighting, "tiny")
+    row, recognised = found
+    assert recognised.text
+    person = row.steps(recognised, "tiny")
     assert "{" not in person
     assert bool(person) == bool(row.person)
 
@@ -105,8 +105,8 @@ def test_what_is_not_known_explains_nothing(scene: Evidence) -> None:
     )
     found = diagnose(blank)
     assert found is not None
-    told_by_facts = {FaultClass.RDMA_DISABLED, FaultClass.LINK_DOWN, FaultClass.PORT_CONFIGURATION}
-    assert found[0].fault not in told_by_facts | {FaultClass.WIRED_MEMORY, FaultClass.VERBS_WEDGED}
+    known_from_facts = {FaultClass.RDMA_DISABLED, FaultClass.LINK_DOWN, FaultClass.PORT_CONFIGURATION}
+    assert found[0].fault not in known_from_facts | {FaultClass.WIRED_MEMORY, FaultClass.VERBS_WEDGED}
 
 
 REFUSED = [ExitCode.CONFIG, ExitCode.WEIGHTS, ExitCode.MEMORY, ExitCode.UNEQUAL]
@@ -123,12 +123,12 @@ def test_what_only_a_person_can_fix_is_not_tried_again_by_itself(
         world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
     world.end_rank(world.groups[world.replica()].rank_ids[0], code=code)
     world.settle()
-    said = world.plan().refused
-    assert len(said) == 1
+    refused = world.plan().refused
+    assert len(refused) == 1
     for pause in pauses:
         world.pass_time(world.now + pause)
         world.restart_controller()
-        assert world.settle().refused == said
+        assert world.settle().refused == refused
     assert world.groups[world.replica()].epoch == 1
 
 

@@ -158,7 +158,7 @@ def _context(world: World, number: int) -> None:
     _change(world, deployment(serving={"context": 1024 + number}, nodes={"min": 1, "max": 2}))
 
 
-def _anew(world: World, number: int) -> None:
+def _restart_deployment(world: World, number: int) -> None:
     at = f"2030-01-01T00:00:0{number}Z" if number else None
     _change(world, deployment(restartedAt=at, nodes={"min": 1 + number % 2, "max": 2}))
 
@@ -233,7 +233,7 @@ DOINGS: dict[str, Act] = {
     "kill": _to_rank(_kill), "refuse": _to_rank(_refuse), "stop": _to_rank(_stop),
     "hang": _to_rank(_hang), "come-up": _to_rank(_come_up), "leave": _leave, "slowly": _slowly, "mute": _mute,
     "agent": _agent, "break": _break, "no-news": _no_news, "lose": _lose, "memory": _memory,
-    "replicas": _replicas, "context": _context, "anew": _anew,
+    "replicas": _replicas, "context": _context, "anew": _restart_deployment,
     "nodes": _nodes, "drain": _drain, "remove": _remove, "down": _down, "wait": _wait,
     "lose-store": _lose_store, "keep-store": _keep_store, "restore-store": _restore_store,
 }  # fmt: skip

@@ -84,9 +84,9 @@ TAINT = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
 def test_taints_and_tolerations_that_mean_nothing_are_refused(
     kind: str, spec: dict[str, Any], why: str
 ) -> None:
-    whole = {"local": {}, **spec} if kind == "Node" else {"model": "m", "placement": spec}
+    fields = {"local": {}, **spec} if kind == "Node" else {"model": "m", "placement": spec}
     with pytest.raises(ValidationError, match=why):
-        make(kind, whole)
+        make(kind, fields)
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:8400", "[::1]:8400", "localhost:8400", "127.8.9.1:1"])

@@ -17,7 +17,7 @@ from reconciler.runner import fast_import
 FOLDER = Path(transformers.__path__[0])
 
 
-def anew() -> Any:
+def fresh_module() -> Any:
     """The module as it is installed."""
     spec = PathFinder.find_spec(fast_import.MODULE, [str(FOLDER / "utils")])
     assert spec is not None
@@ -28,7 +28,7 @@ def anew() -> Any:
 
 
 def test_transformers_learns_the_same_of_its_models() -> None:
-    changed, original = anew(), anew()
+    changed, original = fresh_module(), fresh_module()
     fast_import.change(changed)
     for path in (FOLDER / "models", str(FOLDER / "models" / "__init__.py")):
         learned = changed.define_import_structure(path)

@@ -55,7 +55,7 @@ def test_strangers_at_the_door_do_not_disturb_the_forming_of_a_group(endless: Pa
         ranks = [Rank(first, directory)]
         strangers = []
         try:
-            for said in (
+            for greeting in (
                 b"",
                 b"GET / HTTP/1.1\r\n\r\n",
                 struct.pack(">I", 1 << 24) + b"x" * 40_000,
@@ -65,7 +65,7 @@ def test_strangers_at_the_door_do_not_disturb_the_forming_of_a_group(endless: Pa
                 join_of(first, endless, rank=7),
             ):
                 strangers.append(call(first.control))
-                strangers[-1].sendall(said)
+                strangers[-1].sendall(greeting)
             ranks.append(Rank(second, directory))
             for rank in ranks:
                 rank.wait_for(Phase.READY)

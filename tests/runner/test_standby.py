@@ -22,14 +22,14 @@ def test_spares_that_are_told_who_they_are_form_a_group_and_answer(tiny: Path) -
             for rank in ranks:
                 rank.wait_for(Phase.READY)
                 assert Path(f"/proc/{rank.process.pid}/cwd").resolve() == directory.resolve()
-            reply = asyncio.run(asked(ranks[0].config.socket))
+            reply = asyncio.run(answer_tokens(ranks[0].config.socket))
             assert len(reply) == 3
         finally:
             for rank in ranks:
                 rank.end()
 
 
-async def asked(socket: str) -> list[int]:
+async def answer_tokens(socket: str) -> list[int]:
     async with connected(socket) as client:
         return (await client.ask("one", "Count from 1 to 100.", tokens_max=3)).tokens
 

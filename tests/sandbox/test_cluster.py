@@ -72,13 +72,13 @@ def test_another_shape_than_is_declared_is_cabled_as_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paths", "count", "said"),
+    ("paths", "count", "message"),
     [
         (("four-studios",), 3, "the manifests have 4 Nodes, not 3: write --nodes 4, or leave it out"),
         (("four-studios/serving.yaml",), None, "say how many with --nodes"),
         (("four-studios/fabric.yaml",), 3, "no emulated machine 'studio-4'"),
     ],
 )
-def test_what_does_not_fit_is_told(paths: tuple[str, ...], count: int | None, said: str) -> None:
-    with pytest.raises(Invalid, match=said):
+def test_what_does_not_fit_is_told(paths: tuple[str, ...], count: int | None, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         made(*paths, count=count)

@@ -73,7 +73,7 @@ def test_a_locked_disk_is_unlocked_by_taking_the_reboot_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "undo", "said"),
+    ("line", "undo", "message"),
     [
         ("unplg studio-1/3", False, "there is no 'unplg'"),
         ("unplug", False, "expected NODE/RECEPTACLE: reconciler sandbox unplug studio-1/3"),
@@ -86,6 +86,6 @@ def test_a_locked_disk_is_unlocked_by_taking_the_reboot_back() -> None:
         ("kill studio-9", False, "no emulated machine 'studio-9'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_what_would(line: str, undo: bool, said: str) -> None:
-    with pytest.raises(Invalid, match=said):
+def test_what_makes_no_sense_is_refused_with_what_would(line: str, undo: bool, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         do(world(), line, undo)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.second_tier
 
 NAMES = ["studio-1", "studio-2", "studio-3", "studio-4"]
 PAIR = NAMES[:2]
-TOLD_WITHIN = 100
+ATTEMPTS_MAX = 100
 """Requests, at the latest; mostly it is the first."""
 
 
@@ -113,10 +113,10 @@ async def test_a_machine_that_hangs_stands_still_for_all_and_one_whose_links_dec
 
 async def _computes_in_silence(group: Group, client: Client, tokens: int) -> bool:
     """Whether rank 0, after so many tokens, comes to compute what nobody hears of: it is told so beside its work."""
-    for name in map(str, range(TOLD_WITHIN)):
+    for name in map(str, range(ATTEMPTS_MAX)):
         tokens += 5
         client.send(question(name, "Tell me", tokens_max=5))
-        await asyncio.to_thread(group.ranks[0].wait_until, _has_said(tokens))
+        await asyncio.to_thread(group.ranks[0].wait_until, _has_made(tokens))
         try:
             await client.next(name, 0.5)
         except TimeoutError:
@@ -124,13 +124,13 @@ async def _computes_in_silence(group: Group, client: Client, tokens: int) -> boo
     return False
 
 
-def _has_said(tokens: int) -> Callable[[Progress], bool]:
+def _has_made(tokens: int) -> Callable[[Progress], bool]:
     return lambda last: last.tokens >= tokens
 
 
 async def _breaks_off(group: Group) -> bool:
     """Whether rank 0 comes to close the connection of whoever asks."""
-    for _ in range(TOLD_WITHIN):
+    for _ in range(ATTEMPTS_MAX):
         async with connected(group.socket) as client:
             client.send(question("c", "Tell me", tokens_max=5))
             if await client.closed("c"):
@@ -191,11 +191,11 @@ def test_a_matrix_that_names_two_cables_never_serves(macs4: Rig) -> None:
     with macs4.running(TINY, PAIR, devices=matrix) as group:
         codes = ends(group, 60)
         assert not any(report.phase == Phase.LOADING for rank in group.ranks for report in rank.reports)
-    telling = [
+    errors = [
         rank.last.detail for rank, code in zip(group.ranks, codes, strict=True) if code == ExitCode.VERBS
     ]
-    assert telling
-    assert all("[jaccl] Changing queue pair to RTR failed with errno 60" in text for text in telling)
+    assert errors
+    assert all("[jaccl] Changing queue pair to RTR failed with errno 60" in text for text in errors)
     assert set(codes) <= {ExitCode.VERBS, ExitCode.PEER_LOST}
 
 

@@ -160,8 +160,8 @@ async def _start(node: SshNode) -> None:
 async def test_commands_have_input_output_and_statuses_of_their_own() -> None:
     async with two() as bench:
         node = bench.node("n1")
-        said = await node.run(("/bin/sh", "-c", "cat; echo no >&2; exit 7"), stdin=b"yes", timeout=SECONDS)
-        assert (said.status, said.out, said.err) == (7, "yes", "no\n")
+        result = await node.run(("/bin/sh", "-c", "cat; echo no >&2; exit 7"), stdin=b"yes", timeout=SECONDS)
+        assert (result.status, result.out, result.err) == (7, "yes", "no\n")
         killed = await node.run(("/bin/sh", "-c", "kill -9 $$"), timeout=SECONDS)
         assert killed.status == 128 + 9
         path = PurePosixPath(str(bench.sandbox.places["n1"].home / "a file"))
@@ -187,9 +187,9 @@ async def test_only_keys_of_authorized_keys_log_in_and_those_of_the_gateway_run_
         async with asyncssh.connect(
             "127.0.0.1", client_keys=[str(bench.home / "gateway")], agent_path=None, **options
         ) as gateway:
-            said = await gateway.run("/bin/sh -c 'echo free'", timeout=SECONDS)
-            assert said.stdout == ""
-            assert "expected the name of a rank's socket" in str(said.stderr)
+            result = await gateway.run("/bin/sh -c 'echo free'", timeout=SECONDS)
+            assert result.stdout == ""
+            assert "expected the name of a rank's socket" in str(result.stderr)
             with pytest.raises(asyncssh.ChannelOpenError):
                 await gateway.open_unix_connection(str(bench.sandbox.ground.control))
 
@@ -203,11 +203,11 @@ async def test_a_machine_that_is_cut_off_is_silent_and_is_as_before_afterwards(
         monkeypatch.setattr(connection, "CONNECT_SECONDS", 1.0)  # too short for a login on a busy machine
         with pytest.raises(Silent):
             await bench.node("n2").profile()
-        asked = asyncio.create_task(link.request(Observe(), timeout=60))
-        done, _ = await asyncio.wait({asked}, timeout=0.5)
+        observing = asyncio.create_task(link.request(Observe(), timeout=60))
+        done, _ = await asyncio.wait({observing}, timeout=0.5)
         assert not done
         await bench.do("partition", "n2", undo=True)
-        assert isinstance(await asked, NodeReport)
+        assert isinstance(await observing, NodeReport)
 
 
 async def test_tools_that_hang_come_back_when_the_driver_does() -> None:
@@ -229,8 +229,8 @@ async def test_root_changes_the_machine_by_its_own_tools() -> None:
         for words in ("ifconfig bridge0 deletem en2", "ifconfig en2 inet 10.77.0.1 netmask 255.255.255.252"):
             refused = await node.run(("/bin/sh", "-c", words), timeout=SECONDS)
             assert refused.status != 0
-            said = await node.run(("/bin/sh", "-c", f"sudo -n /sbin/{words}"), timeout=SECONDS)
-            assert said.status == 0, said
+            result = await node.run(("/bin/sh", "-c", f"sudo -n /sbin/{words}"), timeout=SECONDS)
+            assert result.status == 0, result
         assert bench.sandbox.world.port(("n1", 1)).address == "10.77.0.1/30"
         bench.sandbox.change(changes.with_machine(bench.sandbox.world, "n1", sudo=False))
         denied = await node.run(("sudo", "-n", "true"), timeout=SECONDS)

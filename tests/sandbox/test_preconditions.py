@@ -56,9 +56,9 @@ def test_queue_pairs_that_one_end_refuses_fail_as_over_a_wrong_cable_and_nothing
     ],
 )
 def test_a_device_that_cannot_be_opened_is_told_in_jaccls_words(world: World, text: str, code: int) -> None:
-    told = opened(world)
-    assert text in told
-    assert meaning(told) == code
+    message = opened(world)
+    assert text in message
+    assert meaning(message) == code
 
 
 def test_a_device_that_others_use_runs_out_of_what_the_kernel_has_of_it() -> None:
@@ -81,9 +81,9 @@ def test_a_device_that_others_use_runs_out_of_what_the_kernel_has_of_it() -> Non
 def test_queue_pairs_that_are_not_the_two_ends_of_one_cable_are_not_connected(
     world: World, theirs: End, number: int, code: int
 ) -> None:
-    told = joined(world, theirs=theirs)
-    assert told == f"[jaccl] Changing queue pair to RTR failed with errno {number}"
-    assert meaning(told) == code
+    message = joined(world, theirs=theirs)
+    assert message == f"[jaccl] Changing queue pair to RTR failed with errno {number}"
+    assert meaning(message) == code
 
 
 def test_two_swapped_cables_fail_at_every_end_that_was_moved() -> None:
@@ -139,8 +139,8 @@ def test_what_passes_on_which_way(
     happens: Callable[[World], World], lan: bool, tcp: bool, rdma: bool
 ) -> None:
     world = happens(WORLD)
-    told = passes(world, NOW, LAN), passes(world, NOW, CABLED), passes(world, NOW, CABLED, rdma=True)
-    assert told == (lan, tcp, rdma)
+    times = passes(world, NOW, LAN), passes(world, NOW, CABLED), passes(world, NOW, CABLED, rdma=True)
+    assert times == (lan, tcp, rdma)
     assert passes(world, NOW, OWN)
 
 
@@ -167,7 +167,7 @@ def test_a_matrix_is_used_as_a_mesh_unless_a_ring_is_preferred_or_all_there_is()
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("matrix", "text"),
     [
         ({}, "should start with an array"),
         (["x"], "an array of arrays"),
@@ -178,9 +178,9 @@ def test_a_matrix_is_used_as_a_mesh_unless_a_ring_is_preferred_or_all_there_is()
         ([[None, ["x"] * 5, None], [None, None, ["x"] * 5], [["x"] * 5, None, None]], "a valid mesh or"),
     ],
 )
-def test_a_matrix_that_makes_no_sense_is_refused_in_jaccls_words(said: object, text: str) -> None:
+def test_a_matrix_that_makes_no_sense_is_refused_in_jaccls_words(matrix: object, text: str) -> None:
     with pytest.raises(RuntimeError, match="jaccl") as error:
-        jaccl.chosen(jaccl.read_devices(said), prefers_ring=False)
+        jaccl.chosen(jaccl.read_devices(matrix), prefers_ring=False)
     assert text in str(error.value)
 
 

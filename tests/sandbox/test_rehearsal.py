@@ -22,7 +22,7 @@ PAGE = dict(
     )
 )
 """By class, the cell with the commands that bring it about."""
-TELLS_NOTHING = ("kill",)
+WITHOUT_OUTPUT = ("kill",)
 """What has a group formed anew, so that it meets what was done before."""
 
 
@@ -39,8 +39,8 @@ def test_every_class_has_its_row_and_its_case() -> None:
 @pytest.mark.parametrize("fault", CASES)
 def test_a_class_is_played_as_the_page_has_it(fault: str) -> None:
     played = [each.split()[0] for each in CASES[fault]["commands"]]
-    telling = [name for name in played if name not in TELLS_NOTHING or len(played) == 1]
-    assert telling[0] in commands(PAGE[fault])
+    shown = [name for name in played if name not in WITHOUT_OUTPUT or len(played) == 1]
+    assert shown[0] in commands(PAGE[fault])
 
 
 def test_the_page_names_commands_that_there_are_with_their_words() -> None:

@@ -25,19 +25,19 @@ WORLDS = 400
 HOME = "/home/ada"
 
 
-def ask(world: World, name: str, *argv: str, root: bool = True, live: Live = Live()) -> ToolOutput:  # noqa: B008
+def run_tool(world: World, name: str, *argv: str, root: bool = True, live: Live = Live()) -> ToolOutput:  # noqa: B008
     """What a tool of a machine says."""
     return answer(ToolCall(world, name, argv, root, NOW, HOME, "ada", live))
 
 
-def said(world: World, name: str, call: RunTool, live: Live) -> ToolSaid:
+def output_for_agent(world: World, name: str, call: RunTool, live: Live) -> ToolSaid:
     """The same, as the agent there would have it."""
     words = [
         word.replace("{home}", HOME).replace("{user}", "ada").replace("{node}", name) for word in call.argv
     ]
     if words[0] == "{python}":
         return ToolSaid(Ending.ENDED, 0, f"jaccl {world.machine(name).jaccl}\n")
-    came = ask(world, name, *words, root=call.as_root, live=live)
+    came = run_tool(world, name, *words, root=call.as_root, live=live)
     return (
         ToolSaid(Ending.LATE) if came.hangs else ToolSaid(Ending.ENDED, came.code, came.stdout, came.stderr)
     )
@@ -48,10 +48,10 @@ def probed(world: World, live: Live = Live()) -> dict[NodeName, MachineFacts]:  
     found = {}
     for each in world.machines:
         readings = Readings(
-            {probe.name: probe.read(said(world, each.name, probe.call, live)) for probe in PROBES}
+            {probe.name: probe.read(output_for_agent(world, each.name, probe.call, live)) for probe in PROBES}
         )
-        told = replace(plain_report(1), boot_id=each.boot_id, system="Darwin", ranks=())
-        found[NodeName(each.name)] = machine.facts(readings, told, None)
+        agent_report = replace(plain_report(1), boot_id=each.boot_id, system="Darwin", ranks=())
+        found[NodeName(each.name)] = machine.facts(readings, agent_report, None)
     return dict(cabling.joined(found))
 
 
@@ -165,7 +165,7 @@ def mesh() -> World:
 
 def test_wedged_verbs_tools_do_not_come_back_and_the_rest_does() -> None:
     world = changes.fault(mesh(), "n1", verbs_wedged=True)
-    assert ask(world, "n1", "ibv_devinfo").hangs
+    assert run_tool(world, "n1", "ibv_devinfo").hangs
     facts = probed(world)[NodeName("n1")]
     assert facts.verbs_answer is False
     assert facts.version == (26, 3)
@@ -187,27 +187,29 @@ def test_what_changes_the_machine_needs_root_and_is_seen_afterwards() -> None:
         ("pmset", "-a", "sleep", "5"),
     )
     for step in steps:
-        denied = ask(world, "n1", *step, root=False)
+        denied = run_tool(world, "n1", *step, root=False)
         assert denied.code != 0
         assert denied.world is None
-        world = ask(world, "n1", *step).world or world
+        world = run_tool(world, "n1", *step).world or world
     port = world.port(("n1", 1))
     assert (port.bridged, port.address) == (False, "10.77.0.1/30")
     facts = probed(world)[NodeName("n1")]
     assert (facts.wired_limit_bytes, facts.sleeps) == (30720 * 2**20, True)
-    assert ask(world, "n1", "networksetup", "-setmanual", "Thunderbolt 1", "10.0.0.1", "255.255.0.0").world
-    assert ask(world, "n1", "ifconfig", "en2", "inet", "10.77.0.1", "-alias").world == changes.lose_ipv4(
+    assert run_tool(
+        world, "n1", "networksetup", "-setmanual", "Thunderbolt 1", "10.0.0.1", "255.255.0.0"
+    ).world
+    assert run_tool(world, "n1", "ifconfig", "en2", "inet", "10.77.0.1", "-alias").world == changes.lose_ipv4(
         world, "n1", 1
     )
 
 
 def test_sudo_becomes_the_command_or_asks_for_a_password() -> None:
-    came = ask(mesh(), "n1", "sudo", "-n", "/sbin/ifconfig", "en2", "down", root=False)
+    came = run_tool(mesh(), "n1", "sudo", "-n", "/sbin/ifconfig", "en2", "down", root=False)
     assert (came.become, came.as_root) == (("/sbin/ifconfig", "en2", "down"), True)
     locked = changes.with_machine(mesh(), "n1", sudo=False)
-    assert "a password is required" in ask(locked, "n1", "sudo", "-n", "true", root=False).stderr
+    assert "a password is required" in run_tool(locked, "n1", "sudo", "-n", "true", root=False).stderr
 
 
 def test_only_root_restarts_it() -> None:
-    assert ask(mesh(), "n1", "shutdown", "-r", "now").reboots
-    assert not ask(mesh(), "n1", "shutdown", "-r", "now", root=False).reboots
+    assert run_tool(mesh(), "n1", "shutdown", "-r", "now").reboots
+    assert not run_tool(mesh(), "n1", "shutdown", "-r", "now", root=False).reboots

@@ -48,16 +48,16 @@ class Process:
         self._reader, self._writer, self._machine = reader, writer, machine
 
     async def begin(self) -> dict[str, Any]:
-        return await self._ask({"ask": "rank", "machine": self._machine, "pid": os.getpid()})
+        return await self._request({"ask": "rank", "machine": self._machine, "pid": os.getpid()})
 
-    async def say(self, what: str, **more: Any) -> dict[str, Any]:
-        return await self._ask({"say": what, **more})
+    async def send(self, what: str, **more: Any) -> dict[str, Any]:
+        return await self._request({"say": what, **more})
 
-    async def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def _request(self, message: dict[str, Any]) -> dict[str, Any]:
         self._writer.write(json.dumps(message).encode() + b"\n")
-        return await self.told()
+        return await self.receive()
 
-    async def told(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         line: dict[str, Any] = json.loads(await asyncio.wait_for(self._reader.readline(), 20))
         return line
 
@@ -81,9 +81,9 @@ async def test_a_process_is_told_what_its_machine_is_like_and_what_happens_to_it
             hello = await process.begin()
             assert hello == {"ok": True, "jaccl": False, "alone": True, "gpu": ""}
             built.change(lambda world: changes.fault(world, "a", gpu="timeout"))
-            assert "kIOGPUCommandBufferCallbackErrorTimeout" in (await process.told())["text"]
-            assert await process.say("felt") == {"tell": "gpu", "text": ""}
-            assert await process.told() == {"ok": True}
+            assert "kIOGPUCommandBufferCallbackErrorTimeout" in (await process.receive())["text"]
+            assert await process.send("felt") == {"tell": "gpu", "text": ""}
+            assert await process.receive() == {"ok": True}
             assert built.world.machine("a").faults.gpu == "", "it comes once"
 
 
@@ -91,8 +91,8 @@ async def test_a_port_that_is_held_is_in_use_for_as_many_as_it_was_asked_for() -
     async with sandbox() as built, built.process("a") as process:
         await process.begin()
         built.change(lambda world: changes.fault(world, "a", ports_held=1))
-        assert await process.say("listen", port=21_000) == {"ok": True, "errno": "EADDRINUSE"}
-        assert await process.say("listen", port=21_000) == {"ok": True}
+        assert await process.send("listen", port=21_000) == {"ok": True, "errno": "EADDRINUSE"}
+        assert await process.send("listen", port=21_000) == {"ok": True}
 
 
 async def test_what_a_process_holds_of_a_device_is_free_when_it_is_gone() -> None:
@@ -100,12 +100,12 @@ async def test_what_a_process_holds_of_a_device_is_free_when_it_is_gone() -> Non
         (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
         async with built.process("a") as first:
             await first.begin()
-            opened = await first.say("open", devices=[[], [device]], ring=False)
+            opened = await first.send("open", devices=[[], [device]], ring=False)
             assert [bool(info) for info in opened["infos"]] == [False, True]
             assert built.verbs.domains("a") == 1
             async with built.process("a") as second:
                 await second.begin()
-                refused = await second.say("open", devices=[[], [device]], ring=False)
+                refused = await second.send("open", devices=[[], [device]], ring=False)
                 assert refused["error"] == "[jaccl] Register memory region failed"
         for _ in range(2000):
             if not built.verbs.pids("a"):
@@ -117,5 +117,5 @@ async def test_what_a_process_holds_of_a_device_is_free_when_it_is_gone() -> Non
 async def test_nobody_is_told_how_to_reach_a_port_where_nobody_listens() -> None:
     async with sandbox() as built, built.process("a") as process:
         await process.begin()
-        assert (await process.say("way", host="127.0.0.1", port=21_777))["errno"] == "ECONNREFUSED"
-        assert (await process.say("nonsense"))["ok"] is False
+        assert (await process.send("way", host="127.0.0.1", port=21_777))["errno"] == "ECONNREFUSED"
+        assert (await process.send("nonsense"))["ok"] is False

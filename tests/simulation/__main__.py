@@ -47,22 +47,22 @@ def main() -> int:
     replay.add_argument("--plan", default="", help="point:kind, with commas")
     replay.add_argument("--seed", type=int)
     replay.add_argument("--without", default="", help="faults to leave out")
-    asked = parser.parse_args()
-    return {"faults": _faults, "fuzz": _fuzz, "replay": _replay}[asked.command](asked)
+    options = parser.parse_args()
+    return {"faults": _faults, "fuzz": _fuzz, "replay": _replay}[options.command](options)
 
 
 # --- every point -----------------------------------------------------------------------------------
 
 
-def _faults(asked: argparse.Namespace) -> int:
-    left = [name for name in SCENARIOS if name not in BY_DEFAULT and not asked.all]
-    names = [name for name in asked.only.split(",") if name] or [n for n in SCENARIOS if n not in left]
+def _faults(options: argparse.Namespace) -> int:
+    left = [name for name in SCENARIOS if name not in BY_DEFAULT and not options.all]
+    names = [name for name in options.only.split(",") if name] or [n for n in SCENARIOS if n not in left]
     started = time.perf_counter()
     print(f"{'scenario':20} {'points':>7} {'kinds':>6} {'plans':>7} {'violations':>11} {'seconds':>8}")
     total: Counter[str] = Counter()
     failed: list[tuple[str, int, str, str]] = []
     _keep_what_is_there()
-    swept = _side_by_side(asked.jobs, partial(_swept, names, asked.jobs))
+    swept = _side_by_side(options.jobs, partial(_swept, names, options.jobs))
     for name, tallies in zip(names, swept, strict=True):
         points = tallies[0]["points"]
         kinds = {kind for tally in tallies for kind in tally["kinds"]}
@@ -74,7 +74,7 @@ def _faults(asked: argparse.Namespace) -> int:
         failed += [(name, *entry) for entry in found]
     seconds = time.perf_counter() - started
     print(f"{'all':20} {total['points']:7} {'':6} {total['plans']:7} {total['violations']:11} {seconds:8.1f}")
-    if left and not asked.only:
+    if left and not options.only:
         print(f"not swept (make faults ALL=1): {', '.join(left)}")
     for name, point, kind, text in failed[:20]:
         plan = f" --plan {point}:{kind}" if point else ""
@@ -90,10 +90,10 @@ def _keep_what_is_there() -> None:
 
 
 def _swept(names: list[str], parts: int, part: int) -> Iterator[dict[str, Any]]:
-    return (_told(sweep(SCENARIOS[name], part, parts)) for name in names)
+    return (_as_dict(sweep(SCENARIOS[name], part, parts)) for name in names)
 
 
-def _told(tally: Tally) -> dict[str, Any]:
+def _as_dict(tally: Tally) -> dict[str, Any]:
     return {
         "points": tally.points,
         "plans": tally.plans,
@@ -129,20 +129,20 @@ def _side_by_side(jobs: int, work: Callable[[int], Iterable[Any]]) -> Iterator[t
 # --- random schedules ------------------------------------------------------------------------------
 
 
-def _fuzz(asked: argparse.Namespace) -> int:
+def _fuzz(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     _keep_what_is_there()
-    seeds = range(asked.first, asked.first + asked.seeds)
+    seeds = range(options.first, options.first + options.seeds)
 
     def work(part: int) -> Iterator[dict[str, Any]]:
         tally: Counter[str] = Counter()
         failed: list[int] = []
-        told_at = started
-        for seed in seeds[part :: asked.jobs]:
-            if part == 0 and time.perf_counter() - told_at > PROGRESS_SECONDS:
-                told_at = time.perf_counter()
+        reported_at = started
+        for seed in seeds[part :: options.jobs]:
+            if part == 0 and time.perf_counter() - reported_at > PROGRESS_SECONDS:
+                reported_at = time.perf_counter()
                 print(f"at seed {seed} of {seeds.stop - 1}", file=sys.stderr, flush=True)
-            found = schedule(seed, asked.only)
+            found = schedule(seed, options.only)
             verdict = found.play()
             tally.update(schedules=1, faults=len(verdict.hit) + len(found.acts), points=verdict.points)
             if verdict.violations:
@@ -150,7 +150,7 @@ def _fuzz(asked: argparse.Namespace) -> int:
                 print(f"seed {seed} ({found.scenario.name}): {verdict.violations[0][:300]}", flush=True)
         yield {"tally": tally, "failed": failed}
 
-    (answers,) = _side_by_side(asked.jobs, work)
+    (answers,) = _side_by_side(options.jobs, work)
     tally = sum((Counter(answer["tally"]) for answer in answers), Counter[str]())
     failed = sorted(seed for answer in answers for seed in answer["failed"])
     seconds = time.perf_counter() - started
@@ -159,9 +159,9 @@ def _fuzz(asked: argparse.Namespace) -> int:
         f" {len(failed)} with violations, {seconds:.0f} s"
     )
     for seed in failed[:5]:
-        without, best = shrink(schedule(seed, asked.only))
+        without, best = shrink(schedule(seed, options.only))
         left = f" --without {','.join(without)}" if without else ""
-        only = f" {asked.only}" if asked.only else ""
+        only = f" {options.only}" if options.only else ""
         print(f"\n{best.violations[0]}\n  {COMMAND} replay{only} --seed {seed}{left}")
     return 1 if failed else 0
 
@@ -169,13 +169,13 @@ def _fuzz(asked: argparse.Namespace) -> int:
 # --- one of them again -----------------------------------------------------------------------------
 
 
-def _replay(asked: argparse.Namespace) -> int:
-    if asked.seed is not None:
-        found = schedule(asked.seed, asked.scenario)
-        verdict = found.play([part for part in asked.without.split(",") if part])
+def _replay(options: argparse.Namespace) -> int:
+    if options.seed is not None:
+        found = schedule(options.seed, options.scenario)
+        verdict = found.play([part for part in options.without.split(",") if part])
     else:
-        pairs = (entry.split(":", 1) for entry in asked.plan.split(",") if entry)
-        verdict = play(SCENARIOS[asked.scenario], Points({int(point): kind for point, kind in pairs}))
+        pairs = (entry.split(":", 1) for entry in options.plan.split(",") if entry)
+        verdict = play(SCENARIOS[options.scenario], Points({int(point): kind for point, kind in pairs}))
     _print(verdict)
     return 1 if verdict.violations else 0
 

@@ -50,13 +50,15 @@ class Person:
         (self.clone / file).parent.mkdir(parents=True, exist_ok=True)
         (self.clone / file).write_text(text)
         self.git("add", "--all")
-        status, said = self.git("commit", "--quiet", "--message", f"change {file}")
-        assert status == 0, said
+        status, output = self.git("commit", "--quiet", "--message", f"change {file}")
+        assert status == 0, output
 
     def pushes(self, *arguments: str) -> tuple[int, list[str]]:
         """Exit status, and what the hooks said."""
-        status, said = self.git("push", *(arguments or ("origin", "HEAD:main")))
-        remote = [line.removeprefix("remote: ").rstrip() for line in said.splitlines() if "remote: " in line]
+        status, output = self.git("push", *(arguments or ("origin", "HEAD:main")))
+        remote = [
+            line.removeprefix("remote: ").rstrip() for line in output.splitlines() if "remote: " in line
+        ]
         return status, [line for line in remote if "[remote rejected]" not in line]
 
 

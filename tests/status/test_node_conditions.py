@@ -19,7 +19,7 @@ A, B = NodeName("node-a"), NodeName("node-b")
 GIB = 2**30
 
 
-def said(world: World, **changes: Any) -> dict[str, tuple[bool, str, str]]:
+def conditions_of(world: World, **changes: Any) -> dict[str, tuple[bool, str, str]]:
     """The conditions of node-a, of which some things are seen otherwise."""
     world.settle()
     seen = world.observed()
@@ -38,7 +38,7 @@ def said(world: World, **changes: Any) -> dict[str, tuple[bool, str, str]]:
 
 def test_a_node_that_is_well() -> None:
     world = two_nodes()
-    found = said(
+    found = conditions_of(
         world,
         load=Load(1000.0, 32 * GIB, "normal"),
         models_free_bytes=500 * GIB,
@@ -86,7 +86,7 @@ def test_a_node_that_is_well() -> None:
 def test_what_is_wrong_is_said_with_its_reason(
     kind: str, expected: tuple[bool, str], words: str, changes: dict[str, Any]
 ) -> None:
-    status, reason, text = said(two_nodes(), **changes)[kind]
+    status, reason, text = conditions_of(two_nodes(), **changes)[kind]
     assert (status, reason) == expected
     assert words in text
 
@@ -94,14 +94,14 @@ def test_what_is_wrong_is_said_with_its_reason(
 def test_a_mac_of_another_release_is_told_from_the_others() -> None:
     world = two_nodes()
     world.system = "Darwin"
-    status, reason, text = said(world, release="1.0")["ParityOk"]
+    status, reason, text = conditions_of(world, release="1.0")["ParityOk"]
     assert (status, reason) == (False, "SystemDiffers")
     assert "on node-b" in text
 
 
 def test_of_the_many_that_are_alike_some_are_named() -> None:
     world = World([node_of(f"node-{letter}") for letter in "abcdefg"])
-    _, _, text = said(world, runtime={"mlx": "0.1"})["ParityOk"]
+    _, _, text = conditions_of(world, runtime={"mlx": "0.1"})["ParityOk"]
     assert "on node-b, node-c, node-d and 3 more:" in text
 
 
@@ -125,13 +125,13 @@ def test_what_it_costs_is_said_where_nothing_keeps_an_agent_running(
     system: str, held_by: str, words: list[str]
 ) -> None:
     world = two_nodes()
-    assert said(world, system=system, held_by=held_by)["AgentReady"] == (True, "Serving", ""), (
+    assert conditions_of(world, system=system, held_by=held_by)["AgentReady"] == (True, "Serving", ""), (
         "on the controller's own machine it is the controller that keeps it running"
     )
     key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{'a' * 42}"
     far = SshAccess.model_validate({"host": "a", "user": "ada", "hostKey": key})
     world.manifests[0] = world.manifests[0].model_copy(update={"spec": NodeSpec(ssh=far)})
-    status, reason, text = said(world, system=system, held_by=held_by)["AgentReady"]
+    status, reason, text = conditions_of(world, system=system, held_by=held_by)["AgentReady"]
     assert (status, reason) == (True, "NotKeptRunning" if words else "Serving")
     assert all(word in text for word in words)
     assert ("local network" in text) == ("local network" in words)

@@ -188,8 +188,8 @@ def test_an_event_is_told_for_each_change_of_readiness_and_none_without() -> Non
     before = status.statuses(snapshots(world), {})
     world.settle()
     after = status.statuses(snapshots(world), before)
-    told = status.transitions(before, after, world.now)
-    assert [(str(e.object), e.reason) for e in told if e.object == TINY] == [
+    events = status.transitions(before, after, world.now)
+    assert [(str(e.object), e.reason) for e in events if e.object == TINY] == [
         ("modeldeployment/tiny", "Ready")
     ]
     assert status.transitions(after, after, world.now) == []
@@ -264,9 +264,9 @@ def test_a_rank_that_had_to_be_killed_is_told_of_with_its_grace() -> None:
     ended = world.ranks[RankId("tiny", 0, 1, 1)][1].exit
     assert ended is not None
     world.report(RankId("tiny", 0, 1, 1), exit=replace(ended, killed_after=5.0))
-    told = status.endings(world.observed(), world.now)
-    assert [(event.reason, event.warning) for event in told] == [
+    events = status.endings(world.observed(), world.now)
+    assert [(event.reason, event.warning) for event in events] == [
         ("RankExited", False), ("RankExited", True), ("RankKilled", True),
     ]  # fmt: skip
-    assert told[2].message.endswith("had not ended 5 s after SIGTERM and was killed")
-    assert len({event.key for event in told}) == 3
+    assert events[2].message.endswith("had not ended 5 s after SIGTERM and was killed")
+    assert len({event.key for event in events}) == 3

@@ -17,7 +17,7 @@ PATH = hub_path("org/tiny", "a" * 40)
 A, B = NodeName("node-a"), NodeName("node-b")
 
 
-def told(*reports: ModelReport) -> tuple[bool, str, str]:
+def ready_condition(*reports: ModelReport) -> tuple[bool, str, str]:
     """Ready, reason and message, where node-a and node-b say this of the weights."""
     return readiness(*reports)[:3]
 
@@ -42,11 +42,11 @@ THERE, ABSENT = weights(verified=True), weights()
 
 
 def test_verified_weights_are_ready() -> None:
-    assert told(THERE, THERE) == (True, "WeightsVerified", "verified on node-a, node-b")
+    assert ready_condition(THERE, THERE) == (True, "WeightsVerified", "verified on node-a, node-b")
 
 
 def test_a_node_that_needs_none_does_not_matter() -> None:
-    assert told(THERE, ABSENT) == (True, "WeightsVerified", "verified on node-a")
+    assert ready_condition(THERE, ABSENT) == (True, "WeightsVerified", "verified on node-a")
 
 
 def test_of_weights_that_are_there_in_part_it_is_told_what_is_not() -> None:
@@ -55,16 +55,16 @@ def test_of_weights_that_are_there_in_part_it_is_told_what_is_not() -> None:
     assert ready
     assert extra["nodes"]["node-b"] == "verified, without the 2 weight files that its ranks do not need"
     coming = Progress(FetchPhase.FETCHING, 10**9, 10**10, 5e6)
-    assert told(THERE, replace(part, fetch=FetchReport(coming)))[1] == "Fetching"
+    assert ready_condition(THERE, replace(part, fetch=FetchReport(coming)))[1] == "Fetching"
 
 
 def test_weights_that_nobody_has_are_not_ready() -> None:
-    assert told(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched it yet")
+    assert ready_condition(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched it yet")
 
 
 def test_progress_is_told_in_bytes_rate_and_time_left() -> None:
     fetching = weights(progress=Progress(FetchPhase.FETCHING, 12 * 10**9, 40 * 10**9, 80e6, "model-1"))
-    assert told(THERE, fetching) == (
+    assert ready_condition(THERE, fetching) == (
         False,
         "Fetching",
         "node-b: fetching, 12.0 GB of 40.0 GB (30 %), 80.0 MB/s, 6 min left",
@@ -73,7 +73,7 @@ def test_progress_is_told_in_bytes_rate_and_time_left() -> None:
 
 def test_a_slow_fetch_is_told_as_one() -> None:
     fetching = weights(progress=Progress(FetchPhase.FETCHING, 10**9, 40 * 10**9, 200e3, "model-1"))
-    assert told(ABSENT, fetching) == (
+    assert ready_condition(ABSENT, fetching) == (
         False,
         "FetchingSlowly",
         "node-b: fetching, 1.0 GB of 40.0 GB (2 %), 0.2 MB/s, 54.2 h left",
@@ -83,7 +83,7 @@ def test_a_slow_fetch_is_told_as_one() -> None:
 @pytest.mark.parametrize("problem", FetchProblem.ALL)
 def test_what_is_wrong_on_any_node_is_the_reason(problem: str) -> None:
     failed = weights(progress=Progress(FetchPhase.FAILED, problem=problem, text="it is so"))
-    assert told(THERE, failed) == (False, problem, "node-b: it is so")
+    assert ready_condition(THERE, failed) == (False, problem, "node-b: it is so")
 
 
 @pytest.mark.parametrize(

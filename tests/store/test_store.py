@@ -198,7 +198,7 @@ def test_statuses_come_back_whole(store: Store) -> None:
     status = ObjectStatus((Condition("Ready", True, "ReplicasReady", "1 of 1", 3.0, 2),), 2, {"replicas": 1})
     assert store.put_statuses({key: status}, [event("one")]) == 1
     assert store.statuses() == {key: status}
-    assert [told.message for _, told in store.events(EventFilter())] == ["one"]
+    assert [stored.message for _, stored in store.events(EventFilter())] == ["one"]
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_alone(store: Store, tmp_path: Path) -> None:

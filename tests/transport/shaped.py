@@ -37,7 +37,7 @@ class Shape:
         """Of the user who logs in there."""
         return f"{self.bin}:/usr/bin:/bin"
 
-    def asked(self) -> list[str]:
+    def changes(self) -> list[str]:
         """Every command that changed something, in order."""
         log = self.folder / "asked"
         return log.read_text().splitlines() if log.exists() else []

@@ -204,7 +204,7 @@ def main() -> int:
         return 0
     if tool in ("launchctl", "systemctl"):
         return {"launchctl": launchctl, "systemctl": systemctl}[tool](folder, words)
-    said = {
+    outputs = {
         "uname": {"-s": "Darwin", "-m": "arm64", "-n": "studio-1.local"}.get(" ".join(words), ""),
         "sw_vers": "26.3",
         "loginctl": "no",
@@ -213,7 +213,7 @@ def main() -> int:
         "xcode-select": "/Library/Developer/CommandLineTools",
         "pmset": "AC Power:\n Sleep On Power Button 1\n autorestart          0\n sleep                1 (sleep prevented by powerd)\n",
     }
-    print(said[tool])
+    print(outputs[tool])
     return 0
 
 

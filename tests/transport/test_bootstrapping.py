@@ -133,17 +133,17 @@ async def test_a_service_takes_over_an_agent_and_no_rank_is_stopped_by_it_nor_by
     assert (await carried_out(node)).measures == ()
     assert (await observed(node)).held_by == held_by
     ranks = {RANK: pid, OTHER: await with_rank(host, node, OTHER)}
-    asked = shape.asked()
+    changes = shape.changes()
     (shape.folder / "sudo").write_text("no")
     node = newer(host)
     after = await replaced(node)
     assert (after.agent_file, after.held_by) == ("agent-000000000002.pyz", held_by)
-    assert shape.asked() == asked, "a newer agent takes no administrator"
+    assert shape.changes() == changes, "a newer agent takes no administrator"
     (shape.folder / "sudo").write_text("yes")
     for path in shape.root.rglob("reconciler-*"):
         path.write_text(f"{path.read_text()}\n")  # as another version had it
     assert (await carried_out(node)).measures == ()
-    assert len(shape.asked()) > len(asked), "the service was made anew"
+    assert len(shape.changes()) > len(changes), "the service was made anew"
     assert pids(await observed(node)) == ranks
 
 
@@ -162,9 +162,9 @@ async def test_a_service_is_taken_back_with_its_files_and_no_rank_is_stopped_by_
     assert [path for path in files if path.exists()] == []
     assert list(host.root.glob("nodes/far/reconciler-*")) == []
     await until(lambda: not shape.pids())
-    asked = shape.asked()
+    changes = shape.changes()
     assert (await carried_out(node, bootstrap.plan_reset)).measures == ()
-    assert shape.asked() == asked
+    assert shape.changes() == changes
     await node.start_agent(1)  # as the controller does for as long as the node is wanted
     after = await observed(node)
     assert after.held_by == (HeldBy.SESSION if tools is MAC else HeldBy.PROCESS)

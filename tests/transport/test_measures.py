@@ -43,27 +43,27 @@ def settled(found: Profile, keeper: Keeper, **more: object) -> Survey:
     return seen(keeper, **{**held, "pid": 7, "agent": 7, **more})
 
 
-def lines(told: tuple[Action, ...]) -> list[str]:
-    return [("by a person: " if each.by_person else "") + str(each.act) for each in told]
+def lines(actions: tuple[Action, ...]) -> list[str]:
+    return [("by a person: " if each.by_person else "") + str(each.act) for each in actions]
 
 
 def test_a_mac_gets_a_launch_daemon() -> None:
-    told = actions.actions(seen(Keeper.LAUNCHD), place(MAC, there=False))
-    assert lines(told)[:4] == [
+    planned = actions.actions(seen(Keeper.LAUNCHD), place(MAC, there=False))
+    assert lines(planned)[:4] == [
         "write /u/ada/.reconciler/agents/agent.pyz (mode 0600, 4 bytes)",
         "$ /usr/bin/python3 -I /u/ada/.reconciler/agents/agent.pyz --help",
         "write /u/ada/.ssh/authorized_keys (mode 0600, 4 bytes)",
-        f"write /u/ada/.reconciler/nodes/far/serve (mode 0600, {len(told[3].act.content)} bytes)",  # type: ignore[union-attr]
+        f"write /u/ada/.reconciler/nodes/far/serve (mode 0600, {len(planned[3].act.content)} bytes)",  # type: ignore[union-attr]
     ]
     draft, final = (
         "/u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
         "/Library/LaunchDaemons/reconciler-ada-far.plist",
     )
-    assert lines(told)[5:] == [
+    assert lines(planned)[5:] == [
         f"$ /usr/bin/sudo -n /usr/bin/install -o root -g wheel -m 644 {draft} {final}",
         f"$ /usr/bin/sudo -n /bin/launchctl bootstrap system {final}",
     ]
-    assert all(each.why for each in told)
+    assert all(each.why for each in planned)
 
 
 def test_a_launch_daemon_is_what_keeps_ranks_alive_and_at_full_speed() -> None:
@@ -105,9 +105,9 @@ def test_a_linux_gets_a_unit() -> None:
     assert theirs == UNIT.replace("User=ada\n", "").replace("multi-user", "default")
     odd = replace(LINUX, home=PurePosixPath('/u/50% "$x"'))
     assert 'ExecStart=/bin/sh "/u/50%% \\"$$x\\"/.reconciler' in definition(Keeper.SYSTEMD, odd, "far")
-    told = actions.actions(seen(Keeper.SYSTEMD), place(LINUX))
+    planned = actions.actions(seen(Keeper.SYSTEMD), place(LINUX))
     draft = "/u/ada/.reconciler/nodes/far/reconciler-ada-far.service"
-    assert lines(told)[2:] == [
+    assert lines(planned)[2:] == [
         f"$ /usr/bin/sudo -n /usr/bin/install -o root -g root -m 644 {draft} /etc/systemd/system/reconciler-ada-far.service",
         "$ /usr/bin/sudo -n /usr/bin/systemctl daemon-reload",
         "$ /usr/bin/sudo -n /usr/bin/systemctl enable --now reconciler-ada-far.service",
@@ -115,8 +115,8 @@ def test_a_linux_gets_a_unit() -> None:
 
 
 def test_who_lingers_needs_no_administrator() -> None:
-    told = actions.actions(seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
-    assert [line.partition(" (")[0] for line in lines(told)][1:] == [
+    planned = actions.actions(seen(Keeper.SYSTEMD_OF_USER, administrator=""), place(LINUX))
+    assert [line.partition(" (")[0] for line in lines(planned)][1:] == [
         "write /u/ada/.config/systemd/user/reconciler-ada-far.service",
         "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user daemon-reload",
         "$ /usr/bin/env XDG_RUNTIME_DIR=/run/user/501 /usr/bin/systemctl --user enable --now reconciler-ada-far.service",
@@ -126,8 +126,8 @@ def test_who_lingers_needs_no_administrator() -> None:
 
 def test_root_needs_no_sudo() -> None:
     root = replace(LINUX, user="root", uid=0)
-    told = actions.actions(seen(Keeper.SYSTEMD, administrator="root"), place(root))
-    assert "$ /usr/bin/systemctl daemon-reload" in lines(told)
+    planned = actions.actions(seen(Keeper.SYSTEMD, administrator="root"), place(root))
+    assert "$ /usr/bin/systemctl daemon-reload" in lines(planned)
 
 
 @pytest.mark.parametrize(
@@ -163,15 +163,15 @@ def test_what_has_gone_another_way_is_put_right(
 
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
 def test_another_definition_is_replaced(keeper: Keeper) -> None:
-    told = lines(actions.actions(settled(MAC, keeper, definition="old"), place(MAC)))
-    assert [line.removeprefix("$ /usr/bin/sudo -n ").partition(" ")[2].split()[0] for line in told] == (
+    planned = lines(actions.actions(settled(MAC, keeper, definition="old"), place(MAC)))
+    assert [line.removeprefix("$ /usr/bin/sudo -n ").partition(" ")[2].split()[0] for line in planned] == (
         ["-o", "bootout", "bootstrap"] if keeper is Keeper.LAUNCHD else ["-o", "daemon-reload", "restart"]
     )
 
 
 def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
-    told = actions.actions(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
-    assert [line.partition(" (")[0] for line in lines(told)] == [
+    planned = actions.actions(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
+    assert [line.partition(" (")[0] for line in lines(planned)] == [
         "write /u/ada/.reconciler/nodes/far/serve",
         "write /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
         "by a person: $ sudo /usr/bin/install -o root -g wheel -m 644"
@@ -186,7 +186,7 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("outputs", "words"),
     [
         ({"macos": "26.3", "rdma": "enabled", "filevault": "FileVault is Off.", "sleep": "0", "autorestart": "1"}, []),
         ({"macos": "26.1", "rdma": "disabled"}, ["update to 26.2"]),
@@ -196,10 +196,10 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
     ],
     ids=["a server", "an old macOS", "no RDMA", "a desk"],
 )  # fmt: skip
-def test_of_a_mac_it_is_told_what_only_a_person_can_change(said: dict[str, str], words: list[str]) -> None:
-    told = actions.notes(MAC, seen(Keeper.LAUNCHD, said=said), "far")
-    assert len(told) == len(words)
-    for note, word in zip(told, words, strict=True):
+def test_of_a_mac_it_is_told_what_only_a_person_can_change(outputs: dict[str, str], words: list[str]) -> None:
+    planned = actions.notes(MAC, seen(Keeper.LAUNCHD, said=outputs), "far")
+    assert len(planned) == len(words)
+    for note, word in zip(planned, words, strict=True):
         assert word in f"{note.text}\n{note.command}"
 
 

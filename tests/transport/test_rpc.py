@@ -74,8 +74,8 @@ async def echo(message: Any) -> Answer:
 
 
 async def test_a_request_is_answered() -> None:
-    async with serving(echo) as path, client(path) as asking:
-        answer = await asking.request(Get("Node", "studio-1"), timeout=SECONDS)
+    async with serving(echo) as path, client(path) as requester:
+        answer = await requester.request(Get("Node", "studio-1"), timeout=SECONDS)
 
     assert answer == Answer({"asked": to_wire(Get("Node", "studio-1"))})
 
@@ -88,9 +88,9 @@ async def test_a_long_wait_holds_up_no_other_request() -> None:
             await news.wait()
         return Answer(type(message).__name__)
 
-    async with serving(dispatch) as path, client(path) as asking:
-        waiting = asyncio.create_task(asking.request(ListEvents(wait_seconds=30), timeout=SECONDS))
-        first = await asking.request(ShowStatus(), timeout=SECONDS)
+    async with serving(dispatch) as path, client(path) as requester:
+        waiting = asyncio.create_task(requester.request(ListEvents(wait_seconds=30), timeout=SECONDS))
+        first = await requester.request(ShowStatus(), timeout=SECONDS)
         assert not waiting.done()
         news.set()
 
@@ -105,9 +105,9 @@ async def test_an_error_of_the_other_side_arrives_as_refused(error: Exception, c
     async def dispatch(message: Any) -> Answer:
         raise error
 
-    async with serving(dispatch) as path, client(path) as asking:
+    async with serving(dispatch) as path, client(path) as requester:
         with pytest.raises(Refused, match=r"^no$") as refused:
-            await asking.request(ShowStatus(), timeout=SECONDS)
+            await requester.request(ShowStatus(), timeout=SECONDS)
 
     assert refused.value.code == code
 
@@ -116,10 +116,10 @@ async def test_an_answer_that_is_too_long_is_refused_and_the_connection_goes_on(
     async def dispatch(message: Any) -> Answer:
         return Answer("x" * frames.FRAME_BYTES_MAX if isinstance(message, Get) else "short")
 
-    async with serving(dispatch) as path, client(path) as asking:
+    async with serving(dispatch) as path, client(path) as requester:
         with pytest.raises(Refused, match="the most is"):
-            await asking.request(Get(), timeout=SECONDS)
-        assert await asking.request(ShowStatus(), timeout=SECONDS) == Answer("short")
+            await requester.request(Get(), timeout=SECONDS)
+        assert await requester.request(ShowStatus(), timeout=SECONDS) == Answer("short")
 
 
 async def test_no_answer_in_time_is_unreachable_and_a_late_one_is_dropped() -> None:
@@ -130,25 +130,25 @@ async def test_no_answer_in_time_is_unreachable_and_a_late_one_is_dropped() -> N
             await release.wait()
         return Answer(type(message).__name__)
 
-    async with serving(dispatch) as path, client(path) as asking:
+    async with serving(dispatch) as path, client(path) as requester:
         with pytest.raises(Silent, match=r"no answer to get within 0\.01 s"):
-            await asking.request(Get(), timeout=0.01)
+            await requester.request(Get(), timeout=0.01)
         release.set()
-        assert await asking.request(ShowStatus(), timeout=SECONDS) == Answer("ShowStatus")
+        assert await requester.request(ShowStatus(), timeout=SECONDS) == Answer("ShowStatus")
 
 
 async def test_who_was_silent_when_the_connection_ended_is_not_said_to_be_down() -> None:
-    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(frames.encode(to_wire(Hello("controller", SPOKEN))))
         while await frames.read(reader):
             pass
 
-    async with pretending(hear) as path, client(path) as asking:
+    async with pretending(read_nothing) as path, client(path) as requester:
         with pytest.raises(Silent):
-            await asking.request(ShowStatus(), timeout=0.01)
-        await asking.close()
+            await requester.request(ShowStatus(), timeout=0.01)
+        await requester.close()
         with pytest.raises(Silent, match="closed by this side"):
-            await asking.request(ShowStatus(), timeout=SECONDS)
+            await requester.request(ShowStatus(), timeout=SECONDS)
 
 
 async def test_no_greeting_in_time_is_silence() -> None:
@@ -156,9 +156,9 @@ async def test_no_greeting_in_time_is_silence() -> None:
         await reader.read()
 
     async with pretending(nothing) as path:
-        asking = RpcClient(*await asyncio.open_unix_connection(path), {})
+        requester = RpcClient(*await asyncio.open_unix_connection(path), {})
         with pytest.raises(Silent, match=r"no greeting within 0\.01 s"):
-            await asking.open("controller", seconds=0.01)
+            await requester.open("controller", seconds=0.01)
 
 
 async def test_the_end_of_a_connection_ends_what_waits_on_it() -> None:
@@ -167,11 +167,11 @@ async def test_the_end_of_a_connection_ends_what_waits_on_it() -> None:
         await frames.read(reader)
         await frames.read(reader)
 
-    async with pretending(close) as path, client(path) as asking:
+    async with pretending(close) as path, client(path) as requester:
         for _ in range(2):
             with pytest.raises(Unreachable, match="the other side closed the connection"):
-                await asking.request(ShowStatus(), timeout=SECONDS)
-        assert asking.closed.is_set()
+                await requester.request(ShowStatus(), timeout=SECONDS)
+        assert requester.closed.is_set()
 
 
 async def test_a_client_that_leaves_ends_the_work_that_was_done_for_it() -> None:
@@ -187,8 +187,8 @@ async def test_a_client_that_leaves_ends_the_work_that_was_done_for_it() -> None
         return Answer(None)
 
     async with serving(dispatch) as path:
-        async with client(path) as asking:
-            waiting = asyncio.create_task(asking.request(ShowStatus(), timeout=SECONDS))
+        async with client(path) as requester:
+            waiting = asyncio.create_task(requester.request(ShowStatus(), timeout=SECONDS))
             async with asyncio.timeout(SECONDS):
                 await begun.wait()
         with pytest.raises(Unreachable, match="closed by this side"):
@@ -206,11 +206,11 @@ async def test_a_fault_of_the_server_ends_the_connection_and_is_not_hidden() -> 
     faults: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
     async with serving(dispatch) as path:
-        async with client(path) as asking:
+        async with client(path) as requester:
             with pytest.raises(Unreachable):
-                await asking.request(ShowStatus(), timeout=SECONDS)
-        async with client(path) as asking:
-            assert await asking.request(Get(), timeout=SECONDS) == Answer("fine")
+                await requester.request(ShowStatus(), timeout=SECONDS)
+        async with client(path) as requester:
+            assert await requester.request(Get(), timeout=SECONDS) == Answer("fine")
 
     assert [type(error) for fault in faults for error in fault.exceptions] == [KeyError]
 
@@ -223,8 +223,8 @@ async def test_a_socket_is_for_its_owner_and_replaces_that_of_a_dead_server() ->
         server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, echo)
         await server.start()
 
-        async with client(str(path)) as asking:
-            await asking.request(ShowStatus(), timeout=SECONDS)
+        async with client(str(path)) as requester:
+            await requester.request(ShowStatus(), timeout=SECONDS)
         assert path.stat().st_mode & 0o777 == 0o600
         await server.close()
 
@@ -240,8 +240,8 @@ async def test_a_server_that_closes_ends_the_waits_of_its_clients() -> None:
     with tempfile.TemporaryDirectory(prefix="r-") as directory:
         server = RpcServer(Path(directory) / "s", CONTROLLER_RECEIVES_FROM_CLI, dispatch)
         await server.start()
-        async with client(str(Path(directory) / "s")) as asking:
-            waiting = asyncio.create_task(asking.request(ShowStatus(), timeout=SECONDS))
+        async with client(str(Path(directory) / "s")) as requester:
+            waiting = asyncio.create_task(requester.request(ShowStatus(), timeout=SECONDS))
             async with asyncio.timeout(SECONDS):
                 await begun.wait()
             await server.close()

@@ -22,9 +22,9 @@ GET = Get("Node", None)
 
 
 async def test_a_connection_may_ask_more_often_than_it_may_at_a_time() -> None:
-    async with serving(echo) as path, client(path) as asking:
+    async with serving(echo) as path, client(path) as requester:
         for _ in range(2 * REQUESTS_MAX):
-            await asking.request(GET, timeout=SECONDS)
+            await requester.request(GET, timeout=SECONDS)
 
 
 async def test_there_are_no_more_connections_than_may_be_and_one_that_ends_makes_room() -> None:
@@ -39,8 +39,8 @@ async def test_there_are_no_more_connections_than_may_be_and_one_that_ends_makes
         await held[0][1].wait_closed()
         while True:
             try:
-                async with client(path) as asking:
-                    await asking.request(GET, timeout=SECONDS)
+                async with client(path) as requester:
+                    await requester.request(GET, timeout=SECONDS)
                 break
             except Unreachable:
                 await asyncio.sleep(0)  # the server has not read yet that there is room
@@ -60,14 +60,14 @@ async def test_who_answers_again_was_silent_and_is_no_more() -> None:
         writer.write(frames.encode({**to_wire(Answer({})), "reply": frame["call"]}))
         await ended.wait()
 
-    async with pretending(answer_the_second) as path, client(path) as asking:
+    async with pretending(answer_the_second) as path, client(path) as requester:
         with pytest.raises(Silent):
-            await asking.request(GET, timeout=0.01)
-        await asking.request(GET, timeout=SECONDS)
+            await requester.request(GET, timeout=0.01)
+        await requester.request(GET, timeout=SECONDS)
         ended.set()
-        await asking.closed.wait()
+        await requester.closed.wait()
         with pytest.raises(Unreachable) as caught:
-            await asking.request(GET, timeout=SECONDS)
+            await requester.request(GET, timeout=SECONDS)
         assert not isinstance(caught.value, Silent)
 
 

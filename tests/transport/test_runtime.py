@@ -49,7 +49,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.home = folder
         self.root = folder / ".reconciler"
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.sent = 0
         self.cut_after: int | None = None
         """How many bytes arrive before the connection breaks."""
@@ -71,12 +71,12 @@ class Machine:
         return Completed(process.returncode, out.decode(), err.decode())
 
     def build(self) -> Build:
-        return Build(self, "far", PurePosixPath(self.root), self.told.append)
+        return Build(self, "far", PurePosixPath(self.root), self.messages.append)
 
     def version(self, made: Recipe) -> str:
         python = self.root / "runtimes" / made.key / "bin" / "python3"
-        asked = (str(python), "-I", "-c", "import mlx.core; print(mlx.core.VERSION)")
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        command = (str(python), "-I", "-c", "import mlx.core; print(mlx.core.VERSION)")
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def test_a_runtime_is_put_together_of_what_was_sent_and_works(
     assert await machine.build().built(recipe())
     assert machine.version(recipe()) == "1.0"
     assert machine.sent >= sum(pack.size for pack in packs)
-    assert {"unpacking 1 of 4", "trying it"} < set(machine.told)
+    assert {"unpacking 1 of 4", "trying it"} < set(machine.messages)
     before = machine.sent
     await machine.build().ensure(recipe(), packs)
     assert machine.sent == before
@@ -219,15 +219,15 @@ async def test_a_node_without_a_runtime_of_its_owners_gets_one_over_ssh_and_its_
     access = host.access()
     assert isinstance(access.ssh, SshAccess)
     node = host.node(Access(ssh=access.ssh))
-    told: list[str] = []
-    foreseen = await bootstrap.plan_bootstrap(node)
-    assert foreseen.measures[0].act == actions.Build(PurePosixPath(host.root / "runtimes" / recipe().key))
+    messages: list[str] = []
+    preview = await bootstrap.plan_bootstrap(node)
+    assert preview.measures[0].act == actions.Build(PurePosixPath(host.root / "runtimes" / recipe().key))
     assert not host.root.exists()
-    for measure in foreseen.own_actions:
-        await bootstrap.carry_out(node, measure, told.append)
-    assert "trying it" in told
+    for measure in preview.own_actions:
+        await bootstrap.carry_out(node, measure, messages.append)
+    assert "trying it" in messages
     assert (await bootstrap.plan_bootstrap(node)).measures == (), "all was foreseen, the agent's Python too"
-    assert await node.build_runtime(told.append) == recipe().key
+    assert await node.build_runtime(messages.append) == recipe().key
     await node.start_agent()
     link = await node.dial()
     try:
@@ -241,7 +241,7 @@ async def test_a_node_without_a_runtime_of_its_owners_gets_one_over_ssh_and_its_
     assert (report.runtime["mlx"], report.runtime["mlx-lm"]) == ("1.0", "1.0")
     assert (await node.prune_runtimes()).removed == ()
     with pytest.raises(Refused, match=r"as spec\.python says"):
-        await host.node().build_runtime(told.append)
+        await host.node().build_runtime(messages.append)
 
 
 def managed_by(host: Host, supplied: Path, version: str) -> SshNode:  # noqa: F811
@@ -309,7 +309,7 @@ def test_the_pins_are_complete_and_of_the_versions_that_are_tested() -> None:
             "python_version": made.minor,
             "python_full_version": made.python,
         }
-        asked = {"mlx", "mlx-lm", "huggingface-hub"}
+        wanted = {"mlx", "mlx-lm", "huggingface-hub"}
         for pinned, version in versions.items():
             if pinned.startswith("mlx") and pinned != "mlx-lm":
                 assert version == distribution("mlx").version
@@ -317,8 +317,8 @@ def test_the_pins_are_complete_and_of_the_versions_that_are_tested() -> None:
             assert constraints[pinned] == version
             for requirement in map(Requirement, distribution(pinned).requires or ()):
                 if requirement.marker is None or requirement.marker.evaluate({**environment, "extra": ""}):
-                    asked.add(requirement.name.lower().replace("_", "-"))
-        assert asked <= versions.keys() | {"mlx"}, name
+                    wanted.add(requirement.name.lower().replace("_", "-"))
+        assert wanted <= versions.keys() | {"mlx"}, name
 
 
 def test_a_name_is_of_everything_that_a_runtime_is_made_of() -> None:

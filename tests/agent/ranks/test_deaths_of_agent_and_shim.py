@@ -399,10 +399,10 @@ async def test_a_second_agent_is_told_who_serves_already(bench: Bench) -> None:
 
     second = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=subprocess.PIPE)
     async with asyncio.timeout(WAIT_SECONDS):
-        _, said = await second.communicate()
+        _, stderr = await second.communicate()
 
     assert second.returncode == 75
-    assert f"another agent serves {node.directory}: process {bench.agent_pid()}" in said.decode()
+    assert f"another agent serves {node.directory}: process {bench.agent_pid()}" in stderr.decode()
 
 
 async def test_an_agent_for_the_same_node_with_another_directory_takes_no_socket_away(bench: Bench) -> None:

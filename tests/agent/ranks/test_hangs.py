@@ -186,8 +186,8 @@ def test_only_what_is_new_or_getting_worse_is_told() -> None:
     assert vitals.tick(idle, 1.0, (True, False)), "it was stopped"
     assert vitals.tick(idle, 1.0, (False, False)), "it was continued"
     assert not vitals.tick(idle, 1.0, (False, False))
-    told = [vitals.tick(busy, 1.0, (False, False)) for _ in range(5)]
-    assert told == [False, False, True, True, True]
+    reported = [vitals.tick(busy, 1.0, (False, False)) for _ in range(5)]
+    assert reported == [False, False, True, True, True]
     assert vitals.tick(idle, 1.0, (False, False)), "its silence is over"
 
 

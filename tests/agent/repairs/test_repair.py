@@ -108,20 +108,20 @@ async def test_it_is_undone_although_the_agent_was_killed_and_nobody_comes_back(
     await begin(link, repair(*NETWORK, seconds=1.0))
     await place.bench.kill_agent()
     await until(lambda: place.settings == BEFORE)
-    assert len(place.asked) == 4, "both were made, and both undone"
+    assert len(place.commands_run) == 4, "both were made, and both undone"
 
 
 async def test_a_repair_whose_process_is_killed_as_well_is_undone_by_the_next_agent(place: Place) -> None:
     (place.folder / "hang-inet").touch()
     link = await place.agent()
-    asked = asyncio.create_task(ask(link, repair(*NETWORK)))
+    requested = asyncio.create_task(ask(link, repair(*NETWORK)))
     await until(lambda: (place.folder / "hangs").exists())
     assert place.settings == ([], {})
     (watchdog,) = place.watchdogs()
     agent = place.bench.agent_pid()
     os.kill(agent, signal.SIGKILL)
     os.kill(watchdog, signal.SIGKILL)
-    await asyncio.gather(asked, return_exceptions=True)
+    await asyncio.gather(requested, return_exceptions=True)
     for pid in (agent, watchdog):
         await gone(pid)
     await place.bench.agent_let_go()
@@ -150,7 +150,7 @@ async def test_where_sudo_asks_for_a_password_nothing_is_done_and_that_is_said(p
         await ask(link, repair(*NETWORK))
     found = await report(link)
     assert (found.state, found.tried, found.barred) == (RepairState.UNDONE, (), ("r1",))
-    assert place.asked == []
+    assert place.commands_run == []
 
 
 async def test_what_cannot_be_undone_is_left_and_told_with_the_command(place: Place) -> None:
@@ -169,9 +169,9 @@ async def test_a_second_repair_is_refused_while_one_is_not_confirmed(place: Plac
     with pytest.raises(Refused) as refused:
         await ask(link, repair(AWAKE, id="r2"))
     assert refused.value.code == "Unconfirmed"
-    asked = len(place.asked)
+    commands_before = len(place.commands_run)
     assert isinstance(await ask(link, repair(*NETWORK)), Done)
-    assert len(place.asked) == asked
+    assert len(place.commands_run) == commands_before
     again = await place.bench.controller()
     await ask(again, ConfirmRepair(1, "r1"))
     assert isinstance(await ask(again, repair(AWAKE, id="r2")), Done), "what was confirmed is over"
@@ -201,7 +201,7 @@ async def test_nothing_but_what_repairs_a_machine_is_run(place: Place) -> None:
             assert refused.value.code == "Invalid"
     with pytest.raises(Refused, match="another boot"):
         await ask(link, replace(repair(*NETWORK), boot_id="the one before"))
-    assert (place.asked, place.settings) == ([], BEFORE)
+    assert (place.commands_run, place.settings) == ([], BEFORE)
 
 
 @pytest.mark.parametrize(

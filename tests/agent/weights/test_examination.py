@@ -20,12 +20,12 @@ class Desk:
         self.folder = path / "model"
         self.folder.mkdir()
         (self.folder / "model.safetensors").write_bytes(b"weights")
-        self.asked = path / "asked"
-        self.asked.touch()
+        self.examinations = path / "asked"
+        self.examinations.touch()
         self.may = path / "may"
         python = self.python = path / "python"
         python.write_text(
-            f"#!/bin/sh\necho $3 >> {self.asked}\n"
+            f"#!/bin/sh\necho $3 >> {self.examinations}\n"
             f'until test -e {self.may}; do sleep 0.02; done\necho \'{{"code": "some"}}\'\n'
         )
         python.chmod(0o700)
@@ -45,7 +45,7 @@ class Desk:
         return self.look()
 
     def count(self) -> int:
-        return len(self.asked.read_text().splitlines())
+        return len(self.examinations.read_text().splitlines())
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_what_no_runtime_reads_does_not_keep_a_model_from_being_used(desk:
 
 
 @pytest.mark.parametrize(
-    ("said", "known"),
+    ("shares", "known"),
     [
         ('{"tensor/2": [{"weights_bytes": 5, "cache": [[0, 4]]}]}', {"tensor/2": (RankShare(5, ((0, 4),)),)}),
         ('{"tensor/2": [{"weights_bytes": 5}], "new": "1"}', {}),
@@ -90,8 +90,8 @@ async def test_what_no_runtime_reads_does_not_keep_a_model_from_being_used(desk:
     ],
 )
 async def test_what_ranks_hold_is_reported_as_the_runtime_says_it_and_nothing_of_what_is_no_answer(
-    desk: Desk, said: str, known: dict[str, tuple[RankShare, ...]]
+    desk: Desk, shares: str, known: dict[str, tuple[RankShare, ...]]
 ) -> None:
-    desk.python.write_text(f"#!/bin/sh\necho '{{\"shares\": {said}}}'\n")
+    desk.python.write_text(f"#!/bin/sh\necho '{{\"shares\": {shares}}}'\n")
     desk.look()
     assert (await desk.answer()).shares == known

@@ -146,11 +146,11 @@ def _ready(home: Home, count: int) -> dict[str, int]:
 def _killed(home: Home, name: str, pid: int) -> float:
     """Seconds from the signal until another process can read the event."""
     time.sleep(random.uniform(*REST_SECONDS))
-    asked = "SELECT 1 FROM events WHERE kind = 'ModelDeployment' AND name = ? AND reason = 'RankExited'"
+    query = "SELECT 1 FROM events WHERE kind = 'ModelDeployment' AND name = ? AND reason = 'RankExited'"
     with closing(sqlite3.connect(f"{home.store.as_uri()}?mode=ro", uri=True)) as db:
         os.kill(pid, signal.SIGKILL)
         killed = time.monotonic()
-        while db.execute(asked, (name,)).fetchone() is None:
+        while db.execute(query, (name,)).fetchone() is None:
             if time.monotonic() - killed > WAIT_SECONDS:
                 raise RuntimeError(f"the end of process {pid} was not seen")
             time.sleep(POLL_SECONDS)

@@ -29,11 +29,11 @@ from tests.processes import cpu_seconds
 PAUSE_SECONDS = 0.02
 """Between two tokens of a stream: 50 a second, as fast as anybody reads."""
 MODEL = "llama"
-ASKED = Generate("one", ({"role": "user", "content": COUNT},))
+REQUEST = Generate("one", ({"role": "user", "content": COUNT},))
 
 
 @dataclass
-class Way:
+class Endpoint:
     """One way to the backend, and the process in its middle."""
 
     url: str
@@ -91,22 +91,22 @@ async def _direct_to_rank(rank: RankDouble) -> float:
     """A new connection and one request, as a client without a gateway would have it."""
     started = time.perf_counter()
     reader, writer = await asyncio.open_unix_connection(str(rank.path))
-    writer.write(encode(to_wire(Hello("bench", SPOKEN))) + encode(to_wire(ASKED)))
+    writer.write(encode(to_wire(Hello("bench", SPOKEN))) + encode(to_wire(REQUEST)))
     while (frame := await read(reader)) is not None and frame["type"] != "finished":
         continue
     writer.close()
     return time.perf_counter() - started
 
 
-async def per_chunk(way: Way, streams: int, words: int, pids: Sequence[int] = ()) -> float:
+async def per_chunk(endpoint: Endpoint, streams: int, words: int, pids: Sequence[int] = ()) -> float:
     """Microseconds of the process in the middle, or of others, for each chunk of a stream."""
-    before = cpu_seconds(pids or [way.pid])
-    done = await asyncio.gather(*(stream(way.url, MODEL, COUNT, words) for _ in range(streams)))
-    return 1e6 * (cpu_seconds(pids or [way.pid]) - before) / sum(len(one.events) for one in done)
+    before = cpu_seconds(pids or [endpoint.pid])
+    done = await asyncio.gather(*(stream(endpoint.url, MODEL, COUNT, words) for _ in range(streams)))
+    return 1e6 * (cpu_seconds(pids or [endpoint.pid]) - before) / sum(len(one.events) for one in done)
 
 
 @asynccontextmanager
-async def gateway(home: Path, rank: RankDouble, machine: Machine | None = None) -> AsyncIterator[Way]:
+async def gateway(home: Path, rank: RankDouble, machine: Machine | None = None) -> AsyncIterator[Endpoint]:
     """A gateway process with one rank behind it, on this machine or on another."""
     listen = f"127.0.0.1:{free_port()}"
     backend = Backend(0, rank.epoch, str(rank.path), "node-a", machine)
@@ -114,17 +114,17 @@ async def gateway(home: Path, rank: RankDouble, machine: Machine | None = None) 
     command = [sys.executable, "-m", "reconciler", "--home", str(home), "gateway"]
     with _process(command) as process:
         await eventually(lambda: (home / "gateway.json").exists())
-        yield Way(f"http://{listen}/v1", process.pid)
+        yield Endpoint(f"http://{listen}/v1", process.pid)
 
 
 @asynccontextmanager
-async def _relay(backend: int) -> AsyncIterator[Way]:
+async def _relay(backend: int) -> AsyncIterator[Endpoint]:
     port = free_port()
     command = [sys.executable, "-m", "tests.bench.relay", str(port), str(backend)]
     with _process(command) as process:
         assert process.stdout is not None
         process.stdout.readline()  # it says one when it listens
-        yield Way(f"http://127.0.0.1:{port}/v1", process.pid)
+        yield Endpoint(f"http://127.0.0.1:{port}/v1", process.pid)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ class _Events(Turn):
     """A turn of a script that speaks HTTP."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
-        super().__init__(ASKED, writer, asyncio.Event())
+        super().__init__(REQUEST, writer, asyncio.Event())
 
     def send(self, *events: object) -> None:
         for event in events:

@@ -76,12 +76,12 @@ async def _killed(side: Ours, rank: int) -> float:
     """Seconds from the signal to the first token after it, in the same stream."""
     pid = next(row["pid"] for row in side.made.ranks() if row["rank"] == rank)
     begun = asyncio.Event()
-    asked = asyncio.create_task(stream(side.url, side.model, COUNT, TOKENS, begun))
+    streaming = asyncio.create_task(stream(side.url, side.model, COUNT, TOKENS, begun))
     await begun.wait()
     await asyncio.sleep(KILLED_AFTER_SECONDS)
     os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
-    answer = await asked
+    answer = await streaming
     if answer.tokens != TOKENS:
         raise RuntimeError(f"{answer.tokens} tokens came, {TOKENS} were asked for")
     _, resumed = max(pairwise(answer.events), key=lambda pair: pair[1] - pair[0])

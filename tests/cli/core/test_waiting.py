@@ -84,7 +84,7 @@ def test_a_condition_of_an_older_spec_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("md/tiny",), "Missing option '--for'"),
         (("md/tiny", "--for=ready"), "is nothing to wait for; expected condition=NAME[=VALUE], delete"),
@@ -98,10 +98,10 @@ def test_a_condition_of_an_older_spec_does_not_count() -> None:
     ],
 )
 def test_what_cannot_be_waited_for_is_wrong_usage(
-    arguments: tuple[str, ...], said: str, cli: Cli, controller: Controller
+    arguments: tuple[str, ...], message: str, cli: Cli, controller: Controller
 ) -> None:
     result = cli("wait", *arguments)
-    assert (result.code, said in result.err) == (2, True), result.err
+    assert (result.code, message in result.err) == (2, True), result.err
 
 
 def test_what_is_not_there_is_waited_for_only_to_come_or_to_be_gone(cli: Cli, controller: Controller) -> None:

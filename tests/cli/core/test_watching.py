@@ -51,13 +51,13 @@ def test_an_answer_is_held_back_until_something_has_changed(cluster: Live) -> No
         def held_back() -> bool:
             """Whether nothing has happened meanwhile: a controller that has just begun finds something out at times."""
             nonlocal seen
-            asked, before = time.monotonic(), seen
+            started, before = time.monotonic(), seen
             body = client.ask(Get(seen=seen, wait_seconds=0.3), 0.3)
             seen = str(body["version"])
             if seen != before:
                 return False
             assert body["items"] == []
-            assert time.monotonic() - asked >= 0.3
+            assert time.monotonic() - started >= 0.3
             return True
 
         wait_for(held_back)
@@ -66,18 +66,18 @@ def test_an_answer_is_held_back_until_something_has_changed(cluster: Live) -> No
 
 
 def test_a_watch_only_is_silent_about_what_is_there_already(cluster: Live) -> None:
-    asked, counts = ("get", "md/tiny", "-o", "json"), itertools.count(2)
+    arguments, counts = ("get", "md/tiny", "-o", "json"), itertools.count(2)
 
     def changed(lines: list[str]) -> bool:
         """One change after the other, until the first that comes after the watch has begun."""
         cluster.apply(replicas(next(counts)))
         return any(json.loads(line)["spec"]["replicas"] > 1 for line in lines)
 
-    with running(cluster, *asked, "-w") as beside:
+    with running(cluster, *arguments, "-w") as beside:
         beside.wait_for(lambda lines: lines)
         assert json.loads(beside.out[0])["spec"]["replicas"] == 1
-    there = json.loads(cluster.run(*asked).stdout)
-    with running(cluster, *asked, "--watch-only") as watch:
+    there = json.loads(cluster.run(*arguments).stdout)
+    with running(cluster, *arguments, "--watch-only") as watch:
         watch.wait_for(changed)
         assert json.loads(watch.out[0]) != there
         assert watch.end() == 130

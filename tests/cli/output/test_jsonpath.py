@@ -104,14 +104,14 @@ WRONG = [
 
 @pytest.mark.parametrize(("template", "at", "expected"), WRONG)
 def test_a_wrong_template_is_told_with_its_place(template: str, at: int, expected: str) -> None:
-    with pytest.raises(BadTemplate) as told:
+    with pytest.raises(BadTemplate) as refused:
         parse_template(template)
-    assert f"at character {at}, " in str(told.value)
-    assert expected in str(told.value)
+    assert f"at character {at}, " in str(refused.value)
+    assert expected in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("{.numbers[5]}", "array index out of bounds: index 5, length 5"),
         ("{.numbers[-6]}", "array index out of bounds: index -6, length 5"),
@@ -119,8 +119,8 @@ def test_a_wrong_template_is_told_with_its_place(template: str, at: int, expecte
         ("{.items[0].metadata[0]}", "an object is not a list"),
     ],
 )
-def test_an_index_that_fits_nothing_is_an_error(path: str, said: str) -> None:
-    with pytest.raises(Invalid, match=said):
+def test_an_index_that_fits_nothing_is_an_error(path: str, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         render(parse_template(path), CLUSTER)
 
 

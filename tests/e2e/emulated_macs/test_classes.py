@@ -68,7 +68,7 @@ class Macs:
     made: Cluster
     wished: int = 0
     """The epoch that was the first of the wish that is in force."""
-    asking: list[threading.Thread] = field(default_factory=list)
+    requests: list[threading.Thread] = field(default_factory=list)
 
     def sandbox(self, commands: list[str]) -> None:
         for command in commands:
@@ -114,7 +114,7 @@ class Macs:
         cable = next(f"{n}/{r}" for n, r in ends[tuple(sorted((first, second)))] if n == second)
         return {"FIRST": first, "SECOND": second, "SPARE": spare, "CABLE": cable}
 
-    def ask(self) -> None:
+    def send_request(self) -> None:
         """Have somebody ask for an answer, whatever becomes of it."""
 
         def wait_for_it() -> None:
@@ -127,25 +127,25 @@ class Macs:
             with suppress(OSError), urllib.request.urlopen(request, timeout=ANSWERED_SECONDS) as answer:
                 answer.read()
 
-        asking = threading.Thread(target=wait_for_it)
-        asking.start()
-        self.asking.append(asking)
+        requests = threading.Thread(target=wait_for_it)
+        requests.start()
+        self.requests.append(requests)
 
-    def hear(self) -> None:
+    def wait_for_answers(self) -> None:
         """Wait for whatever becomes of what was asked."""
-        while self.asking:
-            self.asking.pop().join(ANSWERED_SECONDS)
+        while self.requests:
+            self.requests.pop().join(ANSWERED_SECONDS)
 
     def doctor(self) -> tuple[int, dict[str, Any]]:
         """Its exit status, and what it says."""
         done = self.made.run("doctor", "-o", "json", check=False)
         return done.returncode, json.loads(done.stdout)
 
-    def told(self, since: datetime) -> list[str]:
+    def incident_texts(self, since: datetime) -> list[str]:
         """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one."""
         entries = [entry for each in self.made.json("incidents")["items"] for entry in each["entries"]]
-        told = [(datetime.fromisoformat(entry["time"]), entry["text"]) for entry in entries]
-        return [text for at, text in sorted(told, key=lambda each: each[0]) if at >= since]
+        texts = [(datetime.fromisoformat(entry["time"]), entry["text"]) for entry in entries]
+        return [text for at, text in sorted(texts, key=lambda each: each[0]) if at >= since]
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fa
         macs.sandbox(case["commands"])
         if "asked" in case:
             time.sleep(case["asked"])
-            macs.ask()
+            macs.send_request()
         wait = macs.made.wait
         wait(
             f"the doctor to name {fault}",
@@ -207,15 +207,19 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fa
             NAMED_SECONDS,
             PAUSE_SECONDS,
         )
-        wait(f"what is done about {fault}", lambda: has(macs.told(since), case["done"]), DONE_SECONDS)
+        wait(
+            f"what is done about {fault}", lambda: has(macs.incident_texts(since), case["done"]), DONE_SECONDS
+        )
 
         macs.sandbox(case.get("back", []))
         if "then" in case:
             macs.made.run(*case["then"].split())
         wait("the doctor to find nothing", lambda: macs.doctor()[0] == 0, HEALED_SECONDS, PAUSE_SECONDS)
         wait("the deployment to be served", macs.serves, HEALED_SECONDS)
-        assert has(macs.told(since), [*case["done"], *case.get("after", [])]), macs.told(since)
-        macs.hear()
+        assert has(macs.incident_texts(since), [*case["done"], *case.get("after", [])]), macs.incident_texts(
+            since
+        )
+        macs.wait_for_answers()
 
 
 def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
@@ -245,7 +249,7 @@ def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> b
     return "todo" not in case and any(case["finding"] in each["summary"] for each in healed)
 
 
-def has(told: list[str], patterns: list[str]) -> bool:
+def has(texts: list[str], patterns: list[str]) -> bool:
     """Whether all of it is told, in this order."""
-    left = iter(told)
+    left = iter(texts)
     return all(any(re.search(pattern, text) for text in left) for pattern in patterns)

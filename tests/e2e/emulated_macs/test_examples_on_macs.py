@@ -65,17 +65,17 @@ def test_three_machines_in_a_ring_serve_what_can_be_divided_by_three_and_two_of_
     how = ("--nodes", "3", "--fabric", "ring", "--models", str(own.parent))
     with macs(tmp_path, "ring-of-three", *how, change=my_weights) as made:
         served(made, "chat", 3, "jaccl-ring", seconds=FORMED_SECONDS)
-        said = answered(made, "chat", tokens=20)
-        assert said
+        answer = answered(made, "chat", tokens=20)
+        assert answer
         sandbox(made, "unplug", "mini-2/1")
-        assert answered(made, "chat", tokens=20) == said  # asked of three, answered by two
+        assert answered(made, "chat", tokens=20) == answer  # asked of three, answered by two
         served(made, "chat", 2, "jaccl-ring", "ring")
         made.wait("a person to be asked", lambda: "PersonNeeded" in made.ask("events"))
         sandbox(made, "plug", "mini-2/1")
         served(made, "chat", 3, "jaccl-ring")
-        assert answered(made, "chat", tokens=20) == said
-        (asked,) = [event["message"] for event in made.events() if event["reason"] == "PersonNeeded"]
-        assert "plug a Thunderbolt 5 cable into mini-2/1 and mini-3/2" in asked
+        assert answered(made, "chat", tokens=20) == answer
+        (message,) = [event["message"] for event in made.events() if event["reason"] == "PersonNeeded"]
+        assert "plug a Thunderbolt 5 cable into mini-2/1 and mini-3/2" in message
 
 
 def swapped(made: Cluster) -> bool:

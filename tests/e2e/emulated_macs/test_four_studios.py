@@ -25,12 +25,12 @@ def studios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def told(made: Cluster, fault: str) -> str:
+def incident_summaries(made: Cluster, fault: str) -> str:
     """The summaries of all incidents of a class."""
     return "\n".join(each["summary"] for each in incidents(made) if each["class"] == fault)
 
 
-def asking(made: Cluster, step: str) -> list[str]:
+def person_needed_by(made: Cluster, step: str) -> list[str]:
     """Objects of the incidents that are open and ask a person for such a step."""
     return [each["object"] for each in incidents(made) if each["open"] and step in each["person"]]
 
@@ -54,8 +54,8 @@ def test_without_a_cable_a_ring_serves_and_with_it_a_mesh_at_a_quiet_moment(stud
     sandbox(studios, "unplug", "studio-1/3")
     served(studios, "large", 4, "jaccl-ring", "ring")
     assert answered(studios, "large")
-    studios.wait("the place", lambda: "nothing is plugged in at studio-" in told(studios, "C3"))
-    assert "none of these machines" not in told(studios, "C3")
+    studios.wait("the place", lambda: "nothing is plugged in at studio-" in incident_summaries(studios, "C3"))
+    assert "none of these machines" not in incident_summaries(studios, "C3")
     shown = studios.run("get", "fabric", "studios").stdout
     assert "5 of 6 links are connected" in shown
     assert max(map(len, shown.splitlines())) <= WIDTH
@@ -71,14 +71,14 @@ def test_while_a_machine_restarts_after_a_panic_fewer_serve_and_then_all(studios
     assert answered(studios, "large")
     served(studios, "large", 4, "jaccl")
     assert answered(studios, "large")
-    assert "studio-3 does not answer" in told(studios, "C0")
+    assert "studio-3 does not answer" in incident_summaries(studios, "C0")
 
 
 def test_without_rdma_on_one_machine_a_ring_serves_and_recovery_is_asked_for_once(studios: Cluster) -> None:
     sandbox(studios, "rdma", "off", "studio-2")
     served(studios, "large", 4, "ring")
     assert answered(studios, "large")
-    studios.wait("the incident", lambda: len(asking(studios, "rdma_ctl enable")) == 1)
+    studios.wait("the incident", lambda: len(person_needed_by(studios, "rdma_ctl enable")) == 1)
     findings = json.loads(studios.run("doctor", "studio-2", "-o", "json", check=False).stdout)["findings"]
     assert [finding["class"] for finding in findings] == ["C2"]
     (finding,) = findings

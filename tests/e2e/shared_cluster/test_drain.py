@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.cluster import ROOT, Cluster
 
-from .test_healing import Answer, stream, whole
+from .test_healing import Answer, complete_answer, stream
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +23,7 @@ async def clients_during(cluster: Cluster, *command: str) -> tuple[str, list[Ans
     async with openai.AsyncOpenAI(
         base_url=cluster.endpoint(), api_key="none", timeout=120, max_retries=0
     ) as sdk:
-        reference = (await whole(sdk)).text
+        reference = (await complete_answer(sdk)).text
         begun = [asyncio.Event() for _ in range(STREAMS)]
         streams = [asyncio.create_task(stream(sdk, event)) for event in begun]
         async with asyncio.timeout(60):

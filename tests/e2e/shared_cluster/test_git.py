@@ -58,12 +58,12 @@ STEPS = {"EpochAllocated", "RankStarted", "RankStopping"}
 def first_step_delay(cluster: Cluster, after: int) -> float:
     """Seconds from the hook's own time stamp to the event of the first step that followed it."""
 
-    def told() -> list[dict[str, str]]:
+    def events() -> list[dict[str, str]]:
         return [event for event in cluster.events() if event["id"] > after]
 
-    cluster.wait("a first step", lambda: any(event["reason"] in STEPS for event in told()))
-    hook = next(event["hookTime"] for event in told() if event["reason"] == "RevisionApplied")
-    step = next(event["time"] for event in told() if event["reason"] in STEPS)
+    cluster.wait("a first step", lambda: any(event["reason"] in STEPS for event in events()))
+    hook = next(event["hookTime"] for event in events() if event["reason"] == "RevisionApplied")
+    step = next(event["time"] for event in events() if event["reason"] in STEPS)
     return (datetime.fromisoformat(step) - datetime.fromisoformat(hook)).total_seconds()
 
 

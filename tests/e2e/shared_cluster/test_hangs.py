@@ -17,7 +17,7 @@ from tests.e2e.cluster import ROOT, Cluster
 from tests.processes import gone, state
 from tests.tracing import main_thread_held
 
-from .test_healing import Answer, ask, rank_pids, stream, whole
+from .test_healing import Answer, ask, complete_answer, rank_pids, stream
 
 pytestmark = pytest.mark.e2e
 
@@ -60,7 +60,7 @@ async def clients_during(cluster: Cluster, fault: Callable[[], None]) -> tuple[s
     async with openai.AsyncOpenAI(
         base_url=cluster.endpoint(), api_key="none", timeout=120, max_retries=0
     ) as sdk:
-        reference = (await whole(sdk)).text
+        reference = (await complete_answer(sdk)).text
         begun = [asyncio.Event() for _ in range(CLIENTS - 1)]
         streams = [asyncio.create_task(stream(sdk, event)) for event in begun]
         async with asyncio.timeout(60):
@@ -81,7 +81,7 @@ def victim(cluster: Cluster, rank: int) -> int:
     return int(next(row["pid"] for row in cluster.ranks() if row["rank"] == rank))
 
 
-def told(cluster: Cluster, after: int, reason: str) -> list[str]:
+def messages_since(cluster: Cluster, after: int, reason: str) -> list[str]:
     """What was said for a reason since an event."""
     return [e["message"] for e in cluster.events() if e["id"] > after and e["reason"] == reason]
 
@@ -96,7 +96,7 @@ def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(tiny: Cl
     assert state(pid) != "T"
     tiny.wait_settled()
     assert rank_pids(tiny) == before
-    (message,) = told(tiny, event, "RankContinued")
+    (message,) = messages_since(tiny, event, "RankContinued")
     assert f"rank {rank} of tiny/0" in message
 
 
@@ -109,7 +109,7 @@ def test_a_rank_that_is_stopped_with_nothing_to_do_is_continued(tiny: Cluster) -
     assert ask(tiny)
     tiny.wait_settled()
     assert rank_pids(tiny) == before
-    assert len(told(tiny, event, "RankContinued")) == len(before)
+    assert len(messages_since(tiny, event, "RankContinued")) == len(before)
 
 
 @contextmanager
@@ -130,12 +130,12 @@ def stopped_again_and_again(pid: int) -> Iterator[None]:
         stopping.join()
 
 
-def formed_anew(cluster: Cluster, event: int) -> str:
+def formed_again(cluster: Cluster, event: int) -> str:
     """What the event of the new group says of its cause: the time that these tests allow was over."""
-    cluster.wait("a new group", lambda: told(cluster, event, "EpochAllocated"))
-    groups = told(cluster, event, "EpochAllocated")
+    cluster.wait("a new group", lambda: messages_since(cluster, event, "EpochAllocated"))
+    groups = messages_since(cluster, event, "EpochAllocated")
     # A busy machine may be too slow for the short allowance of these tests once more; nothing else may happen.
-    assert all("(Stalled: " in message for message in groups), cluster.story()
+    assert all("(Stalled: " in message for message in groups), cluster.diagnostics()
     (allowed,) = re.findall(r"at most (\d+) s are allowed", groups[0])
     assert STALL_SECONDS <= int(allowed) < 60, "not the time that is allowed by default"
     return groups[0]
@@ -145,11 +145,11 @@ def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(han
     before, event, pid = rank_pids(hangs), hangs.last_event(), victim(hangs, 1)
     with stopped_again_and_again(pid):
         check_answers(*asyncio.run(clients_during(hangs, lambda: None)))
-        message = formed_anew(hangs, event)
+        message = formed_again(hangs, event)
 
     assert "rank 1 on node-" in message
     hangs.wait("the end of the rank", lambda: gone(pid))
-    assert 1 <= len(told(hangs, event, "RankContinued")) <= 3
+    assert 1 <= len(messages_since(hangs, event, "RankContinued")) <= 3
     hangs.wait_settled()
     assert ask(hangs)
     assert min(rank_pids(hangs)) > max(before)
@@ -164,11 +164,11 @@ def test_a_rank_that_hangs_while_its_process_runs_is_killed_and_costs_no_answer(
         check_answers(*asyncio.run(clients_during(hangs, lambda: holding.enter_context(hang))))
         hangs.wait("the end of the rank", lambda: gone(pid))
 
-    message = formed_anew(hangs, event)
+    message = formed_again(hangs, event)
     assert "rank 1 on node-" in message
     assert "requests wait), at most" in message
-    assert told(hangs, event, "RankContinued") == []
+    assert messages_since(hangs, event, "RankContinued") == []
     hangs.wait_settled()
     assert ask(hangs)
-    ends = told(hangs, event, "RankExited")
+    ends = messages_since(hangs, event, "RankExited")
     assert any(f"pid {pid}) was killed by signal 9: it was asked to end and had not" in text for text in ends)

@@ -44,7 +44,7 @@ async def stream(sdk: openai.AsyncOpenAI, started: asyncio.Event) -> Answer:
     return answer
 
 
-async def whole(sdk: openai.AsyncOpenAI) -> Answer:
+async def complete_answer(sdk: openai.AsyncOpenAI) -> Answer:
     try:
         done = await sdk.chat.completions.create(
             model="tiny", messages=[{"role": "user", "content": LONG}], temperature=0
@@ -59,10 +59,10 @@ async def clients_during(cluster: Cluster, fault: int) -> tuple[str, list[Answer
     async with openai.AsyncOpenAI(
         base_url=cluster.endpoint(), api_key="none", timeout=120, max_retries=0
     ) as sdk:
-        reference = (await whole(sdk)).text
+        reference = (await complete_answer(sdk)).text
         begun = [asyncio.Event() for _ in range(8)]
         streams = [asyncio.create_task(stream(sdk, event)) for event in begun]
-        answers = [asyncio.create_task(whole(sdk)) for _ in range(8)]
+        answers = [asyncio.create_task(complete_answer(sdk)) for _ in range(8)]
         async with asyncio.timeout(60):
             await asyncio.gather(*(event.wait() for event in begun))
         os.kill(fault, signal.SIGKILL)
@@ -94,7 +94,7 @@ def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> N
     assert {row["pid"] for row in after} <= waiting, "the spares were not used"
     survivors = {row["pid"] for row in before} & tiny.processes().keys()
     assert survivors == set(), "a rank of the old epoch survived"
-    assert story(tiny, after_event) == [
+    assert turning_points(tiny, after_event) == [
         "RankExited", "EpochAllocated", "RankStarted", "RankStarted", "GroupProven", "Ready",
     ]  # fmt: skip
     check_incident(tiny, victim, before[0]["epoch"] + 1)
@@ -118,12 +118,12 @@ def check_incident(cluster: Cluster, victim: int, epoch: int) -> None:
     assert f"pid {victim}) was killed by signal 9" in cluster.run("describe", "deployment", "tiny").stdout
 
 
-def story(cluster: Cluster, after: int) -> list[str]:
+def turning_points(cluster: Cluster, after: int) -> list[str]:
     """The turning points since an event, each in the order in which it was told first."""
-    told = [event["reason"] for event in cluster.events() if event["id"] > after]
+    reasons = [event["reason"] for event in cluster.events() if event["id"] > after]
     points = ("RankExited", "EpochAllocated", "RankStarted", "GroupProven", "Ready")
-    first_exit = told.index("RankExited")
-    rest = [reason for reason in told[first_exit + 1 :] if reason in points and reason != "RankExited"]
+    first_exit = reasons.index("RankExited")
+    rest = [reason for reason in reasons[first_exit + 1 :] if reason in points and reason != "RankExited"]
     return ["RankExited", *rest]
 
 
@@ -161,12 +161,12 @@ def test_processes_that_are_killed_come_back_and_no_rank_notices(tiny: Cluster, 
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
 
-    def whole_again() -> bool:
+    def all_back() -> bool:
         back = not set(victims) & tiny.processes().keys()
         running = len(tiny.controller()) == 1 and len(tiny.gateway()) == 1 and len(tiny.agents()) == 2
         return back and running and tiny.settled() and _answers(tiny)
 
-    tiny.wait(f"{what} to be back", whole_again)
+    tiny.wait(f"{what} to be back", all_back)
     assert rank_pids(tiny) == before
 
 

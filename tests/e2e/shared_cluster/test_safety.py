@@ -125,9 +125,9 @@ def test_one_broken_commit_after_the_other_disturbs_nothing_that_runs(tiny: Clus
         assert pids(tiny) == before
         refused = tiny.plan()["refused"]
         assert [(r["object"], r["reason"]) for r in refused] == [("cluster/main", "RevisionRejected")]
-    told = [event for event in tiny.events() if event["id"] > last and event["object"] == "cluster/main"]
-    assert [event["reason"] for event in told] == ["RevisionRejected"] * len(BROKEN)
-    for event, (_, expected) in zip(told, BROKEN.values(), strict=True):
+    events = [event for event in tiny.events() if event["id"] > last and event["object"] == "cluster/main"]
+    assert [event["reason"] for event in events] == ["RevisionRejected"] * len(BROKEN)
+    for event, (_, expected) in zip(events, BROKEN.values(), strict=True):
         assert expected in event["message"]
 
     file.unlink()
@@ -214,12 +214,12 @@ def test_what_is_removed_gets_no_new_requests_finishes_what_it_has_and_then_leav
     assert left == before or len(stream.finishes) > answered, "it finishes what it has"
     tiny.wait("them to leave", lambda: len(tiny.json("get", "all")["items"]) == 3)
     assert tiny.ranks() == []
-    told = [(event["object"], event["reason"]) for event in tiny.events() if event["id"] > last]
-    assert told.index(("modeldeployment/tiny", "ReplicaReleased")) < told.index(
+    events = [(event["object"], event["reason"]) for event in tiny.events() if event["id"] > last]
+    assert events.index(("modeldeployment/tiny", "ReplicaReleased")) < events.index(
         ("modeldeployment/tiny", "Removed")
     )
-    assert ("model/tiny", "Removed") in told
-    assert ("cluster/main", "RevisionApproved") in told
+    assert ("model/tiny", "Removed") in events
+    assert ("cluster/main", "RevisionApproved") in events
     git(clone, "revert", "--no-edit", "HEAD")
     push(tiny, clone)
     tiny.wait_settled()

@@ -40,7 +40,7 @@ def test_a_question_is_answered_in_a_whole_sentence(tiny: Cluster) -> None:
 @pytest.mark.first_tier
 def test_a_stream_says_the_same_and_ends_with_usage(tiny: Cluster) -> None:
     with client(tiny) as sdk:
-        whole = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)
+        complete = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)
         stream = sdk.chat.completions.create(
             model="tiny",
             messages=[QUESTION],
@@ -50,8 +50,8 @@ def test_a_stream_says_the_same_and_ends_with_usage(tiny: Cluster) -> None:
         )
         chunks = list(stream)
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
-    assert text == whole.choices[0].message.content
-    assert chunks[-1].usage == whole.usage
+    assert text == complete.choices[0].message.content
+    assert chunks[-1].usage == complete.usage
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
 
 

@@ -44,7 +44,7 @@ from ast import (
 
 from reconciler import incidents
 from reconciler.agent import server
-from reconciler.agent.ranks import leftovers as agent_remains
+from reconciler.agent.ranks import leftovers as agent_leftovers
 from reconciler.agent.ranks import ranks, shim, vitals
 from reconciler.controller import clock_gaps, incident_log, loop, notifications, publish, reconcile
 from reconciler.execution import executor, handlers, proof
@@ -62,7 +62,7 @@ from reconciler.planning.context import (
 )
 from reconciler.planning.diagnosis import detectors, evidence, rules
 from reconciler.planning.nodes import agents, eligible
-from reconciler.planning.nodes import leftovers as planning_remains
+from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
 from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
 from reconciler.planning.recovery import diagnose, reboot, restart_budget, stalls
@@ -107,7 +107,7 @@ PLANNING = tuple(
 )
 PROPERTIES = (*PLANNING, "tests/properties")
 EXECUTION = ("tests/execution",)
-INCIDENTS = ("tests/incidents", "tests/store/test_incidents.py", "tests/controller/test_chronicle.py")
+INCIDENTS = ("tests/incidents", "tests/store/test_incidents.py", "tests/controller/test_incident_log.py")
 STORE = ("tests/store/test_store.py", "tests/store/test_fencing.py")
 MIGRATIONS = (*STORE, "tests/store/test_migrations.py")
 INVENTORY = ("tests/inventory",)
@@ -144,8 +144,8 @@ RUNGS = (
     "tests/planning/test_healing_table.py",
     "tests/store/test_transports.py",
 )
-LAPSES = ("tests/controller/test_lapses.py",)
-REMAINS = ("tests/agent/ranks/test_leftovers.py",)
+CLOCK_GAPS = ("tests/controller/test_clock_gaps.py",)
+LEFTOVERS = ("tests/agent/ranks/test_leftovers.py",)
 FENCING = (
     "tests/agent/ranks/test_deaths_of_agent_and_shim.py"
     "::test_a_controller_that_was_replaced_can_change_nothing_even_after_a_restart",
@@ -489,7 +489,7 @@ PLANNED = (
         safety.hold,
         put(BoolOp, "{it.values[1]} or not {it.values[0]}", 1, 2),
         "a branch pushed from the wrong place stops everything that people use",
-        ("tests/planning/test_safety.py", "tests/controller/test_intent.py"),
+        ("tests/planning/test_safety.py", "tests/controller/test_desired_state.py"),
     ),
     Mutant(
         "most-of-a-cluster-may-be-pruned",
@@ -768,7 +768,7 @@ LOST = (
     ),
     Mutant(
         "just-ended-is-gone",
-        planning_remains.has_leftovers,
+        planning_leftovers.has_leftovers,
         (keep(Tuple, "elts[0]"), become(In, Eq)),
         "ranks start while the memory of those before them is still being given back",
         LOSSES,
@@ -1105,28 +1105,28 @@ KEPT_BY_AGENTS = (
         ranks.Ranks._find_leftovers,
         put(Expr, "return", 1, 2),
         "a node whose memory was given back after a minute stays out until its agent is restarted",
-        REMAINS,
+        LEFTOVERS,
     ),
     Mutant(
         "a-stranger-s-port-is-the-rank-s",
-        agent_remains._find_on_linux,
+        agent_leftovers._find_on_linux,
         drop(If),
         "a port that somebody else has taken since keeps a node out for ever",
-        REMAINS,
+        LEFTOVERS,
     ),
     Mutant(
         "who-left-its-session-is-not-found",
-        agent_remains._processes_of,
+        agent_leftovers._processes_of,
         drop(Compare, 2, 3),
         "a process that a rank has started and left behind goes on holding its memory, unseen",
-        REMAINS,
+        LEFTOVERS,
     ),
     Mutant(
         "a-number-taken-over-is-a-remnant",
-        agent_remains._processes_of,
+        agent_leftovers._processes_of,
         drop(UnaryOp, 1, 2),
         "a process that was given the number of a dead rank keeps its node out",
-        REMAINS,
+        LEFTOVERS,
     ),
 )
 
@@ -1230,25 +1230,25 @@ CONTROLLED = (
         clock_gaps.ClockGaps.check,
         keep(Call, "args[1]", 3, 7),
         "a controller wakes up and goes on with what it saw before, while another has taken over",
-        LAPSES,
+        CLOCK_GAPS,
     ),
     Mutant(
         "a-clock-set-back-is-no-lapse",
         clock_gaps.ClockGaps.check,
         keep(Call, "args[0]", 4, 7),
         "after the clock was set back what waits in memory waits as much longer",
-        LAPSES,
+        CLOCK_GAPS,
     ),
     Mutant(
         "after-a-lapse-old-news-count",
         reconcile._renew,
         drop(Expr, 5, 6),
         "what was seen before an hour of sleep is what is decided on after it",
-        LAPSES,
+        CLOCK_GAPS,
     ),
 )
 
-TOLD = (
+INCIDENT_LOG = (
     Mutant(
         "an-incident-ends-before-it-serves",
         incidents._end,
@@ -1296,14 +1296,14 @@ TOLD = (
         notifications.Notifications._failed,
         never(If, 1, 2),
         "a webhook that is gone is asked for ever, and no later message gets through",
-        ("tests/controller/test_courier.py",),
+        ("tests/controller/test_notifications.py",),
     ),
     Mutant(
         "an-attempt-is-not-counted-first",
         notifications.Notifications._begin,
         drop(Expr, 0, 2),
         "a controller that dies while it sends a message sends it again after each restart",
-        ("tests/controller/test_courier.py",),
+        ("tests/controller/test_notifications.py",),
     ),
 )
 
@@ -1370,5 +1370,5 @@ MUTANTS: tuple[Mutant, ...] = (
     + SEEN
     + CONTROLLED
     + PUBLISHED
-    + TOLD
+    + INCIDENT_LOG
 )

@@ -17,7 +17,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 CALL = '<tool_call>{"name": "look", "arguments": {"at": "Zoë"}}</tool_call>'
 
 
-def say(tokenizer: Tokenizer, text: str, reason: str = "stop", **fields: Any) -> Reply:
+def answer_of(tokenizer: Tokenizer, text: str, reason: str = "stop", **fields: Any) -> Reply:
     """The events of an answer that is this text, token by token."""
     answer = Answer(question("a", "", **fields), tokenizer.plain("assistant:"), tokenizer)
     events: list[Any] = []
@@ -30,7 +30,7 @@ def say(tokenizer: Tokenizer, text: str, reason: str = "stop", **fields: Any) ->
 
 
 def test_characters_of_several_tokens_come_whole(endless_tokenizer: Tokenizer) -> None:
-    reply = say(endless_tokenizer, "naïve 🦙!")
+    reply = answer_of(endless_tokenizer, "naïve 🦙!")
     assert reply.text == "naïve 🦙!"
     assert all("\ufffd" not in str(event) for event in reply.events)
     assert reply.tokens == endless_tokenizer.plain("naïve 🦙!")
@@ -39,19 +39,19 @@ def test_characters_of_several_tokens_come_whole(endless_tokenizer: Tokenizer) -
 def test_special_tokens_have_no_text_and_the_end_token_is_not_even_counted(
     endless_tokenizer: Tokenizer,
 ) -> None:
-    reply = say(endless_tokenizer, "a<|start|>b<|end|>never")
+    reply = answer_of(endless_tokenizer, "a<|start|>b<|end|>never")
     assert reply.text == "ab"
     assert reply.last == Finished("a", "stop", 10, 3)
     assert len(reply.tokens) == 3
 
 
 def test_reasoning_is_told_apart_from_text(endless_tokenizer: Tokenizer) -> None:
-    reply = say(endless_tokenizer, "<think>hm</think>yes")
+    reply = answer_of(endless_tokenizer, "<think>hm</think>yes")
     assert (reply.reasoning, reply.text) == ("hm", "yes")
 
 
 def test_a_tool_call_is_told_whole(endless_tokenizer: Tokenizer) -> None:
-    reply = say(endless_tokenizer, f"ok {CALL}{CALL}", tools=(TOOL,))
+    reply = answer_of(endless_tokenizer, f"ok {CALL}{CALL}", tools=(TOOL,))
     assert reply.text == "ok "
     assert reply.calls == [ToolCall("a", n, "look", '{"at": "Zoë"}') for n in (0, 1)]
     assert reply.last.reason == "tool_calls"
@@ -66,23 +66,23 @@ def test_a_tool_call_is_told_whole(endless_tokenizer: Tokenizer) -> None:
     ],
 )
 def test_markup_that_is_no_tool_call_comes_back_as_text(endless_tokenizer: Tokenizer, text: str) -> None:
-    reply = say(endless_tokenizer, text, tools=(TOOL,))
+    reply = answer_of(endless_tokenizer, text, tools=(TOOL,))
     assert (reply.text, reply.calls, reply.last.reason) == (text, [], "stop")
 
 
 def test_a_tool_call_that_was_cut_off_comes_back_as_text(endless_tokenizer: Tokenizer) -> None:
-    reply = say(endless_tokenizer, '<tool_call>{"name": "lo', reason="length", tools=(TOOL,))
+    reply = answer_of(endless_tokenizer, '<tool_call>{"name": "lo', reason="length", tools=(TOOL,))
     assert (reply.text, reply.last.reason) == ('<tool_call>{"name": "lo', "length")
 
 
 def test_without_tools_nothing_is_a_tool_call(endless_tokenizer: Tokenizer) -> None:
-    assert say(endless_tokenizer, CALL).text == CALL
+    assert answer_of(endless_tokenizer, CALL).text == CALL
 
 
 def test_a_stop_string_is_held_back_until_it_is_certain(endless_tokenizer: Tokenizer) -> None:
-    assert say(endless_tokenizer, "one STOP two", stop=("STOP",)).text == "one "
-    assert say(endless_tokenizer, "one STO two", stop=("STOP",)).text == "one STO two"
-    assert say(endless_tokenizer, "one STO", stop=("STOP",)).text == "one STO"
+    assert answer_of(endless_tokenizer, "one STOP two", stop=("STOP",)).text == "one "
+    assert answer_of(endless_tokenizer, "one STO two", stop=("STOP",)).text == "one STO two"
+    assert answer_of(endless_tokenizer, "one STO", stop=("STOP",)).text == "one STO"
 
 
 @pytest.mark.parametrize("text", ["naïve 🦙!", f"<think>hm</think>ok {CALL} and {CALL} done", "x <tool_cal"])
@@ -90,7 +90,7 @@ def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
     endless_tokenizer: Tokenizer, text: str
 ) -> None:
     """Cut between any two tokens, and before the one that ends it."""
-    whole = say(endless_tokenizer, f"{text}<|end|>", tools=(TOOL,))
+    complete = answer_of(endless_tokenizer, f"{text}<|end|>", tools=(TOOL,))
     *tokens, end = endless_tokenizer.plain(f"{text}<|end|>")
     for cut in range(len(tokens) + 1):
         first = Answer(
@@ -110,21 +110,25 @@ def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
             events += again.events()
         again.take(end)
         both = Reply(events + again.finish("stop"))
-        assert (both.text, both.reasoning, both.tokens) == (whole.text, whole.reasoning, whole.tokens)
-        assert (sorted(set(both.calls), key=lambda c: c.index), both.last) == (whole.calls, whole.last)
+        assert (both.text, both.reasoning, both.tokens) == (
+            complete.text,
+            complete.reasoning,
+            complete.tokens,
+        )
+        assert (sorted(set(both.calls), key=lambda c: c.index), both.last) == (complete.calls, complete.last)
 
 
 def test_a_tool_call_comes_no_later_than_its_last_token_and_once_more_in_a_continued_answer(
     endless_tokenizer: Tokenizer,
 ) -> None:
-    whole = say(endless_tokenizer, CALL, tools=(TOOL,))
-    assert isinstance(whole.events[-3], ToolCall)
+    complete = answer_of(endless_tokenizer, CALL, tools=(TOOL,))
+    assert isinstance(complete.events[-3], ToolCall)
     again = Answer(
-        question("a", "", tools=(TOOL,), resume=tuple(whole.tokens)),
+        question("a", "", tools=(TOOL,), resume=tuple(complete.tokens)),
         endless_tokenizer.plain("assistant:"),
         endless_tokenizer,
     )
-    assert again.finish("stop") == [*whole.calls, whole.last]
+    assert again.finish("stop") == [*complete.calls, complete.last]
 
 
 @pytest.mark.parametrize(("end", "reason"), [("<|end|>", "stop"), ("", "length")])
@@ -133,32 +137,32 @@ def test_text_that_the_end_sets_free_is_not_told_again_when_only_the_last_event_
     endless_tokenizer: Tokenizer, text: str, end: str, reason: str
 ) -> None:
     fields: Any = {"tools": (TOOL,), "stop": ("STOP",)}
-    whole = say(endless_tokenizer, text + end, reason, **fields)
-    assert text.endswith(whole.text)
+    complete = answer_of(endless_tokenizer, text + end, reason, **fields)
+    assert text.endswith(complete.text)
     prompt = endless_tokenizer.plain("assistant:")
-    again = Answer(question("a", "", resume=tuple(whole.tokens), **fields), prompt, endless_tokenizer)
+    again = Answer(question("a", "", resume=tuple(complete.tokens), **fields), prompt, endless_tokenizer)
     if again.stopped or reason == "length":
-        assert again.finish(reason) == [whole.last]
+        assert again.finish(reason) == [complete.last]
     else:
         again.take(endless_tokenizer.plain(end)[0])
-        assert again.finish(reason) == [whole.last]
+        assert again.finish(reason) == [complete.last]
 
 
 def test_a_cancelled_answer_tells_nothing_more(endless_tokenizer: Tokenizer) -> None:
     """Whoever did not ask for the end continues it elsewhere, where the rest may turn out to be markup."""
-    assert say(endless_tokenizer, "one <tool_ca", "cancelled", tools=(TOOL,)).text == "one "
+    assert answer_of(endless_tokenizer, "one <tool_ca", "cancelled", tools=(TOOL,)).text == "one "
 
 
 def test_only_what_may_begin_a_stop_string_is_held_back(endless_tokenizer: Tokenizer) -> None:
     answer = Answer(question("a", "", stop=("ab", "aac")), [], endless_tokenizer)
-    told = ""
+    text = ""
     for token in endless_tokenizer.plain("a" * 50):
         answer.take(token)
-        told += Reply(answer.events()).text
-    assert told == "a" * 48
+        text += Reply(answer.events()).text
+    assert text == "a" * 48
     answer.take(endless_tokenizer.plain("b")[0])
     assert answer.stopped
-    assert told + Reply(answer.finish("stop")).text == "a" * 49
+    assert text + Reply(answer.finish("stop")).text == "a" * 49
 
 
 def test_bytes_that_are_no_text_are_not_held_back_for_long(endless_tokenizer: Tokenizer) -> None:
@@ -182,11 +186,11 @@ def test_markup_that_no_parser_can_take_comes_back_as_text(tiny: Path) -> None:
     wrapped: Any = load(str(tiny), tokenizer_config={"tool_parser_type": "pythonic"})[1]
     tokenizer = Tokenizer(wrapped)
     text = f"{tokenizer.tool_start}[f(x={'-' * 7000}1)]{tokenizer.tool_end}"
-    assert say(tokenizer, text, tools=(TOOL,)).text == text
+    assert answer_of(tokenizer, text, tools=(TOOL,)).text == text
 
 
 def test_an_answer_ends_after_as_many_tool_calls_as_were_asked_for(endless_tokenizer: Tokenizer) -> None:
-    reply = say(endless_tokenizer, f"ok {CALL}{CALL} and more", tools=(TOOL,), tool_calls_max=1)
+    reply = answer_of(endless_tokenizer, f"ok {CALL}{CALL} and more", tools=(TOOL,), tool_calls_max=1)
     assert reply.calls == [ToolCall("a", 0, "look", '{"at": "Zoë"}')]
     assert reply.text == "ok "
     assert reply.last.reason == "tool_calls"
@@ -196,5 +200,5 @@ def test_an_answer_ends_after_as_many_tool_calls_as_were_asked_for(endless_token
 def test_what_follows_a_prompt_that_is_no_conversation_is_told_as_it_is(
     endless_tokenizer: Tokenizer, prompt: dict[str, Any]
 ) -> None:
-    reply = say(endless_tokenizer, f"<think>hm</think>{CALL}", messages=(), **prompt)
+    reply = answer_of(endless_tokenizer, f"<think>hm</think>{CALL}", messages=(), **prompt)
     assert (reply.text, reply.reasoning, reply.calls) == (f"<think>hm</think>{CALL}", "", [])

@@ -37,12 +37,12 @@ def test_nothing_is_owed_once_everything_is_answered() -> None:
         inbox.submit(ticket())
     inbox.close(2)
     progress.enter(Phase.READY)
-    with os.fdopen(reading) as said:
-        for line in said:
-            told = json.loads(line)
-            if told["phase"] == Phase.READY:
+    with os.fdopen(reading) as pipe:
+        for line in pipe:
+            line_read = json.loads(line)
+            if line_read["phase"] == Phase.READY:
                 break
-    assert told.get("demand", 0) == 0
+    assert line_read.get("demand", 0) == 0
 
 
 def test_a_drain_is_over_when_all_that_is_open_has_ended() -> None:
@@ -70,7 +70,7 @@ def test_of_a_pipe_that_is_full_every_line_is_whole() -> None:
     progress.enter(
         Phase.LOADING, "\0" * DETAIL_CHARACTERS_MAX
     )  # six characters each: no pipe takes so much at once
-    with os.fdopen(reading, "rb") as said:
-        said.read(filled - len(page))
-        told = json.loads(said.readline())
-    assert (told["phase"], len(told["detail"])) == (Phase.LOADING, DETAIL_CHARACTERS_MAX)
+    with os.fdopen(reading, "rb") as pipe:
+        pipe.read(filled - len(page))
+        loading = json.loads(pipe.readline())
+    assert (loading["phase"], len(loading["detail"])) == (Phase.LOADING, DETAIL_CHARACTERS_MAX)

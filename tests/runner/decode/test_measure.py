@@ -76,5 +76,5 @@ def test_a_rank_alone_measures_itself() -> None:
     paces = gauge.measure(Gauging(1, 1, 10 * BYTES_MAX), lambda: None)
     assert len(paces.ranks) == 1
     assert (paces.links, paces.small_seconds) == ((), 0.0)
-    told = paces.as_measured("pace", Gauging(1, 1, 10 * BYTES_MAX))
-    assert (told.small_bytes, told.large_bytes) == (4, BYTES_MAX)
+    measured = paces.as_measured("pace", Gauging(1, 1, 10 * BYTES_MAX))
+    assert (measured.small_bytes, measured.large_bytes) == (4, BYTES_MAX)

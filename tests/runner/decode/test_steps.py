@@ -84,9 +84,9 @@ class Loop:
         progress = ProgressPipe(None)
         self.inbox = Inbox(100, progress)
         batch = Batch(Generator(loaded, batch_max, ALONE), progress)
-        self._leader = Leader(batch, batch_max, self.inbox, self._say)
+        self._leader = Leader(batch, batch_max, self.inbox, self._share)
 
-    def _say(self, order: Step | KeepAlive) -> None:
+    def _share(self, order: Step | KeepAlive) -> None:
         if isinstance(order, Step):
             self.steps.append(order)
         else:
@@ -120,8 +120,8 @@ class Loop:
         assert not thread.is_alive()
 
     def _post(self, events: Mapping[Any, Sequence[object]]) -> None:
-        for name, told in events.items():
-            self.events.setdefault(name, []).extend(told)
+        for name, new in events.items():
+            self.events.setdefault(name, []).extend(new)
 
 
 def test_an_idle_group_does_a_collective_now_and_then_and_one_that_answers_does_not(loaded: Loaded) -> None:
@@ -223,12 +223,12 @@ def test_a_rank_says_how_many_tokens_of_prompts_its_steps_read(loaded: Loaded) -
     """A step that reads may take longer than one that decodes: by so much."""
     progress = ProgressPipe(None)
     batch = Batch(Generator(loaded, 4, ALONE), progress)
-    told = []
+    step_tokens = []
     insert: tuple[Insertion, ...] = (Insertion((5,) * (PREFILL_TOKENS + 100), 4, GREEDY),)
     while insert or batch.live:
         batch.run(Step(batch.next_step, insert=insert))
-        told.append(progress.step_tokens)
+        step_tokens.append(progress.step_tokens)
         insert = ()
-    assert told[:2] == [PREFILL_TOKENS, PREFILL_TOKENS + 100]
-    assert sorted(told[2:], reverse=True) == told[2:], "what has been read is read once"
-    assert told[-1] == 0
+    assert step_tokens[:2] == [PREFILL_TOKENS, PREFILL_TOKENS + 100]
+    assert sorted(step_tokens[2:], reverse=True) == step_tokens[2:], "what has been read is read once"
+    assert step_tokens[-1] == 0

@@ -43,14 +43,14 @@ async def test_greedy_answers_are_those_of_mlx_lm_in_one_process(group: Group, t
 @pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), DRAWN], ids=["greedy", "drawn"])
 async def test_a_resumed_answer_continues_as_if_never_cut(group: Group, sampling: Sampling) -> None:
     async with connected(group.socket) as client:
-        whole = await client.ask("whole", QUESTIONS[1], tokens_max=16, sampling=sampling)
-        for cut in (1, len(whole.tokens) // 2, len(whole.tokens)):
-            resume = tuple(whole.tokens[:cut])
+        complete = await client.ask("whole", QUESTIONS[1], tokens_max=16, sampling=sampling)
+        for cut in (1, len(complete.tokens) // 2, len(complete.tokens)):
+            resume = tuple(complete.tokens[:cut])
             rest = await client.ask(f"{cut}", QUESTIONS[1], tokens_max=16, sampling=sampling, resume=resume)
-            assert whole.tokens == [*resume, *rest.tokens]
-            assert whole.text.endswith(rest.text)
-            assert rest.last.completion_tokens == whole.last.completion_tokens
-            assert rest.last.reason == whole.last.reason
+            assert complete.tokens == [*resume, *rest.tokens]
+            assert complete.text.endswith(rest.text)
+            assert rest.last.completion_tokens == complete.last.completion_tokens
+            assert rest.last.reason == complete.last.reason
 
 
 async def test_requests_with_different_sampling_do_not_disturb_each_other(group: Group, tiny: Path) -> None:

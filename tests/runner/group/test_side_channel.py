@@ -35,10 +35,10 @@ class Group:
             self._listen(here, first.handler(rank, self.others.append))
             self._listen(there, self.sides[rank].handler(0, self.others.append))
 
-    def _listen(self, connection: socket.socket, hear: Callable[[dict[str, Any]], None]) -> None:
+    def _listen(self, connection: socket.socket, on_frame: Callable[[dict[str, Any]], None]) -> None:
         def run() -> None:
             while (frame := receive(connection)) is not None:
-                hear(frame)
+                on_frame(frame)
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -112,7 +112,7 @@ def test_a_rank_that_never_comes_is_named_within_the_bound(impatient: Group) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("message", "why"),
     [
         (Share(7, "aa"), "not at all-gather 0"),
         (Share(0, "no hex"), "no hexadecimal"),
@@ -120,8 +120,8 @@ def test_a_rank_that_never_comes_is_named_within_the_bound(impatient: Group) -> 
         (Shares(0, ("aa",)), "cannot be read"),
     ],
 )
-def test_a_rank_that_shares_something_else_ends_the_attempt(group: Group, said: object, why: str) -> None:
-    group.pairs[0][1].sendall(encode(to_wire(said)))
+def test_a_rank_that_shares_something_else_ends_the_attempt(group: Group, message: object, why: str) -> None:
+    group.pairs[0][1].sendall(encode(to_wire(message)))
     group.pairs[1][1].sendall(encode(to_wire(Share(0, b"c".hex()))))
     got = group.gather({0: b"a"}, 1)
     assert code(got[0]) == ExitCode.DIVERGED

@@ -40,15 +40,15 @@ def answers(folder: Path, group: Any, strategy: str) -> dict[str, Any]:
         check_division(files, group.size())
     loaded = load_shard(files, group, strategy, False)
     batch = Batch(Generator(loaded, len(PROMPTS), Agreement(group, loaded.vocabulary).on), ProgressPipe(None))
-    said: list[list[int]] = [[] for _ in PROMPTS]
+    tokens: list[list[int]] = [[] for _ in PROMPTS]
     for inserted in _insertions():
         for token in batch.run(Step(batch.next_step, insert=inserted))[1]:
-            said[token.uid].append(token.id)
+            tokens[token.uid].append(token.id)
         if batch.next_step > LATER_STEP and not batch.live:
             break
     batch.settle()
-    logits = [_logits(loaded.model, *both) for both in zip(PROMPTS, said, strict=True)]
-    return {"said": said, "logits": logits}
+    logits = [_logits(loaded.model, *both) for both in zip(PROMPTS, tokens, strict=True)]
+    return {"tokens": tokens, "logits": logits}
 
 
 def _insertions() -> Iterator[tuple[Insertion, ...]]:
@@ -57,22 +57,22 @@ def _insertions() -> Iterator[tuple[Insertion, ...]]:
         yield {0: tuple(first), LATER_STEP: (last,)}.get(number, ())
 
 
-def _logits(model: Any, prompt: list[int], said: list[int]) -> list[list[float]]:
+def _logits(model: Any, prompt: list[int], tokens: list[int]) -> list[list[float]]:
     """Of each token that was said."""
-    every = model(mx.array([prompt + said[:-1]]))
+    every = model(mx.array([prompt + tokens[:-1]]))
     found: list[list[float]] = every[0, len(prompt) - 1 :].tolist()
     return found
 
 
 def main() -> None:
-    config_path, jobs, told = sys.argv[1:]
+    config_path, jobs, answers_path = sys.argv[1:]
     config = read_config(config_path)
     group = init_ring(config, [], sys.stdin.fileno())
     found = {
         key: answers(Path(folder.replace(OWN, str(config.id.rank))), group, strategy)
         for key, folder, strategy in json.loads(jobs)
     }
-    Path(told).write_text(json.dumps(found))
+    Path(answers_path).write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def reports(folders: dict[str, Path]) -> dict[str, ModelReport]:
 
 
 def report(folder: Path) -> ModelReport:
-    said = examine(folder)
+    examined = examine(folder)
     config = json.loads((folder / "config.json").read_text())
     return ModelReport(
         "m",
@@ -70,14 +70,14 @@ def report(folder: Path) -> ModelReport:
         True,
         1,
         config,
-        problem=said.get("problem", ""),
-        unsplittable=said["unsplittable"],
-        ranks_tried=said["ranks_tried"],
+        problem=examined.get("problem", ""),
+        unsplittable=examined["unsplittable"],
+        ranks_tried=examined["ranks_tried"],
     )
 
 
 @pytest.fixture(scope="module")
-def whole(folders: dict[str, Path]) -> dict[str, Answers]:
+def unsharded(folders: dict[str, Path]) -> dict[str, Answers]:
     """Each in one process, which has all of it."""
     return {kind: answers(folder, None, "tensor") for kind, folder in folders.items()}
 
@@ -102,15 +102,15 @@ def sharded(
     folders: dict[str, Path],
     reports: dict[str, ModelReport],
     pieces: dict[str, Path],
-    whole: dict[str, Answers],
+    unsharded: dict[str, Answers],
 ) -> dict[str, list[Answers]]:
     """By architecture, strategy and number of ranks, as in ``llama/tensor/2``: what each rank of a real ring said."""
     size = request.param
     keys = [
         (f"{kind}/{strategy}/{size}", str(folders[kind]), strategy)
-        for kind, said in reports.items()
+        for kind, examined in reports.items()
         for strategy in STRATEGIES
-        if obstacle(strategy, said, size) is None
+        if obstacle(strategy, examined, size) is None
     ]
     if size == PIECES_OF:
         keys += [(f"{kind}/pieces/{size}", f"{at}/{OWN}", "pipeline") for kind, at in pieces.items()]
@@ -124,9 +124,9 @@ def sharded(
 def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, Answers]]:
     """The answers of each rank of one ring, which takes one job after the other."""
     with short_directory() as directory, ExitStack() as started:
-        told = [directory / f"{number}.answers" for number in range(size)]
+        answer_paths = [directory / f"{number}.answers" for number in range(size)]
         ranks = []
-        for config, answered in zip(configs(directory, directory, size), told, strict=True):
+        for config, answered in zip(configs(directory, directory, size), answer_paths, strict=True):
             path = answered.with_suffix(".json")
             path.write_text(json.dumps(to_wire(config)))
             arguments = [str(path), json.dumps(jobs), str(answered)]
@@ -139,9 +139,9 @@ def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str,
             started.enter_context(rank.stdin)
             started.callback(rank.wait)
             started.callback(rank.kill)
-        for rank, answered in zip(ranks, told, strict=True):
+        for rank, answered in zip(ranks, answer_paths, strict=True):
             assert rank.wait(RING_SECONDS) == 0, answered.with_suffix(".log").read_text()[-3000:]
-        return [json.loads(answered.read_text()) for answered in told]
+        return [json.loads(answered.read_text()) for answered in answer_paths]
 
 
 def of(kind: str, sharded: dict[str, list[Answers]]) -> dict[str, list[Answers]]:
@@ -150,31 +150,31 @@ def of(kind: str, sharded: dict[str, list[Answers]]) -> dict[str, list[Answers]]
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_one_process_says_what_mlx_lm_says(
-    kind: str, folders: dict[str, Path], whole: dict[str, Answers]
+    kind: str, folders: dict[str, Path], unsharded: dict[str, Answers]
 ) -> None:
-    said = whole[kind]["said"]
-    assert said == [greedy_tokens(folders[kind], prompt, TOKENS) for prompt in PROMPTS]
-    assert all(len(answer) == TOKENS and len(set(answer)) > TOKENS / 2 for answer in said)
-    ordered = numpy.sort(numpy.array(whole[kind]["logits"]), axis=-1)
+    tokens = unsharded[kind]["tokens"]
+    assert tokens == [greedy_tokens(folders[kind], prompt, TOKENS) for prompt in PROMPTS]
+    assert all(len(answer) == TOKENS and len(set(answer)) > TOKENS / 2 for answer in tokens)
+    ordered = numpy.sort(numpy.array(unsharded[kind]["logits"]), axis=-1)
     assert (ordered[..., -1] - ordered[..., -2]).min() > MARGIN
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_every_rank_says_token_for_token_what_one_process_says(
-    kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
+    kind: str, unsharded: dict[str, Answers], sharded: dict[str, list[Answers]]
 ) -> None:
     for key, ranks in of(kind, sharded).items():
-        assert [rank["said"] for rank in ranks] == [whole[kind]["said"]] * len(ranks), key
+        assert [rank["tokens"] for rank in ranks] == [unsharded[kind]["tokens"]] * len(ranks), key
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_every_rank_would_say_so_by_itself(
-    kind: str, whole: dict[str, Answers], sharded: dict[str, list[Answers]]
+    kind: str, unsharded: dict[str, Answers], sharded: dict[str, list[Answers]]
 ) -> None:
     """Rank 0 decides what is said: of the others only their logits tell whether they computed the same."""
     for key, ranks in of(kind, sharded).items():
         for rank in ranks:
-            away = numpy.abs(numpy.array(rank["logits"]) - numpy.array(whole[kind]["logits"])).max()
+            away = numpy.abs(numpy.array(rank["logits"]) - numpy.array(unsharded[kind]["logits"])).max()
             assert away < ROUNDING, key
 
 
@@ -190,16 +190,19 @@ def test_the_page_says_of_each_how_it_can_be_split(kind: str, reports: dict[str,
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_what_is_refused_comes_with_what_would_work(kind: str, reports: dict[str, ModelReport]) -> None:
-    said = reports[kind]
-    why = split("tensor", said, 3)
+    examined = reports[kind]
+    why = split("tensor", examined, 3)
     assert why == Unsplit("its 8 heads do not divide by 3", lasting=False)
-    pipeline = " or strategy: pipeline with 3 nodes" if obstacle("pipeline", said, 3) is None else ""
-    assert alternatives("tensor", said, range(1, 5)) == f"nodes: 1, 2 or 4{pipeline}"
-    if obstacle("pipeline", said, 2):
-        assert alternatives("pipeline", said, range(1, 5)) == "nodes: 1 or strategy: tensor with 2 or 4 nodes"
+    pipeline = " or strategy: pipeline with 3 nodes" if obstacle("pipeline", examined, 3) is None else ""
+    assert alternatives("tensor", examined, range(1, 5)) == f"nodes: 1, 2 or 4{pipeline}"
+    if obstacle("pipeline", examined, 2):
+        assert (
+            alternatives("pipeline", examined, range(1, 5))
+            == "nodes: 1 or strategy: tensor with 2 or 4 nodes"
+        )
     else:
-        assert alternatives("pipeline", said, range(2, 7)) == "nodes: 2, 3 or 4"
-        assert split("auto", said, 3) == Split("pipeline", f"auto: not by tensor, {why.text}")
+        assert alternatives("pipeline", examined, range(2, 7)) == "nodes: 2, 3 or 4"
+        assert split("auto", examined, 3) == Split("pipeline", f"auto: not by tensor, {why.text}")
 
 
 def test_what_mlx_lm_stumbles_over_is_refused_as_well(tmp_path: Path) -> None:
@@ -208,10 +211,12 @@ def test_what_mlx_lm_stumbles_over_is_refused_as_well(tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     del config["n_shared_experts"]
     path.write_text(json.dumps(config))
-    said = report(tmp_path)
+    examined = report(tmp_path)
     stumbled = "mlx-lm fails to split it: 'DeepseekV3MoE' object has no attribute 'shared_experts'"
-    assert split("tensor", said, 2) == Unsplit(stumbled, lasting=False)
-    assert alternatives("tensor", said, range(1, 5)) == "nodes: 1 or strategy: pipeline with 2, 3 or 4 nodes"
+    assert split("tensor", examined, 2) == Unsplit(stumbled, lasting=False)
+    assert (
+        alternatives("tensor", examined, range(1, 5)) == "nodes: 1 or strategy: pipeline with 2, 3 or 4 nodes"
+    )
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
@@ -248,15 +253,15 @@ def full(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(("kind", "strategy"), [("deepseek_v3", "tensor"), ("ministral3", "pipeline")])
 async def test_a_group_answers_what_one_process_says(
-    kind: str, strategy: str, folders: dict[str, Path], whole: dict[str, Answers]
+    kind: str, strategy: str, folders: dict[str, Path], unsharded: dict[str, Answers]
 ) -> None:
     with running(folders[kind], 2, strategy=strategy) as group:
         await asyncio.to_thread(group.ready)
         async with connected(group.socket) as client:
-            asked = [
+            requests = [
                 client.ask(f"{n}", "", messages=(), prompt_tokens=tuple(prompt), tokens_max=TOKENS)
                 for n, prompt in enumerate(PROMPTS)
             ]
-            replies = await asyncio.gather(*asked)
+            replies = await asyncio.gather(*requests)
         assert group.terminate() == [0, 0]
-    assert [reply.tokens for reply in replies] == whole[kind]["said"]
+    assert [reply.tokens for reply in replies] == unsharded[kind]["tokens"]

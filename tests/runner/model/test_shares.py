@@ -89,9 +89,9 @@ def test_every_rank_s_weights_are_known_before_any_tensor_is_read(
     keys = [key for key in answer["shares"] if int(key.rpartition("/")[2]) <= 4]
     assert {"tensor/1", "tensor/2", "tensor/4"} <= set(keys)
     for key in keys:
-        for rank, said in enumerate(of_ranks(answer["shares"], key)):
+        for rank, declared in enumerate(of_ranks(answer["shares"], key)):
             held, tensors = really_held(folder, key, rank)
-            assert 0 <= held - said["weights_bytes"] <= KEPT_BYTES_MAX * tensors, (key, rank)
+            assert 0 <= held - declared["weights_bytes"] <= KEPT_BYTES_MAX * tensors, (key, rank)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -100,23 +100,23 @@ def test_the_cache_of_a_sequence_is_known_before_any_token_is_read(
 ) -> None:
     folder, answer = examined[kind]
     model, _ = load_model(folder, lazy=True, strict=True)
-    (said,) = answer["shares"]["tensor/1"]
+    (declared,) = answer["shares"]["tensor/1"]
     for tokens in (100, 700, 1500):
         caches = make_prompt_cache(model)
         for start in range(0, tokens, 100):
             model(mx.zeros((1, min(100, tokens - start)), dtype=mx.int32), cache=caches)
         held = sum(cache.nbytes for cache in caches)
-        expected = sum(size * min(tokens, most or tokens) for most, size in said["cache"])
+        expected = sum(size * min(tokens, most or tokens) for most, size in declared["cache"])
         # in steps of 256 tokens, or, of a window, with the latest piece of a prompt
-        assert expected <= held <= expected + 256 * sum(size for _, size in said["cache"])
+        assert expected <= held <= expected + 256 * sum(size for _, size in declared["cache"])
 
 
 def test_what_a_latent_cache_holds_every_rank_of_a_tensor_split_holds_whole(
     examined: dict[str, tuple[Path, dict[str, Any]]],
 ) -> None:
     shares = examined["deepseek_v3"][1]["shares"]
-    whole = [[0, LAYERS * (16 + 8) * FLOAT]]
-    assert [shares[key][0]["cache"] for key in ("tensor/1", "tensor/2", "tensor/4")] == [whole] * 3
+    undivided = [[0, LAYERS * (16 + 8) * FLOAT]]
+    assert [shares[key][0]["cache"] for key in ("tensor/1", "tensor/2", "tensor/4")] == [undivided] * 3
     halves = [[0, LAYERS // 2 * (16 + 8) * FLOAT]]
     assert [stage["cache"] for stage in of_ranks(shares, "pipeline/2")] == [halves] * 2
 

@@ -49,31 +49,31 @@ def _raise(text: str) -> None:
     raise jinja2.TemplateError(text)
 
 
-def say(*parts: str) -> list[dict[str, Any]]:
+def conversation(*parts: str) -> list[dict[str, Any]]:
     return [dict(zip(("role", "content"), part.split(":"), strict=True)) for part in parts]
 
 
 @pytest.mark.parametrize(
     ("template", "messages", "text"),
     [
-        (PLAIN, say("system:a", "user:b", "system:c"), "[system:a][user:b][system:c]"),
-        (PLAIN, say("system:a", "system:b", "user:c"), "[system:a][system:b][user:c]"),
-        (ONE_FIRST, say("system:a", "user:b"), "[system:a][user:b]"),
-        (ONE_FIRST, say("system:a", "system:b", "user:c"), "[system:a\n\nb][user:c]"),
-        (ONE_FIRST, say("user:b", "system:c"), "[system:c][user:b]"),
+        (PLAIN, conversation("system:a", "user:b", "system:c"), "[system:a][user:b][system:c]"),
+        (PLAIN, conversation("system:a", "system:b", "user:c"), "[system:a][system:b][user:c]"),
+        (ONE_FIRST, conversation("system:a", "user:b"), "[system:a][user:b]"),
+        (ONE_FIRST, conversation("system:a", "system:b", "user:c"), "[system:a\n\nb][user:c]"),
+        (ONE_FIRST, conversation("user:b", "system:c"), "[system:c][user:b]"),
         (
             ONE_FIRST,
-            say("system:a", "user:b", "assistant:c", "system:d", "user:e"),
+            conversation("system:a", "user:b", "assistant:c", "system:d", "user:e"),
             "[system:a\n\nd][user:b][assistant:c][user:e]",
         ),
-        (DROPS, say("system:a", "user:b", "system:c"), "[system:a\n\nc][user:b]"),
-        (LEADING, say("system:a", "system:b", "user:c"), "[system:a][system:b][user:c]"),
-        (LEADING, say("system:a", "user:c", "system:d"), "[system:a\n\nd][user:c]"),
-        (NONE, say("system:a", "user:b"), "[user:a\n\nb]"),
-        (NONE, say("system:a", "user:b", "system:c", "user:d"), "[user:a\n\nc\n\nb][user:d]"),
-        (NONE, say("system:a", "assistant:b"), "[user:a][assistant:b]"),
-        (NONE, say("system:a"), "[user:a]"),
-        (NONE, say("user:b"), "[user:b]"),
+        (DROPS, conversation("system:a", "user:b", "system:c"), "[system:a\n\nc][user:b]"),
+        (LEADING, conversation("system:a", "system:b", "user:c"), "[system:a][system:b][user:c]"),
+        (LEADING, conversation("system:a", "user:c", "system:d"), "[system:a\n\nd][user:c]"),
+        (NONE, conversation("system:a", "user:b"), "[user:a\n\nb]"),
+        (NONE, conversation("system:a", "user:b", "system:c", "user:d"), "[user:a\n\nc\n\nb][user:d]"),
+        (NONE, conversation("system:a", "assistant:b"), "[user:a][assistant:b]"),
+        (NONE, conversation("system:a"), "[user:a]"),
+        (NONE, conversation("user:b"), "[user:b]"),
     ],
 )
 def test_system_messages_go_where_the_template_takes_them(
@@ -86,20 +86,20 @@ def test_system_messages_go_where_the_template_takes_them(
 def test_what_a_template_takes_is_found_out_once_for_each_model() -> None:
     tokenizer: Any = Templated(ONE_FIRST)
     for _ in range(3):
-        render(say("system:a", "user:b", "system:c"), [], tokenizer)
+        render(conversation("system:a", "user:b", "system:c"), [], tokenizer)
     assert tokenizer.rendered == 3 + 3
     without: Any = Templated(ONE_FIRST)
-    render(say("user:b"), [], without)
+    render(conversation("user:b"), [], without)
     assert without.rendered == 1
 
 
 def test_folding_leaves_the_conversation_it_was_given_alone() -> None:
     tokenizer: Any = Templated(NONE)
-    messages = say("system:a", "user:b")
+    messages = conversation("system:a", "user:b")
     fold_system(messages, TemplateTraits(tokenizer))
-    assert messages == say("system:a", "user:b")
+    assert messages == conversation("system:a", "user:b")
 
 
 def test_a_real_template_that_takes_them_gets_them_as_they_are(endless_tokenizer: Tokenizer) -> None:
-    text = render(say("user:hi", "system:be brief"), [], endless_tokenizer)
+    text = render(conversation("user:hi", "system:be brief"), [], endless_tokenizer)
     assert text == "<|start|>user:hi<|end|><|start|>system:be brief<|end|><|start|>assistant:"

@@ -46,13 +46,13 @@ async def test_tokens_max_ends_an_answer_with_length(pair: Group) -> None:
 
 async def test_a_stop_string_ends_the_answer_before_itself(pair: Group) -> None:
     async with connected(pair.socket) as client:
-        whole = await client.ask("whole", "Hello, who are you?", tokens_max=60)
-        stop = whole.text[6:11]
+        complete = await client.ask("whole", "Hello, who are you?", tokens_max=60)
+        stop = complete.text[6:11]
         reply = await client.ask("cut", "Hello, who are you?", tokens_max=60, stop=("never said", stop))
         after = await client.ask("after", "Hello, who are you?", tokens_max=60)
-    assert reply.text == whole.text[: whole.text.index(stop)]
+    assert reply.text == complete.text[: complete.text.index(stop)]
     assert reply.last.reason == "stop"
-    assert after.text == whole.text
+    assert after.text == complete.text
 
 
 async def test_earlier_tool_calls_may_carry_their_arguments_as_json_text(pair: Group) -> None:

@@ -50,16 +50,16 @@ def test_an_answer_that_is_complete_already_has_its_last_events(endless_tokenize
 def test_an_answer_ends_with_the_context_at_the_latest(
     endless_tokenizer: Tokenizer, wished: int | None, left: int
 ) -> None:
-    asked = question("a", "", messages=(), prompt_tokens=(5, 6, 7, 8), tokens_max=wished)
-    assert read_prompt(asked, endless_tokenizer, 304, CONTEXT).tokens_max == left
+    request = question("a", "", messages=(), prompt_tokens=(5, 6, 7, 8), tokens_max=wished)
+    assert read_prompt(request, endless_tokenizer, 304, CONTEXT).tokens_max == left
 
 
 def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokenizer) -> None:
-    asked = question("a", "", messages=(), prompt_tokens=(5, 6), echo=True)
-    prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    request = question("a", "", messages=(), prompt_tokens=(5, 6), echo=True)
+    prompt = read_prompt(request, endless_tokenizer, 304, CONTEXT)
     assert (prompt.tokens, prompt.text) == ((5, 6), endless_tokenizer.text([5, 6]))
-    asked = question("a", "", messages=(), prompt="so", echo=True)
-    prompt = read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+    request = question("a", "", messages=(), prompt="so", echo=True)
+    prompt = read_prompt(request, endless_tokenizer, 304, CONTEXT)
     assert (list(prompt.tokens), prompt.text) == (endless_tokenizer.plain("so"), "so")
     assert read_prompt(question("a", "hi"), endless_tokenizer, 304, CONTEXT).text == ""
 
@@ -82,8 +82,8 @@ def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokeniz
 def test_what_cannot_be_answered_is_told_by_the_name_of_its_parameter(
     endless_tokenizer: Tokenizer, fields: dict[str, Any], code: str, parameter: str
 ) -> None:
-    asked = question("a", "hi", **fields)
+    request = question("a", "hi", **fields)
     with pytest.raises(Unanswerable) as caught:
-        read_prompt(asked, endless_tokenizer, 304, CONTEXT)
+        read_prompt(request, endless_tokenizer, 304, CONTEXT)
     failed = caught.value.failed("a")
     assert (failed.code, failed.parameter) == (code, parameter)

@@ -61,16 +61,16 @@ def _misplaced(world: World, expected: set[ReplicaId]) -> str:
     return ""
 
 
-def told(world: World, expected: Collection[tuple[str, str]]) -> None:
+def check_person_incidents(world: World, expected: Collection[tuple[str, str]]) -> None:
     """In the end: what only a person can mend was told once, by subject and class; nothing was told twice, but what was
     gone by a clock that was set for longer than it is remembered."""
     controller = world.controller
     assert controller is not None
     assert controller.parts is not None
     incidents = controller.parts.store.incidents.find(IncidentFilter(limit=1000))
-    asked = Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
-    for subject, fault in sorted({*expected, *asked}):
-        count = asked[subject, fault]
+    counts = Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
+    for subject, fault in sorted({*expected, *counts}):
+        count = counts[subject, fault]
         if count > 1 + world.jumps or (count == 0 and (subject, fault) in expected):
             world.oracles.violated(f"a person was told {count} times of {fault} of {subject}")
 

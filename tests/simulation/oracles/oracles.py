@@ -50,13 +50,13 @@ class Oracles:
         self._newest: dict[ReplicaId, int] = {}
         """The epoch of each replica that the store gave last."""
         self._epochs: set[tuple[ReplicaId, int]] = set()
-        self._heard: dict[str, int] = {}
-        self._hearing: dict[str, int] = {}
+        self._newest_token: dict[str, int] = {}
+        self._token_in_hand: dict[str, int] = {}
         self._unwell: dict[ReplicaId, float] = {}
-        self._asked: Counter[int] = Counter()
+        self._requests: Counter[int] = Counter()
         self._revisions_since = 0.0
         self._begun: dict[Process, float] = {}
-        self._told: dict[Process, set[tuple[str, RankId]]] = {}
+        self._reported: dict[Process, set[tuple[str, RankId]]] = {}
         """The ranks that each controller has heard of."""
         self._drawn: dict[tuple[ReplicaId, int], tuple[Process, float]] = {}
         """Who wrote each epoch since the store was lost, and when."""
@@ -108,7 +108,7 @@ class Oracles:
         """Whether whoever drew the epoch of a rank could not know of another: the store was lost, and the node has
         told it nothing of that for so long that it counts as lost."""
         by, at = self._drawn.get((replica_of(rank.id), rank.id.epoch), (None, 0.0))
-        if by is None or (other.node, other.id) in self._told[by]:
+        if by is None or (other.node, other.id) in self._reported[by]:
             return False
         return at - self._begun[by] >= LOST_AFTER_SECONDS
 
@@ -129,11 +129,11 @@ class Oracles:
     def begun(self, process: Process) -> None:
         """A controller starts."""
         self._begun[process] = self._world.loop.now
-        self._told[process] = set()
+        self._reported[process] = set()
 
-    def told(self, process: Process, machine: Machine, report: NodeReport) -> None:
+    def reported(self, process: Process, machine: Machine, report: NodeReport) -> None:
         """A controller hears what is on a machine."""
-        self._told[process].update((machine.name, rank.id) for rank in report.ranks)
+        self._reported[process].update((machine.name, rank.id) for rank in report.ranks)
 
     # --- routes --------------------------------------------------------------------------------
 
@@ -165,26 +165,26 @@ class Oracles:
 
     # --- who may act ---------------------------------------------------------------------------
 
-    def asked(self) -> None:
+    def requested(self) -> None:
         """A controller has asked an agent for a change."""
         second = int(self._world.loop.now)
-        self._asked[second] += 1
-        if self._asked[second] == MESSAGES_PER_SECOND_MAX:
+        self._requests[second] += 1
+        if self._requests[second] == MESSAGES_PER_SECOND_MAX:
             self.violated(f"{MESSAGES_PER_SECOND_MAX} requests within a second")
 
-    def heard(self, machine: Machine, token: int) -> None:
+    def request_received(self, machine: Machine, token: int) -> None:
         """An agent is about to act on a request with this token."""
-        self._hearing[machine.name] = token
+        self._token_in_hand[machine.name] = token
 
     def answered(self, machine: Machine) -> None:
         """It is done with the request."""
-        token = self._hearing.pop(machine.name, 0)
-        self._heard[machine.name] = max(token, self._heard.get(machine.name, 0))
+        token = self._token_in_hand.pop(machine.name, 0)
+        self._newest_token[machine.name] = max(token, self._newest_token.get(machine.name, 0))
 
     def effect_of_agent(self, machine: Machine, what: str) -> None:
         """An agent changes something on its machine."""
-        token = self._hearing.get(machine.name)
-        if token is not None and token < self._heard.get(machine.name, 0):
+        token = self._token_in_hand.get(machine.name)
+        if token is not None and token < self._newest_token.get(machine.name, 0):
             self.violated(f"{machine.name}: {what}, for a controller that was deposed")
 
     def repaired(self, machine: Machine, argv: tuple[str, ...]) -> None:
@@ -247,7 +247,7 @@ class Oracles:
         """Whether the group of a rank is whole, up, and what is wanted now."""
         world = self._world
         group = [rank, *world.group_of(rank)]
-        whole = len(group) == rank.config.size and all(
+        complete = len(group) == rank.config.size and all(
             r.phase == Phase.READY
             and not r.hung
             and not r.stopped
@@ -255,7 +255,7 @@ class Oracles:
             and r.machine.reachable
             for r in group
         )
-        return whole and suits(world.wanted(), rank, [r.node for r in group])
+        return complete and suits(world.wanted(), rank, [r.node for r in group])
 
     def excuse(self, replica: ReplicaId, seconds: float = 0.0) -> None:
         """Something was done to a replica for which its group may have to go."""
@@ -304,9 +304,11 @@ def _concerned(
         [each.spec.replicas for each in known] if len(known) == 2 else [0, *(e.spec.replicas for e in known)]
     )
     specs = [each.spec.model_copy(update={"replicas": 0}) for each in known]
-    whole = specs[1:] != specs[:-1] or any(ObjectKey("Model", each.spec.model) in changed for each in known)
+    all_replicas = specs[1:] != specs[:-1] or any(
+        ObjectKey("Model", each.spec.model) in changed for each in known
+    )
     for each in known[:1]:
-        for index in range(0 if whole else min(counts), max(counts)):
+        for index in range(0 if all_replicas else min(counts), max(counts)):
             yield ReplicaId(DeploymentName(each.metadata.name), index)
 
 

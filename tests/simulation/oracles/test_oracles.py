@@ -75,7 +75,7 @@ def stored(world: World) -> Store:
     return world.controller.parts.store
 
 
-def says(world: World, words: str) -> bool:
+def has_violation(world: World, words: str) -> bool:
     return any(words in text for text in world.oracles.violations)
 
 
@@ -108,10 +108,10 @@ def test_routes_to_two_epochs_of_a_replica_and_to_one_beside_another() -> None:
     backends = (Backend(0, 1, "/run/a", "a"), Backend(0, 2, "/run/b", "b"))
     routes = Routes(1, 9, "127.0.0.1:8400", 1.0, (Route("big", (), 128, 0, backends),), 1)
     world.oracles.routed(routes, controller.process)
-    assert says(world, "two epochs of big/0 are routed to")
+    assert has_violation(world, "two epochs of big/0 are routed to")
     world.oracles.routed(routes, Process("somebody else"))
-    assert says(world, "somebody else has written routes")
-    assert says(world, "big/0 is routed to epoch 2 while the rank big.0.1.0 lives")
+    assert has_violation(world, "somebody else has written routes")
+    assert has_violation(world, "big/0 is routed to epoch 2 while the rank big.0.1.0 lives")
 
 
 def test_a_route_to_a_group_that_is_long_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +123,8 @@ def test_a_route_to_a_group_that_is_long_gone(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_route_to_a_group_whose_epoch_another_had_before_the_store_was_lost() -> None:
     none, one = cluster(), cluster(small(1))
-    story = ((10.0, commit(*none)), (15.0, lose_store), (40.0, commit(*one)), (60.0, nothing))
-    found = play(Scenario("again", one, story), Points())
+    acts = ((10.0, commit(*none)), (15.0, lose_store), (40.0, commit(*one)), (60.0, nothing))
+    found = play(Scenario("again", one, acts), Points())
     assert found.formed[ReplicaId(DeploymentName("small"), 0)] == 1, "nobody remembers the first"
     assert found.violations == []
 
@@ -151,7 +151,7 @@ def test_a_deposed_controller_that_writes_to_the_store(monkeypatch: pytest.Monke
     assert _zombie().oracles.violations == []
     monkeypatch.setattr(Connection, "verify", lambda self: None)
     world = _zombie()
-    assert says(world, "has written to the store")
+    assert has_violation(world, "has written to the store")
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -178,7 +178,7 @@ def test_an_agent_that_obeys_a_deposed_controller(monkeypatch: pytest.MonkeyPatc
     world.loop.spawn(old.process, link.request(ForgetRank(token, ended), timeout=5.0), "late")
     world.run(1.0)
     world.controller = now
-    assert says(world, "for a controller that was deposed") is not guarded
+    assert has_violation(world, "for a controller that was deposed") is not guarded
 
 
 def test_a_healthy_group_that_is_stopped_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_a_healthy_group_that_is_stopped_for_nothing(monkeypatch: pytest.MonkeyP
     world.run(80.0)
     monkeypatch.setattr(stalls, "of_group", of_group)
     world.run(30.0)
-    assert says(world, "was asked to end, and its group was well")
+    assert has_violation(world, "was asked to end, and its group was well")
 
 
 def test_files_of_a_rank_that_lives() -> None:
@@ -197,7 +197,7 @@ def test_files_of_a_rank_that_lives() -> None:
     agent = world.machines["a"].agent
     assert agent is not None
     agent.host.remove(sorted(world.machines["a"].disk.ranks)[0], "")
-    assert says(world, "are removed while it lives")
+    assert has_violation(world, "are removed while it lives")
 
 
 def test_a_rank_on_a_machine_that_is_not_fit_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +214,8 @@ def test_a_person_who_is_not_told() -> None:
 def test_a_storm_of_requests() -> None:
     world = up()
     for _ in range(MESSAGES_PER_SECOND_MAX):
-        world.oracles.asked()
-    assert says(world, "requests within a second")
+        world.oracles.requested()
+    assert has_violation(world, "requests within a second")
 
 
 def test_a_world_that_does_not_converge() -> None:
@@ -228,7 +228,7 @@ def test_a_quiet_hour_in_which_something_is_done() -> None:
     world = up()
     world.loop.call_later(2000.0, kill_agent("a"), world)
     finish(world, 0.0)
-    assert says(world, "the quiet hour was not quiet")
+    assert has_violation(world, "the quiet hour was not quiet")
 
 
 def test_an_error_that_the_product_only_survives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,16 +280,18 @@ def test_an_object_that_is_taken_out_although_the_manifests_have_it() -> None:
         store._db.execute("UPDATE objects SET deleted_at = 1 WHERE name IN ('wide', 'small')")
         store._db.execute("DELETE FROM objects WHERE name = 'big'")
     store.remove_object(ObjectKey("ModelDeployment", "wide"))
-    assert says(world, "modeldeployment/wide is taken out of the inventory, and the manifests have it")
-    assert says(world, "modeldeployment/big is taken out of the inventory, and was not leaving")
-    assert not says(world, "modeldeployment/small")
+    assert has_violation(
+        world, "modeldeployment/wide is taken out of the inventory, and the manifests have it"
+    )
+    assert has_violation(world, "modeldeployment/big is taken out of the inventory, and was not leaving")
+    assert not has_violation(world, "modeldeployment/small")
 
 
 def test_a_group_that_is_let_go_of_although_the_manifests_have_it() -> None:
     world = up()
     world.run(REASONS_KEPT_SECONDS)
     stored(world).release(ReplicaId(DeploymentName("big"), 0))
-    assert says(world, "the group of big/0 is released")
+    assert has_violation(world, "the group of big/0 is released")
 
 
 def test_an_agent_that_is_ended_although_the_manifests_have_its_node() -> None:
@@ -300,14 +302,14 @@ def test_an_agent_that_is_ended_although_the_manifests_have_its_node() -> None:
     assert agent.agent is not None
     agent.agent.ending.set()
     world.run(1.0)
-    assert says(world, "the agent of a is ended, and the manifests have the node")
+    assert has_violation(world, "the agent of a is ended, and the manifests have the node")
 
 
 def test_the_last_trace_of_a_replica_that_is_removed() -> None:
     world = up()
     world.run(REASONS_KEPT_SECONDS)
     world.oracles.forgotten(world.machines["a"], RankId("big", 0, 1, 0))
-    assert says(world, "the files of big.0.1.0 are removed, and nothing newer of it is known")
+    assert has_violation(world, "the files of big.0.1.0 are removed, and nothing newer of it is known")
 
 
 def test_an_epoch_that_is_given_again_by_who_could_have_known() -> None:
@@ -324,7 +326,7 @@ def test_an_epoch_that_is_given_again_by_who_could_have_known() -> None:
     machine.disk.ranks[rank.id] = Files(rank.spec)
     Shim(machine, machine.disk.ranks[rank.id])
     world.run(0.1)
-    assert says(world, "the rank small.0.1.0 was started twice")
+    assert has_violation(world, "the rank small.0.1.0 was started twice")
 
 
 def test_an_epoch_that_is_given_again_where_nobody_could_know() -> None:
@@ -343,8 +345,10 @@ def test_a_world_that_comes_to_another_end_than_without_faults() -> None:
     world = SCENARIOS["bring-up"].world(Points())
     _worlds.append(world)
     finish(world, 0.0, wanted=found.ending)
-    assert says(world, "in the end modeldeployment/other is in force, and None where nothing goes wrong")
-    assert says(world, "in the end the route of wide is")
+    assert has_violation(
+        world, "in the end modeldeployment/other is in force, and None where nothing goes wrong"
+    )
+    assert has_violation(world, "in the end the route of wide is")
 
 
 def test_a_group_that_is_started_again_where_it_has_brought_a_machine_down(

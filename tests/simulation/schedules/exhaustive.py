@@ -45,13 +45,13 @@ class Forker:
         self._mine = mine
         self.kinds: Counter[str] = Counter()
         self.violations: list[tuple[int, str, str]] = []
-        self.told: int | None = None
+        self.report_to: int | None = None
         """In a child: where it is to tell what came of it."""
         self.fault: tuple[int, str] | None = None
 
     def choose(self, number: int, label: str, kinds: tuple[str, ...]) -> str | None:
         """In the original always None; in each child the kind that is to happen here."""
-        if self.told is not None or not self._mine(number):
+        if self.report_to is not None or not self._mine(number):
             return None
         for kind in kinds:
             if self._fork(number, kind):
@@ -67,14 +67,14 @@ class Forker:
             gc.disable()  # it lives for a moment, and would copy every page that it looks for garbage in
             asyncio._set_running_loop(loop)  # asyncio forgets it where the process is another
             signal.alarm(CHILD_SECONDS_MAX)
-            self.told, self.fault = writing, (number, kind)
+            self.report_to, self.fault = writing, (number, kind)
             return True
         os.close(writing)
         with os.fdopen(reading, "rb") as stream:
-            said = stream.read()
+            content = stream.read()
         os.waitpid(pid, 0)
         self.kinds[kind] += 1
-        found = json.loads(said) if said else ["the run ended without a word"]
+        found = json.loads(content) if content else ["the run ended without a word"]
         self.violations += [(number, kind, text) for text in found]
         return False
 
@@ -86,12 +86,12 @@ def sweep(scenario: Scenario, part: int = 0, parts: int = 1) -> Tally:
     try:
         verdict = play(scenario, Points(chooser=forker.choose))
     except BaseException as error:
-        if forker.told is None:
+        if forker.report_to is None:
             raise
-        _tell(forker.told, [f"the simulator failed: {error!r}"])
+        _report(forker.report_to, [f"the simulator failed: {error!r}"])
         os._exit(1)
-    if forker.told is not None:
-        _tell(forker.told, verdict.violations)
+    if forker.report_to is not None:
+        _report(forker.report_to, verdict.violations)
         os._exit(0)
     violations = [(0, "none", text) for text in verdict.violations] + forker.violations
     return Tally(
@@ -104,7 +104,7 @@ def sweep(scenario: Scenario, part: int = 0, parts: int = 1) -> Tally:
     )
 
 
-def _tell(descriptor: int, violations: list[str]) -> None:
+def _report(descriptor: int, violations: list[str]) -> None:
     sys.stdout.flush()
     content = json.dumps([text[:2000] for text in violations[:20]]).encode()
     while content:

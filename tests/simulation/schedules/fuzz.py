@@ -42,7 +42,7 @@ class Schedule:
             try:
                 for number, (at, name, act) in enumerate(self.acts):
                     if f"world/{number}" not in without:
-                        world.loop.call_later(at, _befall, world, name, act)
+                        world.loop.call_later(at, _apply, world, name, act)
                 last = max([self.scenario.length, *(at for at, _, _ in self.acts)])
                 ended = finish(world, last + LAST_SECONDS, wanted=wanted)
                 return verdict(world, ended, complaints)
@@ -59,7 +59,7 @@ class Schedule:
         return choose
 
 
-def _befall(world: World, name: str, act: Act) -> None:
+def _apply(world: World, name: str, act: Act) -> None:
     if world.points.open:
         world.note(f"WORLD {name}")
         act(world)
@@ -194,8 +194,8 @@ def shrink(found: Schedule) -> tuple[list[str], Verdict]:
     """As many of the faults left out as can be while something is still violated."""
     without: list[str] = []
     best = found.play(without)
-    whole = sorted({name for _, name, _ in found.acts})  # what is never mended again is another story
-    parts = [[f"world/{n}" for n, (_, other, _) in enumerate(found.acts) if other == name] for name in whole]
+    acts = sorted({name for _, name, _ in found.acts})  # what is never mended again is another story
+    parts = [[f"world/{n}" for n, (_, other, _) in enumerate(found.acts) if other == name] for name in acts]
     parts += [[f"point/{n}"] for n, _, _ in best.hit]
     for part in reversed(parts):
         tried = found.play([*without, *part])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from reconciler.planning.recovery.restart_budget import WINDOW_SECONDS
 from reconciler.state import RefusedBecause, ReplicaId
-from tests.simulation.oracles.ends import Ending, compare, ending, missing, told
+from tests.simulation.oracles.ends import Ending, check_person_incidents, compare, ending, missing
 from tests.simulation.world.pace import CALM, QUIET
 from tests.simulation.world.world import World
 
@@ -128,7 +128,7 @@ def finish(
     if why:
         world.oracles.violated(f"it did not stay as it was: {why}")
         return converged - begun
-    told(world, () if persons is None else {*persons, *world.persons})
+    check_person_incidents(world, () if persons is None else {*persons, *world.persons})
     world.ending = ending(world)
     if wanted:
         compare(world, wanted)

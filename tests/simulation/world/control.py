@@ -237,7 +237,7 @@ class SimMachines(LocalMachines):
         if not link.machine.reachable:
             await self.world.sleep(SILENCE_SECONDS)
             raise Silent("the probes got no answer")
-        return link.machine.told_facts()
+        return link.machine.probed_facts()
 
     async def start_agent(self, name: NodeName, token: int) -> None:
         machine = self._sim_machine(name)

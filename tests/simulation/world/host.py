@@ -260,15 +260,15 @@ class ShimLine:
         self._on_close = on_close
         self._open = True
         shim.lines.append(self)
-        self.tell(shim.state)
+        self.notify(shim.state)
 
-    def tell(self, state: ShimState) -> None:
+    def notify(self, state: ShimState) -> None:
         """The shim says how it stands."""
         loop = self._shim.machine.world.loop
         if self._owner.alive:
-            loop.call_soon(self._hear, state, context=self._owner.context)
+            loop.call_soon(self._receive, state, context=self._owner.context)
 
-    def _hear(self, state: ShimState) -> None:
+    def _receive(self, state: ShimState) -> None:
         if self._open:
             self._on_message(state)
 

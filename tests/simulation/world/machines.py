@@ -81,7 +81,7 @@ class Machine:
         """The rank processes that live here."""
         return [each for each in self.processes.values() if isinstance(each, Rank)]
 
-    def told_facts(self) -> MachineFacts:
+    def probed_facts(self) -> MachineFacts:
         """What probes tell now."""
         booted_at = self.world.wall() + self.skew - (self.world.loop.now - self.up_since)
         return replace(self.facts, boot_id=self.boot_id, panics=self.panics, booted_at=booted_at)

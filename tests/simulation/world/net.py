@@ -125,7 +125,7 @@ class SimLink(AgentConnection):
             raise Killed
         if self.closed.is_set():
             raise self._why
-        number, future = self._ask(message)
+        number, future = self._send_request(message)
         try:
             async with asyncio.timeout(timeout):
                 reply = await future
@@ -138,12 +138,12 @@ class SimLink(AgentConnection):
             raise Refused(reply.code, reply.text)
         return reply
 
-    def _ask(self, message: Any) -> tuple[int, asyncio.Future[Any]]:
+    def _send_request(self, message: Any) -> tuple[int, asyncio.Future[Any]]:
         """Send a request, with whatever befalls it."""
         world, kind = self._world, None
         if hasattr(message, "token") and not isinstance(message, Observe):
             kind = world.pass_by(f"{message.TYPE} to {self.machine.name}", REQUEST)
-            world.oracles.asked()
+            world.oracles.requested()
         if kind == CRASH_BEFORE:
             world.kill_controller(self._process)
         if kind == ERROR:
@@ -187,7 +187,7 @@ class SimLink(AgentConnection):
         if token is not None:
             if not isinstance(message, Observe):
                 self._world.note(f"{self.machine.name} hears {message.TYPE}")
-            self._world.oracles.heard(self.machine, token)
+            self._world.oracles.request_received(self.machine, token)
         try:
             agent.on_message(self.line, message, number)
         finally:
@@ -223,7 +223,7 @@ class SimLink(AgentConnection):
             self.pushed(message)
             return
         if isinstance(message, NodeReport):
-            self._world.oracles.told(self._process, self.machine, message)
+            self._world.oracles.reported(self._process, self.machine, message)
         future = self._futures.get(number)
         if future is not None and not future.done():
             future.set_result(message)

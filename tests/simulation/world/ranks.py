@@ -102,9 +102,9 @@ class Shim(_Living):
         self.state = state
         self._write(state)
         for line in self.lines:
-            line.tell(state)
+            line.notify(state)
 
-    def hear(self, progress: Progress) -> None:
+    def receive(self, progress: Progress) -> None:
         """A line on the progress pipe."""
         if self.process.alive:
             self.change(replace(self.state, progress=progress))
@@ -182,16 +182,16 @@ class Rank(_Living):
         self.machine.world.oracles.ended(self)
         super().vanish()
 
-    def tell(self, phase: str, **more: Any) -> None:
+    def report(self, phase: str, **more: Any) -> None:
         self.phase = phase
         self.verbs = self.verbs or phase == Phase.VERBS
-        self.shim.hear(Progress(phase, self.steps, verbs=self.verbs, **more))
+        self.shim.receive(Progress(phase, self.steps, verbs=self.verbs, **more))
 
     def _rendezvous(self) -> None:
         if self.hung:
             return
         world = self.machine.world
-        self.tell(Phase.RENDEZVOUS)
+        self.report(Phase.RENDEZVOUS)
         others = [r for r in self.machine.alive() if r is not self and r.config.addresses]
         mine = self.config.addresses[self.id.rank]
         if any(r.config.addresses[r.id.rank] == mine and r.phase != Phase.STARTING for r in others):
@@ -200,7 +200,7 @@ class Rank(_Living):
         hindrance = self.hindrance()
         if hindrance:
             if self.config.backend == "jaccl":
-                self.tell(Phase.VERBS)
+                self.report(Phase.VERBS)
             code = ExitCode.VERBS if self.config.backend == "jaccl" else ExitCode.RENDEZVOUS
             self.later(1.0, self.end, code, None, hindrance)
             return
@@ -232,9 +232,9 @@ class Rank(_Living):
     def load(self) -> None:
         """Everybody is there."""
         if self.config.backend == "jaccl":
-            self.tell(Phase.VERBS)
+            self.report(Phase.VERBS)
         total = self.spec.memory_bytes
-        self.tell(Phase.LOADING, total_bytes=total)
+        self.report(Phase.LOADING, total_bytes=total)
         self.loaded_at = self.machine.load_seconds * self.machine.slow
         self._loading(total, 0)
 
@@ -243,16 +243,16 @@ class Rank(_Living):
             return
         steps = max(1, int(self.machine.load_seconds // 5) + 1)
         if step:
-            self.tell(Phase.LOADING, total_bytes=total, loaded_bytes=total * step // steps)
+            self.report(Phase.LOADING, total_bytes=total, loaded_bytes=total * step // steps)
         if step < steps:
             self.later(self.machine.load_seconds / steps, self._loading, total, step + 1)
         else:
-            self.tell(Phase.WARM)
+            self.report(Phase.WARM)
             self.later(WARM_SECONDS, self._ready)
 
     def _ready(self) -> None:
         if not self.hung and self.phase == Phase.WARM:
-            self.tell(Phase.READY)
+            self.report(Phase.READY)
 
     def hang(self) -> None:
         """It stands still while a request waits, and hears nothing any more."""
@@ -261,12 +261,12 @@ class Rank(_Living):
         for each in self.machine.world.group_of(self):
             each.hung = True
         first = next((r for r in [self, *self.machine.world.group_of(self)] if r.id.rank == 0), self)
-        first.shim.hear(Progress(first.phase, first.steps, demand=1, verbs=first.verbs))
+        first.shim.receive(Progress(first.phase, first.steps, demand=1, verbs=first.verbs))
 
     def terminate(self) -> None:
         if self.hung or self.phase == Phase.DRAINING:
             return
-        self.tell(Phase.DRAINING)
+        self.report(Phase.DRAINING)
         self.later(END_SECONDS, self.end, ExitCode.OK, None, "")
 
     def signal(self, number: int) -> None:

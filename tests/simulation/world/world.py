@@ -285,14 +285,14 @@ class World:
 
     # --- what is wanted ------------------------------------------------------------------------
 
-    def commit(self, manifests: Iterable[Manifest], told: bool = True) -> None:
+    def commit(self, manifests: Iterable[Manifest], hook_runs: bool = True) -> None:
         """A person pushes."""
         before = self.wanted()
         self.commits.append(tuple(manifests))
         if len(self.commits) > 1:
             self.changed(f"commit r{len(self.commits)}")
         self.oracles.committed(before, self.wanted())
-        self.loop.call_later(HOOK_SECONDS if told else POLL_SECONDS, self._announce)
+        self.loop.call_later(HOOK_SECONDS if hook_runs else POLL_SECONDS, self._announce)
 
     def _announce(self) -> None:
         if self.controller is not None:

@@ -71,9 +71,9 @@ def test_a_commit_is_read_as_its_yaml_files(repo: ClusterRepo, person: Person) -
 def test_files_beyond_the_bound_are_named(repo: ClusterRepo, person: Person) -> None:
     person.commits("#" * (FILE_BYTES_MAX + 1), "large.yaml")
     person.commits("#" * (FILE_BYTES_MAX + 2), "larger.yaml")
-    status, said = person.pushes()
+    status, output = person.pushes()
     assert status == 1
-    assert said[1:3] == [
+    assert output[1:3] == [
         f"  large.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, the most is {FILE_BYTES_MAX}",
         f"  larger.yaml:1:1: the file has {FILE_BYTES_MAX + 2} bytes, the most is {FILE_BYTES_MAX}",
     ]

@@ -38,9 +38,9 @@ def test_neither_an_older_commit_nor_another_history_can_be_forced_onto_main(
     person.git("checkout", "--quiet", "--orphan", "other")
     person.commits(NODE)
     for forced in ("main~1:main", "other:main"):
-        status, said = person.pushes("--force", "origin", forced)
+        status, output = person.pushes("--force", "origin", forced)
         assert (status, repo.head()) == (1, head)
-        assert "would drop commits from main" in said[0]
+        assert "would drop commits from main" in output[0]
 
 
 # --- a push that is killed ------------------------------------------------------------------------
@@ -148,17 +148,17 @@ def test_files_of_any_name_are_read_and_one_that_is_not_printable_is_named(
     assert head is not None
     assert len(load(repo.read(head))) == 4, "other endings are other files"
     person.commits(NODE, "two\nlines.yaml")
-    status, said = person.pushes()
+    status, output = person.pushes()
     assert status == 1
-    assert said[1] == "  two\N{REPLACEMENT CHARACTER}lines.yaml:1:1: a file's name must be printable text"
+    assert output[1] == "  two\N{REPLACEMENT CHARACTER}lines.yaml:1:1: a file's name must be printable text"
 
 
 def test_a_name_that_is_no_text_is_named_too(repo: ClusterRepo, person: Person) -> None:
     (person.clone / os.fsdecode(b"\xff\xfe.yaml")).write_text(NODE)
     person.commits(NODE)
-    status, said = person.pushes()
+    status, output = person.pushes()
     assert status == 1
-    assert said[1].endswith(".yaml:1:1: a file's name must be printable text")
+    assert output[1].endswith(".yaml:1:1: a file's name must be printable text")
 
 
 def test_what_is_no_manifest_may_be_large(repo: ClusterRepo, person: Person) -> None:
@@ -175,9 +175,9 @@ def test_a_push_beyond_the_bound_is_refused_by_git(repo: ClusterRepo, person: Pe
     git(repo, "config", "receive.maxInputSize", str(1024 * 1024))
     (person.clone / "weights.bin").write_bytes(os.urandom(2 * 1024 * 1024))
     person.commits(NODE)
-    status, said = person.git("push", "origin", "HEAD:main")
+    status, output = person.git("push", "origin", "HEAD:main")
     assert status == 1
-    assert "maximum allowed size" in said
+    assert "maximum allowed size" in output
     assert repo.head() is None
 
 

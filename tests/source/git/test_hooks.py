@@ -24,7 +24,7 @@ class Controller:
     """The controller's end of its socket. With ``answers`` false it takes a connection and says nothing."""
 
     def __init__(self, home: Path, answers: bool = True) -> None:
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self._path = home / "controller.sock"
         self._answers = answers
 
@@ -38,7 +38,7 @@ class Controller:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (frame := await frames.read(reader)) is not None:
-            self.heard.append(codec.decode(frame, admin.CONTROLLER_RECEIVES_FROM_CLI))
+            self.received.append(codec.decode(frame, admin.CONTROLLER_RECEIVES_FROM_CLI))
             if self._answers and "call" in frame:
                 hello = codec.to_wire(codec.Hello("controller", SPOKEN))
                 answer = {"reply": frame["call"], **codec.to_wire(admin.Answer({}))}
@@ -48,11 +48,11 @@ class Controller:
 
 def test_good_manifests_are_let_in_and_the_pusher_told_so(repo: ClusterRepo, person: Person) -> None:
     person.commits(NODE)
-    status, said = person.pushes()
+    status, output = person.pushes()
     head = repo.head()
     assert head is not None
     assert status == 0
-    assert said == [f"reconciler: revision {head[:7]} received", NOT_RUNNING]
+    assert output == [f"reconciler: revision {head[:7]} received", NOT_RUNNING]
 
 
 async def test_a_push_tells_a_running_controller_to_look(repo: ClusterRepo, person: Person) -> None:
@@ -65,12 +65,12 @@ async def test_a_push_tells_a_running_controller_to_look(repo: ClusterRepo, pers
     assert notify.read_text() != hasty
     async with Controller(repo.path.parent) as controller:
         before = time.time()
-        status, said = await asyncio.to_thread(person.pushes)
+        status, output = await asyncio.to_thread(person.pushes)
         after = time.time()
     head = repo.head()
     assert head is not None
-    assert (status, said) == (0, [f"reconciler: revision {head[:7]} received"])
-    hello, look = controller.heard
+    assert (status, output) == (0, [f"reconciler: revision {head[:7]} received"])
+    hello, look = controller.received
     assert hello == codec.Hello("hook", SPOKEN)
     assert look.name == "source"
     assert before <= look.at <= after
@@ -79,17 +79,17 @@ async def test_a_push_tells_a_running_controller_to_look(repo: ClusterRepo, pers
 async def test_a_controller_that_is_busy_does_not_hold_up_the_push(repo: ClusterRepo, person: Person) -> None:
     person.commits(NODE)
     async with Controller(repo.path.parent, answers=False):
-        status, said = await asyncio.to_thread(person.pushes)
+        status, output = await asyncio.to_thread(person.pushes)
     assert status == 0
-    assert said[1] == "reconciler: the controller is busy; it looks at this by itself"
+    assert output[1] == "reconciler: the controller is busy; it looks at this by itself"
 
 
 def test_bad_manifests_are_kept_out_with_every_problem(repo: ClusterRepo, person: Person) -> None:
     person.commits(NODE.replace("local", "locl"), "nodes/a.yaml")
     person.commits("kind: @\n", "b.yaml")
-    status, said = person.pushes()
+    status, output = person.pushes()
     assert status == 1
-    assert said == [
+    assert output == [
         "reconciler: 2 problems in the manifests:",
         '  b.yaml:1:7: text cannot begin with "@"; put it in quotes',
         '  nodes/a.yaml:6:3: spec.locl: unknown field, did you mean "local"?',
@@ -107,18 +107,18 @@ def test_a_later_commit_that_repairs_an_earlier_one_is_enough(repo: ClusterRepo,
 
 def test_problems_beyond_a_screen_or_two_are_counted(person: Person) -> None:
     person.commits("---\n".join(["kind: Nod\napiVersion: reconciler/v1alpha1\n"] * (PROBLEMS_SHOWN_MAX + 7)))
-    _, said = person.pushes()
-    assert len(said) == PROBLEMS_SHOWN_MAX + 3
-    assert said[-2] == "  and 7 more"
+    _, output = person.pushes()
+    assert len(output) == PROBLEMS_SHOWN_MAX + 3
+    assert output[-2] == "  and 7 more"
 
 
 def test_other_branches_and_tags_are_taken_and_have_no_effect(repo: ClusterRepo, person: Person) -> None:
     person.commits("kind: Nod\n")
     person.git("tag", "v1")
     for target in ("HEAD:draft", "v1", ":draft"):
-        status, said = person.pushes("origin", target)
+        status, output = person.pushes("origin", target)
         assert status == 0
-        assert said == ["reconciler: only the branch main is reconciled; this push changes nothing"]
+        assert output == ["reconciler: only the branch main is reconciled; this push changes nothing"]
     assert repo.head() is None
 
 
@@ -133,9 +133,9 @@ def test_history_cannot_be_dropped_by_force(repo: ClusterRepo, person: Person) -
     person.pushes()
     head = repo.head()
     person.git("commit", "--amend", "--message", "rewritten")
-    status, said = person.pushes("--force", "origin", "HEAD:main")
+    status, output = person.pushes("--force", "origin", "HEAD:main")
     assert (status, repo.head()) == (1, head)
-    assert said[0] == (
+    assert output[0] == (
         "reconciler: this push would drop commits from main; its history is kept. "
         "Pull and merge first, or go back with git revert"
     )
@@ -144,9 +144,9 @@ def test_history_cannot_be_dropped_by_force(repo: ClusterRepo, person: Person) -
 def test_main_cannot_be_deleted(repo: ClusterRepo, person: Person) -> None:
     person.commits(NODE)
     person.pushes()
-    status, said = person.pushes("origin", ":main")
+    status, output = person.pushes("origin", ":main")
     assert status == 1
-    assert said[0] == "reconciler: main cannot be deleted: it is what the cluster should be"
+    assert output[0] == "reconciler: main cannot be deleted: it is what the cluster should be"
     assert repo.head() is not None
 
 
@@ -195,18 +195,18 @@ def test_a_push_from_a_strange_environment_is_validated_all_the_same(
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     (home / ".gitconfig").write_text(f"[core]\n hooksPath = {home}/evil\n quotePath = true\n")
     person.commits("kind: Nod\n", "größe.yaml")
-    status, said = person.pushes()
+    status, output = person.pushes()
     assert status == 1
-    assert 'größe.yaml:1:7: kind: unknown kind "Nod"' in said[2]
+    assert 'größe.yaml:1:7: kind: unknown kind "Nod"' in output[2]
 
 
 def test_a_repo_that_was_moved_still_validates(repo: ClusterRepo, person: Person, home: Path) -> None:
     moved = home / "else where"
     shutil.move(repo.path, moved)
     person.commits("kind: Nod\n")
-    status, said = person.pushes(str(moved), "HEAD:main")
+    status, output = person.pushes(str(moved), "HEAD:main")
     assert status == 1
-    assert said[0] == "reconciler: 2 problems in the manifests:"
+    assert output[0] == "reconciler: 2 problems in the manifests:"
 
 
 def test_a_hook_without_its_python_keeps_everything_out_and_says_why(
@@ -217,6 +217,6 @@ def test_a_hook_without_its_python_keeps_everything_out_and_says_why(
     python = lines[2].split(" ")[2]
     hook.write_text(hook.read_text().replace(python, "/gone/python"))
     person.commits(NODE)
-    status, said = person.pushes()
+    status, output = person.pushes()
     assert status == 1
-    assert said == ["reconciler: /gone/python is gone; start the reconciler once to renew this hook"]
+    assert output == ["reconciler: /gone/python is gone; start the reconciler once to renew this hook"]

@@ -34,9 +34,9 @@ def ada() -> Iterator[Person]:
 def test_a_broken_file_is_explained_by_validate_and_kept_out_by_the_hook(name: str, ada: Person) -> None:
     content, expected = BROKEN[name]
     (ada.clone / "x.yaml").write_bytes(content)
-    status, said = validated(ada.clone)
-    assert (status, any(expected in line for line in said)) == (1, True), said
+    status, output = validated(ada.clone)
+    assert (status, any(expected in line for line in output)) == (1, True), output
     ada.commits(name, "README")
-    status, said = ada.pushes()
-    assert (status, any(expected in line for line in said)) == (1, True), said
-    assert said[-1] == "reconciler: main stays as it was"
+    status, output = ada.pushes()
+    assert (status, any(expected in line for line in output)) == (1, True), output
+    assert output[-1] == "reconciler: main stays as it was"

@@ -27,14 +27,14 @@ def fabric(name: str, *links: str, pool: str = "") -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def said(**files: bytes) -> list[str]:
+def problems_of(**files: bytes) -> list[str]:
     with pytest.raises(InvalidManifests) as caught:
         load({f"{name}.yaml": text for name, text in files.items()})
     return str(caught.value).split("\n")
 
 
 def test_a_link_to_an_unknown_node_is_named_with_its_place_and_the_nearest_node() -> None:
-    assert said(
+    assert problems_of(
         nodes=NODES, fabric=fabric("studios", "studio-1/3, studio-2/3", "studio-1/4, studoi-3/3")
     ) == [
         'fabric.yaml:7:20: spec.links[1][1]: there is no Node "studoi-3"; did you mean "studio-3"? Where it was taken'
@@ -43,7 +43,7 @@ def test_a_link_to_an_unknown_node_is_named_with_its_place_and_the_nearest_node(
 
 
 def test_where_no_name_is_near_it_is_said_what_to_do() -> None:
-    assert said(fabric=fabric("studios", "studio-1/3, mini/3")) == [
+    assert problems_of(fabric=fabric("studios", "studio-1/3, mini/3")) == [
         'fabric.yaml:6:8: spec.links[0][0]: there is no Node "studio-1"; add the Node first, or take its links out'
         " of the Fabric",
         'fabric.yaml:6:20: spec.links[0][1]: there is no Node "mini"; add the Node first, or take its links out of'
@@ -68,7 +68,7 @@ def test_a_node_cannot_go_while_a_fabric_names_it() -> None:
 
 
 def test_a_receptacle_is_in_one_fabric() -> None:
-    assert said(
+    assert problems_of(
         a=fabric("left", "studio-1/3, studio-2/3"),
         b=fabric("right", "studio-2/4, studio-3/4", "studio-3/3, studio-2/3"),
         nodes=NODES,
@@ -76,7 +76,7 @@ def test_a_receptacle_is_in_one_fabric() -> None:
 
 
 def test_the_pools_of_two_fabrics_are_apart() -> None:
-    assert said(
+    assert problems_of(
         a=fabric("left", "studio-1/3, studio-2/3", pool="10.77.0.0/16"),
         b=fabric("right", "studio-2/4, studio-3/4", pool="10.77.8.0/24"),
         nodes=NODES,

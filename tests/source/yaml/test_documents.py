@@ -35,7 +35,7 @@ def deployment(name: str, *aliases: str) -> str:
     )
 
 
-def said(**files: str) -> list[str]:
+def problem_lines(**files: str) -> list[str]:
     with pytest.raises(InvalidManifests) as caught:
         load({f"{name}.yaml": text.encode() for name, text in files.items()})
     return str(caught.value).split("\n")
@@ -56,7 +56,7 @@ def test_a_model_that_does_not_exist_is_for_the_planner_to_report() -> None:
 
 
 def test_an_object_that_occurs_twice_is_named_with_both_places() -> None:
-    assert said(a=node("x"), b=node("y") + "---\n" + node("x")) == [
+    assert problem_lines(a=node("x"), b=node("y") + "---\n" + node("x")) == [
         'b.yaml:11:9: metadata.name: Node "x" exists already, at a.yaml:1'
     ]
 
@@ -66,25 +66,25 @@ def test_one_name_may_be_used_by_two_kinds() -> None:
 
 
 def test_there_is_one_gateway() -> None:
-    assert said(a=gateway("main"), b=gateway("second")) == [
+    assert problem_lines(a=gateway("main"), b=gateway("second")) == [
         'b.yaml:2:7: kind: only one Gateway is possible; "main" is at a.yaml:1'
     ]
 
 
 def test_an_alias_belongs_to_one_deployment() -> None:
-    assert said(a=deployment("x", "gpt"), b=deployment("y", "other", "gpt")) == [
+    assert problem_lines(a=deployment("x", "gpt"), b=deployment("y", "other", "gpt")) == [
         'b.yaml:8:22: spec.serving.aliases[1]: "gpt" is already an alias of ModelDeployment "x", at a.yaml:1'
     ]
 
 
 def test_an_alias_cannot_be_the_name_of_a_deployment_even_of_a_later_one() -> None:
-    assert said(a=deployment("x", "y"), b=deployment("y")) == [
+    assert problem_lines(a=deployment("x", "y"), b=deployment("y")) == [
         'a.yaml:8:15: spec.serving.aliases[0]: "y" is already the name of ModelDeployment "y", at b.yaml:1'
     ]
 
 
 def test_documents_are_compared_even_where_others_are_wrong() -> None:
-    assert said(a=gateway("main"), b=gateway("second"), c="kind: Nod\napiVersion: x\n") == [
+    assert problem_lines(a=gateway("main"), b=gateway("second"), c="kind: Nod\napiVersion: x\n") == [
         'b.yaml:2:7: kind: only one Gateway is possible; "main" is at a.yaml:1',
         'c.yaml:1:7: kind: unknown kind "Nod", did you mean "Node"?',
         'c.yaml:2:13: apiVersion: expected "reconciler/v1alpha1", got "x"',

@@ -76,7 +76,7 @@ spec:
     for name in "abc"
 )
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
-ONE_WAY = (
+ONE_TRANSPORT = (
     "exactly one of local and ssh is to be given: local: {} for the machine that the controller runs on, ssh: {host,"
     " user, hostKey} for another"
 )
@@ -102,11 +102,11 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a node that is reached in no way": (
         NODE, "  local: {}\n", "",
-        f"6:3: spec: {ONE_WAY}",
+        f"6:3: spec: {ONE_TRANSPORT}",
     ),
     "a node that is reached in two ways": (
         NODE, "local: {}", f"local: {{}}\n  ssh: {{host: a, user: b, hostKey: {HOST_KEY}}}",
-        f"6:3: spec: {ONE_WAY}",
+        f"6:3: spec: {ONE_TRANSPORT}",
     ),
     "a host key that is none": (
         NODE, "local: {}", "ssh: {host: a, user: b, hostKey: AAAAC3NzaC1lZDI1NTE5}",
@@ -384,7 +384,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
 }  # fmt: skip
 
 
-def said(text: str) -> str:
+def message_of(text: str) -> str:
     with pytest.raises(InvalidManifests) as caught:
         load({"manifests/llama.yaml": text.encode()})
     return str(caught.value)
@@ -395,7 +395,7 @@ def test_a_wrong_field_is_explained_where_it_is(name: str) -> None:
     valid, part, replacement, expected = CASES[name]
     load({"manifests/llama.yaml": valid.encode()})
     assert valid.count(part) == 1
-    assert said(valid.replace(part, replacement)) == f"manifests/llama.yaml:{expected}"
+    assert message_of(valid.replace(part, replacement)) == f"manifests/llama.yaml:{expected}"
 
 
 def test_all_wrong_fields_are_named_at_once_in_the_order_of_the_text() -> None:
@@ -404,17 +404,17 @@ def test_all_wrong_fields_are_named_at_once_in_the_order_of_the_text() -> None:
         .replace("replicas: 1", "replicas: x")
         .replace("team: a", "team: 1")
     )
-    assert [line.split(":")[1] for line in said(text).split("\n")] == ["6", "9", "11"]
+    assert [line.split(":")[1] for line in message_of(text).split("\n")] == ["6", "9", "11"]
 
 
 def test_a_place_that_is_refused_as_yaml_is_not_refused_again_as_a_field() -> None:
-    assert said(DEPLOYMENT.replace("replicas: 1", "replicas: 01")) == (
+    assert message_of(DEPLOYMENT.replace("replicas: 1", "replicas: 01")) == (
         'manifests/llama.yaml:9:13: spec.replicas: 01 is the number 1 in YAML; write 1, or "01" in quotes'
     )
 
 
 def test_columns_count_characters_rather_than_bytes() -> None:
     text = DEPLOYMENT.replace("{pool: a}", '{"größe": "groß", b: 5}')
-    assert said(text) == (
+    assert message_of(text) == (
         "manifests/llama.yaml:14:40: spec.placement.nodeSelector.b: expected a string, got 5 (a number); put it in quotes"
     )

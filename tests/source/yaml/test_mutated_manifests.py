@@ -233,11 +233,11 @@ def test_validate_says_what_is_wrong_with_a_spoiled_manifest_and_never_how_it_fa
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(content)
-        code, said = validated(path)
+        code, output = validated(path)
     documents, problems = read(str(path), content)
     assert code == (0 if documents else 1)
-    assert said[: len(problems)] == [str(problem) for problem in problems]
-    assert len(said) == len(problems) + (not documents)
+    assert output[: len(problems)] == [str(problem) for problem in problems]
+    assert len(output) == len(problems) + (not documents)
 
 
 def validated(path: Path) -> tuple[int, list[str]]:

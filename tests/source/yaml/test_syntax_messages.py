@@ -188,7 +188,7 @@ NOT_TEXT: dict[str, tuple[bytes, str]] = {
 }
 
 
-def said(files: dict[str, bytes]) -> str:
+def message_of(files: dict[str, bytes]) -> str:
     with pytest.raises(InvalidManifests) as caught:
         load(files)
     return str(caught.value)
@@ -197,7 +197,7 @@ def said(files: dict[str, bytes]) -> str:
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_syntax_is_explained_where_it_is(name: str) -> None:
     text, expected = BROKEN[name]
-    assert said({"f.yaml": text.encode()}) == expected
+    assert message_of({"f.yaml": text.encode()}) == expected
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -221,56 +221,56 @@ def test_both_parsers_read_the_same_tree(loader: Any) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_yaml_can_do_and_a_manifest_may_not_is_named(name: str) -> None:
     text, expected = REFUSED[name]
-    assert expected in said({"f.yaml": text.encode()}).split("\n")
+    assert expected in message_of({"f.yaml": text.encode()}).split("\n")
 
 
 @pytest.mark.parametrize("name", NOT_TEXT)
 def test_what_is_no_text_is_refused(name: str) -> None:
     content, expected = NOT_TEXT[name]
-    assert said({"f.yaml": content}) == expected
+    assert message_of({"f.yaml": content}) == expected
 
 
 def test_an_exponential_text_of_aliases_is_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    assert "an alias" in said({"f.yaml": "\n".join(lines).encode()})
+    assert "an alias" in message_of({"f.yaml": "\n".join(lines).encode()})
 
 
 def test_a_mebibyte_of_brackets_is_refused_at_once() -> None:
-    assert "nested more than 32 levels" in said({"f.yaml": b"[" * FILE_BYTES_MAX})
+    assert "nested more than 32 levels" in message_of({"f.yaml": b"[" * FILE_BYTES_MAX})
 
 
 def test_a_mebibyte_of_unknown_fields_does_not_become_a_mebibyte_of_messages() -> None:
     fields = "".join(f"{'x' * 20}{i}: 1\n" for i in range(30_000))
-    assert len(said({"f.yaml": (NODE + fields).encode()}).split("\n")) <= 50
+    assert len(message_of({"f.yaml": (NODE + fields).encode()}).split("\n")) <= 50
 
 
 def test_more_documents_than_any_cluster_has_are_refused() -> None:
     one = NODE.replace("name: a", "name: a{}")
     files = {f"{k}.yaml": "---\n".join(one.format(f"-{k}-{i}", "{}") for i in range(1025)) for k in range(4)}
-    text = said({name: body.replace("a-", "a").encode() for name, body in files.items()})
+    text = message_of({name: body.replace("a-", "a").encode() for name, body in files.items()})
     assert text == f"3.yaml:{7 * 1021 + 1}:1: more than {DOCUMENTS_MAX} documents"
 
 
 def test_a_syntax_error_after_very_many_other_problems_is_one_too_many() -> None:
-    lines = said({"f.yaml": b"a: 1\n" * 51 + b"b: ]\n"}).split("\n")
+    lines = message_of({"f.yaml": b"a: 1\n" * 51 + b"b: ]\n"}).split("\n")
     assert len(lines) == 50
     assert all("duplicate key" in line for line in lines)
 
 
 def test_a_file_of_nothing_but_dashes_is_refused_at_once() -> None:
-    text = said({"f.yaml": b"---\n" * (FILE_BYTES_MAX // 4)})
+    text = message_of({"f.yaml": b"---\n" * (FILE_BYTES_MAX // 4)})
     assert text == f"f.yaml:{DOCUMENTS_MAX + 1}:1: more than {DOCUMENTS_MAX} documents"
 
 
 def test_problems_without_end_are_not_listed_without_end() -> None:
-    text = said({f"{i}.yaml": b"kind: Nod\n---\n" * 900 for i in range(9)})
+    text = message_of({f"{i}.yaml": b"kind: Nod\n---\n" * 900 for i in range(9)})
     assert len(text.split("\n")) == PROBLEMS_MAX + 1
     assert "0.yaml:999:7: more problems follow from here on; they are not listed" in text.split("\n")[-2:]
 
 
 def test_the_name_of_a_file_cannot_speak_to_the_terminal() -> None:
     assert (
-        said({"\x1b[2J.yaml": b""})
+        message_of({"\x1b[2J.yaml": b""})
         == "\N{REPLACEMENT CHARACTER}[2J.yaml:1:1: a file's name must be printable text"
     )
 
@@ -281,7 +281,7 @@ def test_documents_without_content_are_nothing() -> None:
 
 def test_problems_of_all_files_and_documents_come_together_in_order() -> None:
     files = {"b.yaml": b"kind: @\n---\nkind: [\n", "a.yaml": b"x\n"}
-    assert said(files).split("\n") == [
+    assert message_of(files).split("\n") == [
         'a.yaml:1:1: expected a mapping that begins with "apiVersion" and "kind", got text',
         'b.yaml:1:7: text cannot begin with "@"; put it in quotes',
         "b.yaml:4:1: expected a value; a bracket is missing, or is one too many",
@@ -300,7 +300,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
 
 
 def test_dashes_in_a_block_of_text_still_begin_a_document_as_yaml_says() -> None:
-    assert "unknown field" in said({"f.yaml": (NODE + "x: |\n  text\n---\n" + NODE).encode()})
+    assert "unknown field" in message_of({"f.yaml": (NODE + "x: |\n  text\n---\n" + NODE).encode()})
 
 
 def test_a_document_may_begin_on_the_line_of_its_dashes() -> None:
@@ -310,5 +310,5 @@ def test_a_document_may_begin_on_the_line_of_its_dashes() -> None:
         }
     )
     assert document.key == ("Node", "a")
-    problem = said({"f.yaml": b"--- {kind: Nod}"}).split("\n")[-1]
+    problem = message_of({"f.yaml": b"--- {kind: Nod}"}).split("\n")[-1]
     assert problem == 'f.yaml:1:12: kind: unknown kind "Nod", did you mean "Node"?'

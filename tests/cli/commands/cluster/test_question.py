@@ -20,7 +20,7 @@ class Endpoint(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
         self.answer: tuple[int, Any] = (200, {"choices": [{"message": {"content": "Because."}}]})
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
 
     @property
     def url(self) -> str:
@@ -32,7 +32,7 @@ class Answering(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, body))
+        self.server.requests.append((self.path, body))
         status, answer = self.server.answer
         self.send_response(status)
         self.end_headers()
@@ -54,7 +54,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 def test_the_answers_text_is_returned(endpoint: Endpoint) -> None:
     assert ask_endpoint(endpoint.url, "tiny", "Why?") == "Because."
-    ((path, body),) = endpoint.asked
+    ((path, body),) = endpoint.requests
     assert path == "/v1/chat/completions"
     assert (body["model"], body["messages"]) == ("tiny", [{"role": "user", "content": "Why?"}])
 

@@ -79,8 +79,8 @@ def home() -> Iterator[Home]:
 
 
 def test_up_break_look_and_down(home: Home) -> None:
-    said = home.run("up", "--nodes", "3", "--fabric", "ring", "--mac", "mini", "--detach")
-    assert said.splitlines()[-1] == f"next: reconciler up -f {home.home}/sandbox/cluster"
+    output = home.run("up", "--nodes", "3", "--fabric", "ring", "--mac", "mini", "--detach")
+    assert output.splitlines()[-1] == f"next: reconciler up -f {home.home}/sandbox/cluster"
     manifests = load({"machines.yaml": (home.home / "sandbox/cluster/machines.yaml").read_bytes()})
     assert [(each.manifest.kind, each.manifest.metadata.name) for each in manifests] == [
         ("Node", "mini-1"), ("Node", "mini-2"), ("Node", "mini-3"), ("Fabric", "emulated"),
@@ -145,7 +145,7 @@ def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("up", "--nodes", "5", "--mac", "mini", "--detach"), "needs more receptacles"),
         (("up", "--nodes", "2", "--mac", "imac", "--detach"), "there is no kind of Mac 'imac'"),
@@ -154,5 +154,5 @@ def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> Non
         (("unplug", "studio-1/3"), "start some: reconciler sandbox up"),
     ],
 )
-def test_what_cannot_be_is_told_with_what_can(home: Home, words: tuple[str, ...], said: str) -> None:
-    assert said in home.run(*words, status=1)
+def test_what_cannot_be_is_told_with_what_can(home: Home, words: tuple[str, ...], message: str) -> None:
+    assert message in home.run(*words, status=1)

@@ -58,12 +58,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def begin(
         program: str, clock: Callable[[], float] = time.monotonic
     ) -> tuple[Supervisor, Child, list[str]]:
-        said: list[str] = []
+        messages: list[str] = []
         child = Child("worker", (sys.executable, "-c", program), tmp_path / "worker.log")
-        supervisor = Supervisor([child], said.append, ROOT, clock)
+        supervisor = Supervisor([child], messages.append, ROOT, clock)
         started.append(supervisor)
         supervisor.start()
-        return supervisor, child, said
+        return supervisor, child, messages
 
     yield begin
     for supervisor in started:
@@ -76,7 +76,7 @@ def pid_of(child: Child) -> int:
 
 
 def test_a_killed_child_is_started_again_and_that_is_said(start: Start) -> None:
-    supervisor, child, said = start(SLEEPS)
+    supervisor, child, messages = start(SLEEPS)
     first = pid_of(child)
     os.kill(first, signal.SIGKILL)
 
@@ -85,7 +85,7 @@ def test_a_killed_child_is_started_again_and_that_is_said(start: Start) -> None:
         return child.alive and pid_of(child) != first
 
     wait(back)
-    assert said == ["the worker was killed by signal 9 and is started again"]
+    assert messages == ["the worker was killed by signal 9 and is started again"]
 
 
 def test_the_back_off_doubles_up_to_five_seconds_and_is_forgotten_after_a_healthy_time(start: Start) -> None:
@@ -110,14 +110,14 @@ def test_the_back_off_doubles_up_to_five_seconds_and_is_forgotten_after_a_health
 
 def test_a_child_that_fails_the_same_way_again_and_again_is_told_of_once(start: Start) -> None:
     clock = Clock()
-    supervisor, child, said = start(FAILS, clock)
+    supervisor, child, messages = start(FAILS, clock)
     for _ in range(4):
         assert child.process is not None
         child.process.wait(WAIT_SECONDS)
         supervisor.restart_dead()
         clock.now = child.restart_at
         supervisor.restart_dead()
-    (text,) = said
+    (text,) = messages
     assert text.startswith("the worker exited with 1 and is started again: cannot listen: the port is taken")
 
 
@@ -127,19 +127,19 @@ def test_children_are_out_of_reach_of_the_terminals_ctrl_c(start: Start) -> None
 
 
 def test_the_end_is_asked_for_first_and_forced_after_its_time(start: Start) -> None:
-    supervisor, child, said = start(SLEEPS)
+    supervisor, child, messages = start(SLEEPS)
     process = child.process
     assert process is not None
     supervisor.end()
-    assert (process.returncode, said) == (-signal.SIGTERM, [])
+    assert (process.returncode, messages) == (-signal.SIGTERM, [])
 
-    supervisor, child, said = start(STUBBORN)
+    supervisor, child, messages = start(STUBBORN)
     wait(lambda: child.last_lines() == "deaf")
     process = child.process
     assert process is not None
     supervisor.end(seconds=0.2)
     assert process.returncode == -signal.SIGKILL
-    assert said == ["the worker does not end by itself: it is killed"]
+    assert messages == ["the worker does not end by itself: it is killed"]
 
 
 def test_an_ended_child_is_not_started_again(start: Start) -> None:
@@ -205,7 +205,7 @@ def test_the_log_of_a_process_that_runs_on_is_put_aside_as_well(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervise, "LOG_BYTES_MAX", 400)
-    supervisor, child, said = start(TALKS)
+    supervisor, child, messages = start(TALKS)
     log, aside = tmp_path / "worker.log", tmp_path / "worker.log.1"
     most = 0
 
@@ -219,17 +219,17 @@ def test_the_log_of_a_process_that_runs_on_is_put_aside_as_well(
     wait(tended)
     assert aside.stat().st_size > 400
     assert log.read_bytes()[:1] != b"\0", "the process writes on behind what was cut off"
-    assert said == []
+    assert messages == []
 
 
 def test_a_folder_of_logs_that_was_deleted_is_made_again(start: Start, tmp_path: Path) -> None:
-    supervisor, child, said = start(SLEEPS)
+    supervisor, child, messages = start(SLEEPS)
     child.log = tmp_path / "logs" / "worker.log"
     os.kill(pid_of(child), signal.SIGKILL)
 
     def back() -> bool:
         supervisor.restart_dead()
-        return len(said) == 1 and child.alive
+        return len(messages) == 1 and child.alive
 
     wait(back)
     assert child.log.exists()

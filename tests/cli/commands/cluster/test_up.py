@@ -45,16 +45,16 @@ class Up:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
             )
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
-    def wait_said(self, text: str) -> None:
-        self.wait(lambda: text in self.said())
+    def wait_for_output(self, text: str) -> None:
+        self.wait(lambda: text in self.output())
 
     def wait(self, true: Callable[[], object]) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while not true():
-            assert time.monotonic() < deadline, self.said()
+            assert time.monotonic() < deadline, self.output()
             time.sleep(0.05)
 
     def send(self, number: int) -> int:
@@ -94,11 +94,11 @@ GATEWAY = str(ROOT / "manifests" / "gateway.yaml")
 
 def test_up_tells_the_endpoint_and_ctrl_c_ends_everything(up: Up, home: Path) -> None:
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: http://127.0.0.1:")
-    assert "1 object committed to " in up.said()
-    assert "\x1b" not in up.said()
+    up.wait_for_output("\nendpoint: http://127.0.0.1:")
+    assert "1 object committed to " in up.output()
+    assert "\x1b" not in up.output()
     assert up.send(signal.SIGINT) == 0
-    assert up.said().endswith("\nstopped\n")
+    assert up.output().endswith("\nstopped\n")
     assert up.pids("controller") == up.pids("gateway") == []
     assert home.stat().st_mode & 0o777 == 0o700
 
@@ -111,62 +111,62 @@ def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
         manifest = tmp_path / "gateway.yaml"
         manifest.write_text(Path(GATEWAY).read_text().replace("127.0.0.1:8400", listen))
         up.start("-f", str(manifest))
-        up.wait_said(f"   ({listen} is taken)\n")
+        up.wait_for_output(f"   ({listen} is taken)\n")
     assert up.send(signal.SIGINT) == 0
 
 
 def test_the_story_of_an_earlier_run_is_not_told_again(up: Up) -> None:
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: ")
-    assert "RevisionApplied" in up.said()
+    up.wait_for_output("\nendpoint: ")
+    assert "RevisionApplied" in up.output()
     assert up.send(signal.SIGINT) == 0
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: ")
-    assert "RevisionApplied" not in up.said()
+    up.wait_for_output("\nendpoint: ")
+    assert "RevisionApplied" not in up.output()
 
 
 @pytest.mark.parametrize("role", ["controller", "gateway"])
 def test_a_killed_process_comes_back(up: Up, role: str) -> None:
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: ")
+    up.wait_for_output("\nendpoint: ")
     (pid,) = up.pids(role)
     os.kill(pid, signal.SIGKILL)
-    up.wait_said(f"the {role} was killed by signal 9 and is started again")
+    up.wait_for_output(f"the {role} was killed by signal 9 and is started again")
     up.wait(lambda: up.pids(role) not in ([], [pid]))
     assert up.send(signal.SIGTERM) == 0
-    assert "the next `reconciler up` adopts them" in up.said()
+    assert "the next `reconciler up` adopts them" in up.output()
 
 
 def test_a_controller_that_is_killed_while_it_stops_everything_has_to_finish(up: Up) -> None:
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: ")
+    up.wait_for_output("\nendpoint: ")
     (pid,) = up.pids("controller")
     assert up.process is not None
     os.kill(pid, signal.SIGSTOP)
     up.process.send_signal(signal.SIGINT)
-    up.wait_said("stopping every rank and agent")
+    up.wait_for_output("stopping every rank and agent")
     os.kill(pid, signal.SIGKILL)
     assert up.process.wait(WAIT_SECONDS) == 0
-    assert up.said().endswith("\nstopped\n")
+    assert up.output().endswith("\nstopped\n")
 
 
 def test_a_second_ctrl_c_does_not_wait(up: Up) -> None:
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: ")
+    up.wait_for_output("\nendpoint: ")
     (pid,) = up.pids("controller")
     assert up.process is not None
     os.kill(pid, signal.SIGSTOP)
     up.process.send_signal(signal.SIGINT)
-    up.wait_said("stopping every rank and agent")
+    up.wait_for_output("stopping every rank and agent")
     up.process.send_signal(signal.SIGINT)
-    up.wait_said("not everything has stopped")
+    up.wait_for_output("not everything has stopped")
     os.kill(pid, signal.SIGCONT)
     assert up.process.wait(WAIT_SECONDS) == 0
 
 
 def test_an_empty_cluster_says_what_to_do(up: Up) -> None:
     up.start()
-    up.wait_said(f"nothing is wanted yet; commit manifests: reconciler --home {up.home} apply -f DIR")
+    up.wait_for_output(f"nothing is wanted yet; commit manifests: reconciler --home {up.home} apply -f DIR")
     assert up.send(signal.SIGINT) == 0
 
 
@@ -174,22 +174,22 @@ def test_a_question_nobody_could_answer_is_an_error_at_once(up: Up) -> None:
     up.start("-f", GATEWAY, "--once", "Is anybody there?")
     assert up.process is not None
     assert up.process.wait(WAIT_SECONDS) == 1
-    assert "error: there is nothing to ask: no ModelDeployment with replicas" in up.said()
+    assert "error: there is nothing to ask: no ModelDeployment with replicas" in up.output()
     assert up.pids("controller") == up.pids("gateway") == []
 
 
 def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
     cli("apply", "-f", GATEWAY)
     up.start("-f", str(ROOT / "manifests" / "nodes.yaml"))
-    up.wait_said("cluster.git has commits already and is what counts; to change it: reconciler ")
-    up.wait_said("\nendpoint: ")
+    up.wait_for_output("cluster.git has commits already and is what counts; to change it: reconciler ")
+    up.wait_for_output("\nendpoint: ")
     assert cli("get", "nodes").err == "No resources found\n"
     assert up.send(signal.SIGINT) == 0
 
 
 def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
     up.start("-f", GATEWAY)
-    up.wait_said("\nendpoint: ")
+    up.wait_for_output("\nendpoint: ")
     assert up.process is not None
     second = cli("up")
     assert second.code == 1
@@ -206,10 +206,10 @@ def test_models_are_copied_whole_and_once(home: Path, tmp_path: Path) -> None:
     target = home / "models"
     (target / ".small.partial").mkdir(parents=True)
     (target / ".small.partial" / "half").write_text("of an earlier attempt")
-    said: list[str] = []
-    seed_models(tmp_path / "here", target, said.append)
+    messages: list[str] = []
+    seed_models(tmp_path / "here", target, messages.append)
     assert sorted(path.name for path in target.rglob("*")) == ["config.json", "small"]
     (target / "small" / "config.json").write_text('{"mine": true}')
-    seed_models(tmp_path / "here", target, said.append)
+    seed_models(tmp_path / "here", target, messages.append)
     assert (target / "small" / "config.json").read_text() == '{"mine": true}'
-    assert said == [f"copying model small (2B) into {target}"]
+    assert messages == [f"copying model small (2B) into {target}"]

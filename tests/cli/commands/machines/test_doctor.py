@@ -92,7 +92,7 @@ def test_it_reads_from_what_was_seen_to_what_to_do(cli: Cli, consulted: Controll
         "2 findings on 2 nodes, 1 for a person\n"
     )
     assert max(map(len, done.out.splitlines())) <= 100
-    assert [message.run for message in consulted.heard] == ["", "r1", "r1"]
+    assert [message.run for message in consulted.received] == ["", "r1", "r1"]
 
 
 def test_json_has_all_of_it_and_nothing_else(cli: Cli, consulted: Controller) -> None:
@@ -113,7 +113,7 @@ def test_without_findings_it_exits_with_0_and_says_what_is_not_known(
     controller.answers["doctor"] = {"run": "r1", "asking": [], **found}
     done = cli("doctor", "node-a")
     assert (done.code, done.out.splitlines()[-1]) == (0, "no findings on 1 node; 1 thing is not known")
-    assert controller.heard[-1].nodes == ("node-a",)
+    assert controller.received[-1].nodes == ("node-a",)
 
 
 def test_an_unknown_name_gets_the_nearest_right_one(cli: Cli, controller: Controller) -> None:

@@ -64,9 +64,9 @@ async def place() -> AsyncIterator[Place]:
 
 async def test_a_machine_is_looked_at_and_its_manifest_committed(place: Place) -> None:
     words = ("--name", "studio-1", "--label", "pool=studios", "--yes", "--commit")
-    status, out, said = await place.run("add", *place.host, *words)
-    assert status == 0, said
-    assert place.fingerprint() in said
+    status, out, err = await place.run("add", *place.host, *words)
+    assert status == 0, err
+    assert place.fingerprint() in err
     assert "GiB" in out.splitlines()[0], "what it is, as a comment"
     assert out.endswith("node.reconciler/studio-1 created\n")
     machine = place.sshd.machine
@@ -80,12 +80,12 @@ async def test_a_machine_is_looked_at_and_its_manifest_committed(place: Place) -
             }
         },
     }  # fmt: skip
-    status, _, said = await place.run("add", *place.host, *words)
-    assert (status, "reconciler node add --again studio-1" in said) == (1, True)
+    status, _, err = await place.run("add", *place.host, *words)
+    assert (status, "reconciler node add --again studio-1" in err) == (1, True)
 
 
 async def test_without_a_person_and_without_commit_the_manifest_is_only_printed(place: Place) -> None:
-    status, out, said = await place.run("add", *place.host, "-o", "yaml")
+    status, out, err = await place.run("add", *place.host, "-o", "yaml")
     assert status == 0
     (document,) = load({"node.yaml": out.encode()})
     assert document.manifest.metadata.name == "127-0-0-1"
@@ -93,17 +93,17 @@ async def test_without_a_person_and_without_commit_the_manifest_is_only_printed(
         "log"
         not in (place.sshd.place / "log").read_text().replace("Server listening", "").split("Accepted")[1:]
     )
-    status, out, said = await place.run("add", *place.host)
-    assert (status, "not committed; to do it: the same with --commit" in said) == (0, True)
+    status, out, err = await place.run("add", *place.host)
+    assert (status, "not committed; to do it: the same with --commit" in err) == (0, True)
     assert not (place.folder / "h" / "cluster.git").exists()
 
 
 async def test_a_login_that_is_refused_keeps_nobody_from_writing_the_manifest(place: Place) -> None:
     place.sshd.authorized.write_text("")
-    status, out, said = await place.run("add", *place.host, "--yes", "-o", "yaml")
+    status, out, err = await place.run("add", *place.host, "--yes", "-o", "yaml")
     assert status == 0
-    assert "refuses the login of user" in said
-    assert "ssh-copy-id" in said
+    assert "refuses the login of user" in err
+    assert "ssh-copy-id" in err
     assert "hostKey: ssh-ed25519" in out
 
 
@@ -117,10 +117,10 @@ async def test_a_new_host_key_is_taken_in_only_when_it_is_agreed_to(place: Place
         (place.sshd.place / file).unlink()
     make_key(place.sshd.place / "host_key")
     await place.sshd.start()
-    status, _, said = await place.run("add", "--again", "studio-1")
+    status, _, err = await place.run("add", "--again", "studio-1")
     assert status == 1
-    assert old in said
-    assert place.fingerprint() in said
+    assert old in err
+    assert place.fingerprint() in err
     assert await place.committed() == before
     status, out, _ = await place.run("add", "--again", "studio-1", "--commit")
     assert (status, out) == (0, "node.reconciler/studio-1 configured\n")
@@ -128,5 +128,5 @@ async def test_a_new_host_key_is_taken_in_only_when_it_is_agreed_to(place: Place
 
 
 async def test_where_there_is_no_server_it_is_said(place: Place) -> None:
-    status, _, said = await place.run("add", "127.0.0.1", "--port", str(free_port()), "--yes")
-    assert (status, "there is no SSH server to be reached at 127.0.0.1" in said) == (1, True)
+    status, _, err = await place.run("add", "127.0.0.1", "--port", str(free_port()), "--yes")
+    assert (status, "there is no SSH server to be reached at 127.0.0.1" in err) == (1, True)

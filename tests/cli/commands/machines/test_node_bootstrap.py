@@ -62,38 +62,38 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
 
 @pytest.mark.parametrize("place", [(LINUX, True)], indirect=True, ids=["systemd"])
 async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> None:
-    status, foreseen, said = await place.bootstrap()
-    assert (status, said) == (0, "nothing was done; to do it: the same with --yes\n")
-    assert not place.shape.asked(), "nothing has been changed"
+    status, preview, err = await place.bootstrap()
+    assert (status, err) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert not place.shape.changes(), "nothing has been changed"
     assert not place.host.root.exists()
-    status, out, said = await place.bootstrap("--yes")
-    assert status == 0, said
-    assert out.startswith(foreseen)
+    status, out, err = await place.bootstrap("--yes")
+    assert status == 0, err
+    assert out.startswith(preview)
     assert out.endswith("node/far bootstrapped\n")
-    for command in place.shape.asked():
+    for command in place.shape.changes():
         tool, _, words = command.partition(" ")
-        assert f"$ {place.shape.bin}/sudo -n {place.shape.bin}/{tool} {words}\n" in foreseen
-    assert "     | KillMode=process\n" in foreseen
-    asked = place.shape.asked()
+        assert f"$ {place.shape.bin}/sudo -n {place.shape.bin}/{tool} {words}\n" in preview
+    assert "     | KillMode=process\n" in preview
+    changes = place.shape.changes()
     status, out, _ = await place.bootstrap("--yes")
     assert (status, out.splitlines()[1:]) == (0, ["node/far unchanged: all is in place"])
-    assert place.shape.asked() == asked
-    await _taken_back(place, asked)
+    assert place.shape.changes() == changes
+    await _taken_back(place, changes)
 
 
-async def _taken_back(place: Place, asked: list[str]) -> None:
+async def _taken_back(place: Place, changes: list[str]) -> None:
     """The same way: everything is said, then done, and again nothing."""
-    status, foreseen, said = await place.reset()
-    assert (status, said) == (0, "nothing was done; to do it: the same with --yes\n")
-    assert place.shape.asked() == asked
-    status, out, said = await place.reset("--yes")
-    assert status == 0, said
-    assert out.startswith(foreseen)
+    status, preview, err = await place.reset()
+    assert (status, err) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert place.shape.changes() == changes
+    status, out, err = await place.reset("--yes")
+    assert status == 0, err
+    assert out.startswith(preview)
     assert out.endswith("node/far reset\n")
-    done = place.shape.asked()[len(asked) :]
+    done = place.shape.changes()[len(changes) :]
     for command in done:
         tool, _, words = command.partition(" ")
-        assert f"$ {place.shape.bin}/sudo -n {place.shape.bin}/{tool} {words}\n" in foreseen
+        assert f"$ {place.shape.bin}/sudo -n {place.shape.bin}/{tool} {words}\n" in preview
     assert [command.split()[:2] for command in done] == [
         ["systemctl", "disable"],
         ["rm", "-f"],
@@ -106,8 +106,8 @@ async def _taken_back(place: Place, asked: list[str]) -> None:
 
 @pytest.mark.parametrize("place", [(MAC, False)], indirect=True, ids=["mac without sudo"])
 async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> None:
-    status, text, said = await place.bootstrap("--yes")
-    assert status == 0, said
+    status, text, err = await place.bootstrap("--yes")
+    assert status == 0, err
     assert text.endswith("node/far bootstrapped but for what a person has to do there\n")
     for line in (
         "     sudo /usr/bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist\n",
@@ -121,14 +121,14 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
         if line.startswith("     sudo ") and "pmset" not in line and "fdesetup" not in line:
             await asyncio.to_thread(subprocess.run, words, check=True, timeout=20)
     (place.shape.folder / "sudo").write_text("no")
-    status, out, said = await place.bootstrap("--yes", "-o", "json")
-    assert (status, said) == (0, "")
+    status, out, err = await place.bootstrap("--yes", "-o", "json")
+    assert (status, err) == (0, "")
     body = json.loads(out)
     assert body["measures"] == []
     assert body["machine"]["keeper"] == "launchd"
     assert len(place.shape.pids()) == 1, "and the service has its agent"
-    status, text, said = await place.reset("--yes")
-    assert (status, said) == (0, "")
+    status, text, err = await place.reset("--yes")
+    assert (status, err) == (0, "")
     assert text.endswith("node/far unchanged but for what a person has to do there\n")
     assert f"     sudo {place.shape.bin}/launchctl bootout system/reconciler-ada-far\n" in text
     assert len(place.shape.pids()) == 1
@@ -141,5 +141,5 @@ async def test_where_nothing_could_keep_an_agent_running_that_is_said(place: Pla
     assert out.endswith("node/far bootstrapped (dry run)\n")
     assert not place.host.root.exists()
     await place.host.sshd.stop()
-    status, _, said = await place.bootstrap("--yes")
-    assert (status, "there is no connection to" in said) == (1, True)
+    status, _, err = await place.bootstrap("--yes")
+    assert (status, "there is no connection to" in err) == (1, True)

@@ -66,8 +66,8 @@ def test_it_reads_as_a_list_and_ends_with_a_verdict(cli: Cli, tried: Controller,
         "tiny is not well: every node is as fast as the others; to blame: node-b; 1 could not be measured or\n"
         "compared\n"
     )
-    asked = [message for message in tried.heard if isinstance(message, Accept)]
-    assert [(each.deployment, each.under_load, each.run) for each in asked] == [
+    requests = [message for message in tried.received if isinstance(message, Accept)]
+    assert [(each.deployment, each.under_load, each.run) for each in requests] == [
         ("tiny", True, ""),
         ("tiny", True, "r1"),
         ("tiny", True, "r1"),
@@ -123,8 +123,8 @@ def test_smaller_groups_are_formed_measured_and_removed(cli: Cli, scaled: Contro
     done = cli("verify", "tiny", "--scale", "--yes", "-o", "json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["scale"] == [{"nodes": 1, "rate": 12.5, "problem": ""}]
-    asked = [message for message in scaled.heard if isinstance(message, Accept) and not message.run]
-    assert [(each.deployment, dict(each.smaller)) for each in asked] == [
+    requests = [message for message in scaled.received if isinstance(message, Accept) and not message.run]
+    assert [(each.deployment, dict(each.smaller)) for each in requests] == [
         ("tiny-verify-1", {}),
         ("tiny", {"1": 12.5}),
     ]

@@ -67,7 +67,7 @@ def test_the_same_is_to_be_had_for_programs(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "code", "said"),
+    ("path", "code", "message"),
     [
         (
             "md.spec.paralelism",
@@ -84,10 +84,10 @@ def test_the_same_is_to_be_had_for_programs(cli: Cli) -> None:
     ],
 )
 def test_what_does_not_exist_is_told_with_the_nearest_right_name(
-    path: str, code: int, said: str, cli: Cli
+    path: str, code: int, message: str, cli: Cli
 ) -> None:
     result = cli("explain", path)
-    assert (result.code, said in result.err) == (code, True), result.err
+    assert (result.code, message in result.err) == (code, True), result.err
 
 
 def test_the_kinds_are_listed(cli: Cli) -> None:

@@ -152,9 +152,9 @@ def test_json_has_everything_and_its_fields_are_these(cli: Cli, troubled: Contro
 
 def test_options_become_a_question(cli: Cli, troubled: Controller) -> None:
     assert cli("incidents", "deployment/tiny", "--open", "--since", "1h", "--limit", "5").code == 0
-    asked = troubled.heard[-1]
-    assert (asked.kind, asked.name, asked.open, asked.limit) == ("ModelDeployment", "tiny", True, 5)
-    assert asked.since is not None
+    request = troubled.received[-1]
+    assert (request.kind, request.name, request.open, request.limit) == ("ModelDeployment", "tiny", True, 5)
+    assert request.since is not None
 
 
 def test_an_object_is_described_with_its_incidents(cli: Cli, troubled: Controller) -> None:

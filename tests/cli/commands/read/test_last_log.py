@@ -65,7 +65,7 @@ def test_a_rank_that_printed_nothing_is_said_to_have(cli: Cli, dead: Controller)
 
 def test_a_group_that_serves_has_none(cli: Cli, controller: Controller) -> None:
     assert "Last log" not in cli("describe", "deployment", "tiny").out
-    assert not any(isinstance(asked, ReadRankLog) for asked in controller.heard)
+    assert not any(isinstance(message, ReadRankLog) for message in controller.received)
 
 
 def test_a_log_that_cannot_be_read_says_why(cli: Cli, dead: Controller) -> None:

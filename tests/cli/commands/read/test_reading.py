@@ -117,7 +117,7 @@ def test_yaml_says_the_same_as_json(cli: Cli, controller: Controller) -> None:
 @pytest.mark.parametrize("typed", ["nodes", "node", "no", "NODES", "Node", "nodes.reconciler"])
 def test_kinds_are_understood_in_every_spelling(typed: str, cli: Cli, controller: Controller) -> None:
     assert cli("get", typed).code == 0
-    assert controller.heard == [Get("Node", None)]
+    assert controller.received == [Get("Node", None)]
 
 
 @pytest.mark.parametrize("typed", [("deploy", "tiny"), ("deploy/tiny",), ("MD/tiny",)])
@@ -125,23 +125,23 @@ def test_one_object_is_named_with_a_space_or_a_slash(
     typed: tuple[str, ...], cli: Cli, controller: Controller
 ) -> None:
     assert cli("get", *typed).code == 0
-    assert controller.heard == [Get("ModelDeployment", "tiny")]
+    assert controller.received == [Get("ModelDeployment", "tiny")]
 
 
 def test_events_of_one_object_are_asked_for_by_its_name(cli: Cli, controller: Controller) -> None:
     assert cli("events", "--for", "deployment/tiny", "--limit", "5").code == 0
-    assert controller.heard == [ListEvents(limit=5, kind="ModelDeployment", name="tiny")]
+    assert controller.received == [ListEvents(limit=5, kind="ModelDeployment", name="tiny")]
 
 
 def test_events_are_chosen_by_type_and_age(cli: Cli, controller: Controller) -> None:
     assert cli("events", "--types", "warning", "--since", "1h").code == 0
-    (heard,) = controller.heard
-    assert heard.warning is True
-    assert heard.since == pytest.approx(time.time() - 3600, abs=60)
+    (request,) = controller.received
+    assert request.warning is True
+    assert request.since == pytest.approx(time.time() - 3600, abs=60)
     assert cli("events", "--types=Normal,Warning").code == 0
-    assert controller.heard[-1].warning is None
+    assert controller.received[-1].warning is None
     assert cli("events", "--for", "cluster").code == 0
-    assert controller.heard[-1].kind == "Cluster"
+    assert controller.received[-1].kind == "Cluster"
     assert '"Bad" is no type of event' in cli("events", "--types=bad").err
 
 
@@ -177,7 +177,7 @@ def test_logs_of_all_ranks_come_by_time_and_say_whose_they_are(cli: Cli, control
 def test_logs_of_one_rank_are_its_lines_alone(cli: Cli, controller: Controller) -> None:
     shown = cli("logs", "deployment/tiny", "--rank", "1", "--tail", "2").out
     assert shown == "two\n2026-11-21T10:00:02.500Z three\n"
-    assert controller.heard[-1].id == RankId("tiny", 0, 3, 1)
+    assert controller.received[-1].id == RankId("tiny", 0, 3, 1)
     assert cli("logs", "tiny", "--rank", "1", "--tail", "1", "--prefix").out.startswith("[tiny.0.3.1] 2026")
 
 
@@ -211,12 +211,12 @@ def test_previous_logs_are_of_the_group_before_the_current_one(cli: Cli, control
 
     controller.answers["get"] = two_groups
     assert cli("logs", "tiny", "-p").code == 0
-    assert {m.id for m in controller.heard if isinstance(m, ReadRankLog)} == {RankId("tiny", 0, 2, 0)}
+    assert {m.id for m in controller.received if isinstance(m, ReadRankLog)} == {RankId("tiny", 0, 2, 0)}
 
 
 def test_logs_of_an_older_epoch_are_had_by_the_ranks_full_name(cli: Cli, controller: Controller) -> None:
     assert cli("logs", "rank/tiny.0.2.1").code == 0
-    assert controller.heard[-1].id == RankId("tiny", 0, 2, 1)
+    assert controller.received[-1].id == RankId("tiny", 0, 2, 1)
 
 
 def test_logs_of_a_replica_are_had_by_the_name_that_events_give_it(cli: Cli, controller: Controller) -> None:
@@ -251,7 +251,7 @@ def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "expected a deployment, a rank, --controller or --gateway"),
         (("tiny", "--gateway"), "expected a deployment, a rank, --controller or --gateway"),
@@ -263,10 +263,10 @@ def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -
     ],
 )
 def test_what_has_no_logs_is_wrong_usage(
-    arguments: tuple[str, ...], said: str, cli: Cli, controller: Controller
+    arguments: tuple[str, ...], message: str, cli: Cli, controller: Controller
 ) -> None:
     result = cli("logs", *arguments)
-    assert (result.code, said in result.err) == (2, True), result.err
+    assert (result.code, message in result.err) == (2, True), result.err
 
 
 def test_the_controller_s_own_log_is_followed_into_its_next_file(live: Live) -> None:

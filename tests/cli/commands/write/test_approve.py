@@ -55,7 +55,7 @@ def test_approving_says_what_it_removes_and_a_second_time_that_it_was_done(
     controller.answers["approve"] = {"revision": REVISION, "removes": HELD["removes"], "again": False}
     result = cli("approve", "1f0c")
     assert (result.code, result.out) == (0, f"revision {REVISION} approved; it removes node/node-b\n")
-    assert controller.heard == [Approve("1f0c", getpass.getuser())]
+    assert controller.received == [Approve("1f0c", getpass.getuser())]
     assert json.loads(cli("approve", "1f0c", "-o", "json").out) == controller.answers["approve"]
     controller.answers["approve"] = {"revision": REVISION, "removes": [], "again": True}
     assert cli("approve", "1f0c").out == f"revision {REVISION} was approved already\n"
@@ -94,4 +94,4 @@ def test_an_object_that_is_leaving_says_since_when_and_what_is_awaited(
         named["status"] = leaving["status"]
         controller.answers["get"] = lambda _, item=named: {"revision": "1", "items": [item]}
         assert "Terminating: " in cli("get", kind.lower()).out, "nothing but conditions is known of it"
-    assert Get("Gateway", None) in controller.heard
+    assert Get("Gateway", None) in controller.received

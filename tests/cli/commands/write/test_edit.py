@@ -77,14 +77,16 @@ def test_comments_alone_may_be_changed(cli: Cli, committed: Path, editor: Callab
     assert len(changed_lines(committed)) == 2
 
 
-@pytest.mark.parametrize(("step", "said"), [("", "no changes made"), ("text = ''", "saved file was empty")])
+@pytest.mark.parametrize(
+    ("step", "message"), [("", "no changes made"), ("text = ''", "saved file was empty")]
+)
 def test_nothing_is_committed_without_a_change(
-    step: str, said: str, cli: Cli, committed: Path, editor: Callable[..., Path], tmp_path: Path
+    step: str, message: str, cli: Cli, committed: Path, editor: Callable[..., Path], tmp_path: Path
 ) -> None:
     editor(step)
     before = head(committed)
     result = cli("edit", "node/node-a")
-    assert (result.code, result.out, result.err) == (0, "", f"Edit cancelled, {said}.\n")
+    assert (result.code, result.out, result.err) == (0, "", f"Edit cancelled, {message}.\n")
     assert (head(committed), drafts(tmp_path)) == (before, [])
 
 
@@ -144,7 +146,7 @@ def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("false", "there was a problem with the editor 'false': it exited with 1"),
         ("/no/such/editor --wait", "cannot be started: [Errno 2] No such file or directory"),
@@ -152,7 +154,7 @@ def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
     ],
 )
 def test_an_editor_that_fails_is_named(
-    command: str, said: str, cli: Cli, committed: Path, editor: object,
+    command: str, message: str, cli: Cli, committed: Path, editor: object,
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     monkeypatch.delenv("KUBE_EDITOR", raising=False)
@@ -160,7 +162,7 @@ def test_an_editor_that_fails_is_named(
     monkeypatch.setenv("EDITOR", command)
     result = cli("edit", "node/node-a")
     assert result.code == 1
-    assert said in result.err
+    assert message in result.err
     assert drafts(tmp_path) == []
 
 

@@ -149,8 +149,10 @@ def test_a_graph_is_of_one_fabric(cli: Cli, controller: Controller) -> None:
 
 def mac(name: str, *ports: tuple[int, str], answers: bool = True) -> dict[str, Any]:
     """A Node whose machine tells where its ports lead."""
-    told = [{"receptacle": number, "connected": True, "peer": peer, "gbps": 80} for number, peer in ports]
-    item = bodies.item("Node", name, {"local": {}}, mac={"ports": told})
+    receptacles = [
+        {"receptacle": number, "connected": True, "peer": peer, "gbps": 80} for number, peer in ports
+    ]
+    item = bodies.item("Node", name, {"local": {}}, mac={"ports": receptacles})
     return {**item, "status": {**item["status"], "conditions": bodies.conditions(answers, "no answer")}}
 
 

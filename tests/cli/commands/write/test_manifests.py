@@ -75,8 +75,8 @@ def test_the_commits_message_may_be_given(cli: Cli, home: Path) -> None:
 
 
 def test_looking_ahead_makes_nothing(cli: Cli, home: Path) -> None:
-    foreseen = cli("apply", "-f", MANIFESTS, "--dry-run")
-    assert foreseen.out.splitlines()[0] == "gateway.reconciler/main created (dry run)"
+    preview = cli("apply", "-f", MANIFESTS, "--dry-run")
+    assert preview.out.splitlines()[0] == "gateway.reconciler/main created (dry run)"
     assert cli("diff", "-f", MANIFESTS).code == 1
     assert not home.exists()
 

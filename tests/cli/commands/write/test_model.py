@@ -38,7 +38,7 @@ def test_an_update_is_a_commit_of_one_field(written: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ("llama", "--revision", "main"),
@@ -49,10 +49,10 @@ def test_an_update_is_a_commit_of_one_field(written: Cli) -> None:
         (("lama", "--revision", NEW), '"lama" not found; did you mean "llama"?'),
     ],
 )
-def test_what_cannot_be_updated_is_told(written: Cli, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_updated_is_told(written: Cli, arguments: tuple[str, ...], message: str) -> None:
     result = written("model", "update", *arguments)
     assert result.code == 1
-    assert said in result.err
+    assert message in result.err
 
 
 def verified(controller: Controller, *nodes: dict[str, Any]) -> None:

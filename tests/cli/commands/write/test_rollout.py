@@ -19,14 +19,14 @@ __all__ = ["committed", "template", "watched"]
 TINY = ("deployment/tiny",)
 
 
-def told(conditions: list[dict[str, Any]], generation: int = 1, **status: Any) -> dict[str, Any]:
+def status_with(conditions: list[dict[str, Any]], generation: int = 1, **status: Any) -> dict[str, Any]:
     item = bodies.deployment(**status)
     item["metadata"]["generation"] = generation
     item["status"]["conditions"] = conditions
     return item
 
 
-def says(controller: Controller, *items: dict[str, Any]) -> None:
+def answer_with(controller: Controller, *items: dict[str, Any]) -> None:
     """One answer after the other, the last one again and again."""
     left = list(items)
     controller.answers["get"] = lambda _: {
@@ -40,7 +40,12 @@ def says(controller: Controller, *items: dict[str, Any]) -> None:
 
 def test_a_rollout_is_waited_for_in_kubectls_words(cli: Cli, watched: Controller) -> None:
     loading = bodies.conditions(False, "tiny/0: rank 1 is loading (25 %)")
-    says(watched, told(loading, generation=2), told(loading, readyReplicas=0), told(bodies.conditions()))
+    answer_with(
+        watched,
+        status_with(loading, generation=2),
+        status_with(loading, readyReplicas=0),
+        status_with(bodies.conditions()),
+    )
     result = cli("rollout", "status", *TINY)
     assert (result.code, result.err) == (0, "")
     assert result.out.splitlines() == [
@@ -56,7 +61,7 @@ def test_what_still_goes_on_is_waited_for_although_the_old_group_serves(
 ) -> None:
     leaving = bodies.conditions()
     leaving[1].update(status="True", message="waiting for the end of rank 0 of epoch 1 on node-a")
-    says(watched, told(leaving))
+    answer_with(watched, status_with(leaving))
     result = cli("rollout", "status", *TINY, "--no-watch")
     assert result.out == (
         'Waiting for deployment "tiny" rollout to finish: waiting for the end of rank 0 of epoch 1 on node-a\n'
@@ -67,7 +72,7 @@ def test_a_cluster_that_was_stopped_is_what_a_rollout_waits_for(cli: Cli, watche
     stopped = bodies.conditions(False, "everything is stopped by request")
     stopped[0]["reason"] = "StoppedByRequest"
     stopped[1].update(status="False", message="")
-    says(watched, told(stopped, readyReplicas=0))
+    answer_with(watched, status_with(stopped, readyReplicas=0))
     assert cli("rollout", "status", *TINY, "--no-watch").out == (
         'Waiting for deployment "tiny" rollout to finish: 0 of 1 updated replicas are available...'
         " (everything is stopped by request)\n"
@@ -83,7 +88,7 @@ def test_a_commit_that_is_not_read_yet_is_waited_for(cli: Cli, watched: Controll
         return {**at_rest, "revision": left.pop() if left else head(home)}
 
     watched.answers["status"] = status
-    says(watched, told(bodies.conditions()))
+    answer_with(watched, status_with(bodies.conditions()))
     assert cli("rollout", "status", *TINY).out.splitlines() == [
         "Waiting for deployment spec update to be observed...",
         'deployment "tiny" successfully rolled out',
@@ -107,11 +112,11 @@ def test_a_newest_revision_that_is_kept_out_is_an_error(
     ("item", "text"),
     [
         (
-            told(bodies.conditions(False, "0 of 1", stalled="needs 3 nodes, 2 can be used")),
+            status_with(bodies.conditions(False, "0 of 1", stalled="needs 3 nodes, 2 can be used")),
             'deployment "tiny" cannot be rolled out: needs 3 nodes, 2 can be used',
         ),
         (
-            told(bodies.conditions(False, "starting")),
+            status_with(bodies.conditions(False, "starting")),
             "timed out after 0.3 s: Waiting for deployment",
         ),
     ],
@@ -119,7 +124,7 @@ def test_a_newest_revision_that_is_kept_out_is_an_error(
 def test_a_rollout_that_cannot_be_is_an_error(
     item: dict[str, Any], text: str, cli: Cli, watched: Controller
 ) -> None:
-    says(watched, item)
+    answer_with(watched, item)
     result = cli("rollout", "status", *TINY, "--timeout=300ms")
     assert result.code == 1
     assert text in result.err
@@ -128,9 +133,9 @@ def test_a_rollout_that_cannot_be_is_an_error(
 def test_a_deployment_that_is_not_there_or_leaving_is_an_error(cli: Cli, watched: Controller) -> None:
     watched.answers["get"] = {"revision": "x", "items": []}
     assert 'modeldeployments "tiny" not found' in cli("rollout", "status", *TINY).err
-    leaving = told(bodies.conditions())
+    leaving = status_with(bodies.conditions())
     leaving["metadata"]["deletionTimestamp"] = bodies.ago()
-    says(watched, leaving)
+    answer_with(watched, leaving)
     assert 'deployment "tiny" is being removed' in cli("rollout", "status", *TINY).err
     assert "node/node-a is not rolled out; modeldeployments are" in cli("rollout", "status", "no/node-a").err
 
@@ -141,7 +146,7 @@ def test_a_watched_folder_has_no_commits_to_wait_for(cli: Cli, watched: Controll
         "source": "directory /x",
         "revision": "dir-1",
     }
-    says(watched, told(bodies.conditions()))
+    answer_with(watched, status_with(bodies.conditions()))
     assert cli("rollout", "status", *TINY).code == 0
 
 

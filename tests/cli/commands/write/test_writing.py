@@ -155,12 +155,12 @@ def test_a_deletion_that_takes_too_long_says_what_is_left(cli: Cli, watched: Con
 def test_a_deletion_that_is_held_is_an_error_that_says_what_to_do(
     wait: str, cli: Cli, watched: Controller, home: Path
 ) -> None:
-    before, said = head(home), watched.answers["status"](None)
+    before, answer = head(home), watched.answers["status"](None)
 
     def status(_: Any) -> dict[str, Any]:
         text = "revision x is held; to remove them: reconciler approve x"
         held = {"revision": head(home), "text": text} if head(home) != before else None
-        return {**said, "revision": before, "held": held}
+        return {**answer, "revision": before, "held": held}
 
     watched.answers["status"] = status
     result = cli("delete", "nodes", "--all", wait)
@@ -174,12 +174,12 @@ def test_a_deletion_that_is_held_is_an_error_that_says_what_to_do(
 def test_a_change_is_known_to_the_controller_before_the_next_command(
     cli: Cli, watched: Controller, home: Path
 ) -> None:
-    before, said, looks = head(home), watched.answers["status"](None), list[str]()
+    before, answer, looks = head(home), watched.answers["status"](None), list[str]()
 
     def status(_: Any) -> dict[str, Any]:
         looks.append(head(home))
         late = looks.count(head(home)) < 4 and head(home) != before
-        return {**said, "revision": before if late else head(home)}
+        return {**answer, "revision": before if late else head(home)}
 
     watched.answers["status"] = status
     assert cli("scale", "deployment/tiny", "--replicas=2").err == ""
@@ -187,8 +187,8 @@ def test_a_change_is_known_to_the_controller_before_the_next_command(
 
 
 def test_a_change_that_is_kept_out_says_so(cli: Cli, watched: Controller, home: Path) -> None:
-    before, said = head(home), watched.answers["status"](None)
-    watched.answers["status"] = lambda _: {**said, "revision": before, "rejection": "a.yaml:1:1: wrong"}
+    before, answer = head(home), watched.answers["status"](None)
+    watched.answers["status"] = lambda _: {**answer, "revision": before, "rejection": "a.yaml:1:1: wrong"}
     result = cli("cordon", "node-a")
     assert (result.code, result.out) == (0, "node/node-a cordoned\n")
     assert result.err == "note: the newest revision is not in force: a.yaml:1:1: wrong\n"
@@ -276,10 +276,10 @@ def test_the_list_of_nodes_shows_it(
 # --- drain -----------------------------------------------------------------------------------------
 
 
-def future(**told: Any) -> dict[str, Any]:
+def future(**fields: Any) -> dict[str, Any]:
     replica = {"object": "modeldeployment/tiny", "replica": 0, "nodes": ["node-a", "node-b"], "text": ""}
     plan: dict[str, Any] = {"steps": [], "waiting": [], "refused": []}
-    replicas = [{**replica, "moves": None, "ends": False, **told}]
+    replicas = [{**replica, "moves": None, "ends": False, **fields}]
     return {"removes": [], "of": 5, "held": False, "plan": plan, "replicas": replicas}
 
 
@@ -298,8 +298,8 @@ def test_draining_says_what_moves_and_waits_until_the_node_is_empty(
         "node/node-b drained",
     ]
     assert changed_lines(home) == ["+  unschedulable: true", "+  drain: true"]
-    (asked,) = [message for message in watched.heard if message.TYPE == "foresee"]
-    assert "drain: true" in asked.files["nodes.yaml"]
+    (request,) = [message for message in watched.received if message.TYPE == "foresee"]
+    assert "drain: true" in request.files["nodes.yaml"]
 
 
 def test_draining_refuses_to_stop_what_is_served_unless_forced(
@@ -410,8 +410,8 @@ OTHER_WRITES: list[tuple[str, ...]] = [("edit", "node/node-a"), ("rollout", "und
 
 @pytest.mark.parametrize("write", WRITES + OTHER_WRITES)
 def test_a_watched_folder_is_not_written_to(write: tuple[str, ...], cli: Cli, watched: Controller) -> None:
-    said = {**watched.answers["status"](None), "source": "directory /home/me/manifests"}
-    watched.answers["status"] = said
+    answer = {**watched.answers["status"](None), "source": "directory /home/me/manifests"}
+    watched.answers["status"] = answer
     result = cli(*write)
     assert (result.code, result.out) == (1, "")
     assert "reads directory /home/me/manifests: edit the files there" in result.err
@@ -443,8 +443,8 @@ def test_a_server_dry_run_says_what_would_be_held_and_what_would_be_done(
     assert "would be held: it removes 2 of 5 objects (node/node-a, node/node-b)" in held.err
     plan = {"steps": [{"text": "stop rank 0"}], "waiting": [], "refused": [{"text": "needs 2 nodes"}]}
     watched.answers["foresee"] = {**future(), "plan": plan}
-    foreseen = cli("apply", "-f", MANIFESTS, "--dry-run=server")
-    assert foreseen.err == "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n"
+    preview = cli("apply", "-f", MANIFESTS, "--dry-run=server")
+    assert preview.err == "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n"
 
 
 def test_a_controller_that_refuses_to_look_ahead_is_heard(cli: Cli, watched: Controller) -> None:

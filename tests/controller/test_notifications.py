@@ -46,14 +46,14 @@ class Office:
 
     def begin(self) -> None:
         self.store = Store(self.path)
-        self.chronicle = IncidentLog(self.store, lambda: None)
+        self.incident_log = IncidentLog(self.store, lambda: None)
         self.ended = asyncio.Event()
-        self.courier = Notifications(
+        self.notifications = Notifications(
             self.store, Webhooks(self.environment).post, lambda: self.now, lambda: self.ended.set()
         )
 
     async def crash(self) -> None:
-        await self.courier.close()
+        await self.notifications.close()
         self.store.close()
         self.begin()
 
@@ -61,8 +61,8 @@ class Office:
         """A pass, without waiting for anything."""
         self.now += after
         observed, memory = Observed(), Memory(token=0, next_port=0)
-        self.chronicle.follow(Snapshots(self.desired, observed, memory, Plan(troubles=troubles), self.now))
-        self.courier.send_due(self.desired)
+        self.incident_log.follow(Snapshots(self.desired, observed, memory, Plan(troubles=troubles), self.now))
+        self.notifications.send_due(self.desired)
 
     async def deliver(self, after: float = 1.0) -> None:
         """Passes until nothing is being sent any more."""
@@ -70,8 +70,8 @@ class Office:
         async with asyncio.timeout(SECONDS_MAX):
             while True:
                 self.ended.clear()
-                self.courier.send_due(self.desired)
-                if not self.courier.busy:
+                self.notifications.send_due(self.desired)
+                if not self.notifications.busy:
                     return
                 await self.ended.wait()
 
@@ -134,8 +134,8 @@ async def test_one_that_was_not_marked_when_the_controller_was_killed_is_sent_on
 ) -> None:
     hook.speaks.clear()
     office.put(notice())
-    office.courier.send_due(office.desired)
-    assert await asyncio.to_thread(hook.asked.wait, SECONDS_MAX)
+    office.notifications.send_due(office.desired)
+    assert await asyncio.to_thread(hook.requested.wait, SECONDS_MAX)
     await office.crash()
     hook.speaks.set()
     await office.deliver()
@@ -224,7 +224,7 @@ async def test_a_pass_does_not_wait_for_a_webhook_that_does_not_answer(
     for _ in range(20):
         office.look(PERSON)
         await asyncio.sleep(0)
-    assert office.courier.busy, "the first message is still on its way"
+    assert office.notifications.busy, "the first message is still on its way"
     assert hook.texts == []
     hook.speaks.set()
     await office.deliver()
@@ -251,7 +251,7 @@ def test_the_queue_and_what_is_remembered_are_bounded(office: Office) -> None:
 
 async def test_with_a_notifier_go_its_messages(office: Office, hook: Receiver) -> None:
     office.put(notice(), replace(notice(2), notifier="gone"))
-    office.courier.send_due(replace(office.desired, revision=""))
+    office.notifications.send_due(replace(office.desired, revision=""))
     assert set(office.store.notices.deliveries()) == {"on-call", "gone"}, "the manifests were not read yet"
     await office.deliver()
     assert set(office.store.notices.deliveries()) == {"on-call"}
@@ -272,7 +272,7 @@ async def test_a_restored_store_sends_nothing_of_its_time(
 
 async def test_what_the_disk_does_not_take_is_not_sent_twice(office: Office, hook: Receiver) -> None:
     office.put(notice())
-    office.courier.send_due(office.desired)
+    office.notifications.send_due(office.desired)
     office.store._db.execute("PRAGMA query_only = ON")
     for _ in range(5):
         await office.deliver()
@@ -287,18 +287,18 @@ async def test_webhooks_of_several_notifiers_do_not_wait_for_each_other(tmp_path
         slow.speaks.clear()
         store = Store(tmp_path / "two.db")
         ended = asyncio.Event()
-        courier = Notifications(store, Webhooks({}).post, lambda: 5.0, ended.set)
+        notifications = Notifications(store, Webhooks({}).post, lambda: 5.0, ended.set)
         both = [
             notifier("a", webhook={"url": slow.url}),
             notifier("b", webhook={"url": quick.url}),
         ]
         store.put_incidents((), (), [replace(notice(), notifier=name) for name in ("a", "b")], 5.0)
-        courier.send_due(Desired.of("r1", both))
+        notifications.send_due(Desired.of("r1", both))
         async with asyncio.timeout(SECONDS_MAX):
             await ended.wait()
         assert (quick.texts, slow.texts) == (["text 1"], [])
         slow.speaks.set()
-        await courier.close()
+        await notifications.close()
         store.close()
 
 
@@ -306,8 +306,8 @@ async def test_what_crashes_while_it_is_sent_is_counted_as_an_attempt(office: Of
     office.put(notice())
     for attempts in (1, 2):
         office.now += 1.0
-        office.courier.send_due(office.desired)
-        assert office.courier.busy
+        office.notifications.send_due(office.desired)
+        assert office.notifications.busy
         await office.crash()
         (waiting,) = [office.store.notices.next("on-call")]
         assert waiting is not None

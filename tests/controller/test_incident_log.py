@@ -30,7 +30,7 @@ class Controllers:
 
     def _begin(self) -> None:
         self.store = Store(self.path)
-        self.chronicle = IncidentLog(self.store, self._wake)
+        self.incident_log = IncidentLog(self.store, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -48,12 +48,12 @@ class Controllers:
 
     def look(self, *troubles: Trouble) -> None:
         self.world.now += 1
-        self.chronicle.follow(self.snapshots(*troubles))
+        self.incident_log.follow(self.snapshots(*troubles))
 
     def reasons(self) -> list[str]:
         return [event.reason for _, event in self.store.events(EventFilter())]
 
-    def stories(self) -> list[Any]:
+    def incidents(self) -> list[Any]:
         return self.store.incidents.find(IncidentFilter())
 
 
@@ -77,8 +77,8 @@ def test_what_only_a_person_can_mend_is_reported_once_whenever_controllers_crash
     made.crash()
     made.look()
     assert made.reasons() == ["IncidentOpened", "PersonNeeded", "IncidentClosed"]
-    (story,) = made.stories()
-    assert (story.settled, story.asked) == (True, (FaultClass.RDMA_DISABLED,))
+    (incident,) = made.incidents()
+    assert (incident.settled, incident.asked) == (True, (FaultClass.RDMA_DISABLED,))
 
 
 @pytest.mark.parametrize("crash_after", range(9))
@@ -90,7 +90,7 @@ def test_a_healing_is_one_story_wherever_a_controller_crashes_in_it(tmp_path: Pa
     done = 0
     while True:
         decided = world.plan()
-        made.chronicle.follow(
+        made.incident_log.follow(
             Snapshots(world.desired(), world.observed(), world.memory(), decided, world.now)
         )
         if not decided.steps:
@@ -101,11 +101,11 @@ def test_a_healing_is_one_story_wherever_a_controller_crashes_in_it(tmp_path: Pa
             if done == crash_after:
                 made.crash()
             else:
-                made.chronicle.outcome(Outcome(step, 0.5), world.now)
+                made.incident_log.outcome(Outcome(step, 0.5), world.now)
             done += 1
-    (story,) = made.stories()
-    texts = [entry.text for entry in story.entries]
-    assert story.closed_at is not None
+    (incident,) = made.incidents()
+    texts = [entry.text for entry in incident.entries]
+    assert incident.closed_at is not None
     assert texts[0] == "rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"
     assert texts[1] == "form epoch 2 on node-a, node-b over ring-lan (RankExited)"
     assert texts[-1] == "tiny/0 serves again as epoch 2"
@@ -114,20 +114,20 @@ def test_a_healing_is_one_story_wherever_a_controller_crashes_in_it(tmp_path: Pa
 
 def test_a_pass_that_brings_nothing_new_writes_nothing(made: Controllers) -> None:
     made.look(PERSON)
-    changes, woken = made.chronicle.changes, made.woken
+    changes, woken = made.incident_log.changes, made.woken
     made.look(PERSON)
     made.look(PERSON)
-    assert (made.chronicle.changes, made.woken) == (changes, woken)
+    assert (made.incident_log.changes, made.woken) == (changes, woken)
 
 
 def test_what_the_disk_does_not_take_is_told_by_the_next_pass(made: Controllers) -> None:
     made.store._db.execute("PRAGMA query_only = ON")
     made.look(PERSON)
-    assert (made.stories(), made.chronicle.changes) == ([], 0)
+    assert (made.incidents(), made.incident_log.changes) == ([], 0)
     assert "cannot be written now" in made.store.problem
     made.store._db.execute("PRAGMA query_only = OFF")
     made.look(PERSON)
-    assert len(made.stories()) == 1
+    assert len(made.incidents()) == 1
     assert made.reasons() == ["IncidentOpened", "PersonNeeded"]
 
 
@@ -135,5 +135,5 @@ def test_a_store_that_was_lost_begins_its_stories_anew(tmp_path: Path) -> None:
     before, after = Controllers(tmp_path / "a.db"), Controllers(tmp_path / "b.db")
     for each in (before, after):
         each.look(PERSON)
-    assert [story.id for story in after.stories()] == [1]
+    assert [incident.id for incident in after.incidents()] == [1]
     assert after.reasons() == ["IncidentOpened", "PersonNeeded"]

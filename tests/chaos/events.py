@@ -16,7 +16,7 @@ NAMED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Event:
     """One event."""
 
     at: float
@@ -29,8 +29,10 @@ class Told:
         """Whether it is about the same machine or cable, and says what went wrong there."""
         text = f"{self.object} {self.reason} {self.message}"
         where = {fault.target, OTHER_END.get(fault.target, fault.target)} | fault.nodes
-        said = any(re.search(rf"\b{re.escape(each)}\b", text) for each in where)
-        return said and re.search(BY_NAME[fault.kind].signs, f"{self.reason} {self.message}") is not None
+        same_place = any(re.search(rf"\b{re.escape(each)}\b", text) for each in where)
+        return (
+            same_place and re.search(BY_NAME[fault.kind].signs, f"{self.reason} {self.message}") is not None
+        )
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class Listener:
     """Reads ``reconciler events -w -o json`` until that ends."""
 
     process: Popen[str]
-    told: list[Told] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     _thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,17 +53,17 @@ class Listener:
         self._thread.join(30)
         self.process.wait(30)
 
-    def detected(self, fault: Fault, at: float) -> Told | None:
+    def detected(self, fault: Fault, at: float) -> Event | None:
         """The first event that names a fault of that moment."""
-        return detected(self.told, fault, at)
+        return detected(self.events, fault, at)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             event = json.loads(line)
-            self.told.append(Told(time.monotonic(), event["object"], event["reason"], event["message"]))
+            self.events.append(Event(time.monotonic(), event["object"], event["reason"], event["message"]))
 
 
-def detected(told: list[Told], fault: Fault, at: float) -> Told | None:
+def detected(events: list[Event], fault: Fault, at: float) -> Event | None:
     """The first event that names a fault of that moment."""
-    return next((each for each in told if at <= each.at <= at + NAMED_SECONDS and each.names(fault)), None)
+    return next((each for each in events if at <= each.at <= at + NAMED_SECONDS and each.names(fault)), None)

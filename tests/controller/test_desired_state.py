@@ -39,9 +39,9 @@ class Controller:
 
     def __post_init__(self) -> None:
         self.store = Store(self.path)
-        self.intent = DesiredState(self.source, self.store, lambda: self.now, self._tell)
+        self.intent = DesiredState(self.source, self.store, lambda: self.now, self._note)
 
-    def _tell(self, event: Event) -> None:
+    def _note(self, event: Event) -> None:
         self.events.append(event)
         self.store.add_events((event,))
 

@@ -37,8 +37,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.wall, self.awake, self.elapsed = 1_000_000_000.0, 50.0, 90.0
-        self.lapses = ClockGaps(Clocks(lambda: self.wall, lambda: self.awake, lambda: self.elapsed))
-        self.lapses.check()
+        self.gaps = ClockGaps(Clocks(lambda: self.wall, lambda: self.awake, lambda: self.elapsed))
+        self.gaps.check()
 
     def run(self, seconds: float) -> None:
         self.awake += seconds
@@ -52,28 +52,28 @@ class Machine:
 def test_sleep_a_clock_that_was_set_and_a_held_process_are_told_apart() -> None:
     machine = Machine()
     machine.sleep(HOUR)
-    assert machine.lapses.take_gap() == ClockGap(slept=HOUR, held=0.0, set=0.0)
+    assert machine.gaps.take_gap() == ClockGap(slept=HOUR, held=0.0, set=0.0)
     machine.wall -= YEAR
-    found = machine.lapses.take_gap()
+    found = machine.gaps.take_gap()
     assert found == ClockGap(slept=0.0, held=0.0, set=-YEAR)
     assert str(found).startswith("the clock was put back by 31536000 s: every node")
     machine.run(60.0)
-    found = machine.lapses.take_gap()
+    found = machine.gaps.take_gap()
     assert found == ClockGap(slept=0.0, held=60.0, set=0.0)
     assert (found.reason, found.seconds) == ("WokeUp", 60.0)
-    assert machine.lapses.take_gap() is None
+    assert machine.gaps.take_gap() is None
 
 
 def test_what_happens_between_two_passes_is_one_lapse() -> None:
     machine = Machine()
     machine.sleep(HOUR)
-    assert machine.lapses.check()
+    assert machine.gaps.check()
     machine.wall += 2 * HOUR
     machine.run(0.5)
-    found = machine.lapses.take_gap()
+    found = machine.gaps.take_gap()
     assert found is not None
     assert (found.slept, found.set, found.reason) == (HOUR, 2 * HOUR, "ClockJumped")
-    assert not machine.lapses.check()
+    assert not machine.gaps.check()
 
 
 @given(
@@ -82,12 +82,12 @@ def test_what_happens_between_two_passes_is_one_lapse() -> None:
         max_size=30,
     )
 )
-def test_a_busy_machine_whose_clock_is_corrected_has_no_lapse(story: list[tuple[float, float]]) -> None:
+def test_a_busy_machine_whose_clock_is_corrected_has_no_lapse(steps: list[tuple[float, float]]) -> None:
     machine = Machine()
-    for seconds, corrected in story:
+    for seconds, corrected in steps:
         machine.run(seconds)
         machine.wall += corrected
-        assert not machine.lapses.check()
+        assert not machine.gaps.check()
 
 
 @pytest.fixture
@@ -103,11 +103,11 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     made.store.close()
 
 
-def lapse(parts: Parts, seconds: float) -> None:
+def set_clock(parts: Parts, seconds: float) -> None:
     """Between the last look at the clocks and now the wall clock has gone on by so much more."""
     machine = Machine()
     machine.wall += seconds
-    parts.clock_gaps = machine.lapses
+    parts.clock_gaps = machine.gaps
 
 
 async def test_after_a_lapse_nothing_is_decided_before_every_node_was_looked_at_again(parts: Parts) -> None:
@@ -118,7 +118,7 @@ async def test_after_a_lapse_nothing_is_decided_before_every_node_was_looked_at_
         continued={rank: (now - 5,)},
         failures={"step": StepFailure(1, now + 2, "broken")},
     )
-    lapse(parts, HOUR)
+    set_clock(parts, HOUR)
     reconcile(parts)
     assert parts.store.token == token + 1
     reports = [node.report for node in parts.collector.nodes().values()]
@@ -147,7 +147,7 @@ async def test_after_a_lapse_no_routes_are_written_before_every_node_was_looked_
     routes = tmp_path / "routes.json"
     await eventually(lambda: reconcile(parts).settled and routes.exists())
     routes.unlink()
-    lapse(parts, HOUR)
+    set_clock(parts, HOUR)
     reconcile(parts)
     assert not routes.exists()
 
@@ -162,7 +162,7 @@ async def test_after_a_lapse_no_routes_are_written_before_every_node_was_looked_
 
 async def test_who_wakes_up_deposed_does_nothing_more(parts: Parts, tmp_path: Path) -> None:
     newer = Store(tmp_path / "store.db")
-    lapse(parts, HOUR)
+    set_clock(parts, HOUR)
     before = newer.events(EventFilter())
     with pytest.raises(Deposed):
         reconcile(parts)
@@ -174,7 +174,7 @@ async def test_contact_is_not_older_than_what_was_watched(parts: Parts) -> None:
     """So that a node that was lost in the moment of a sleep is not given up right after it."""
     name = NodeName(next(iter(parts.collector.nodes())))
     since = parts.collector.nodes()[name].since
-    lapse(parts, HOUR)
+    set_clock(parts, HOUR)
     reconcile(parts)
     assert parts.collector.nodes()[name].since == since + HOUR
     await asyncio.sleep(0)
