@@ -28,7 +28,7 @@ from . import removal, safety
 from .context import reboot_requests
 from .context.decision import NOTHING, Decision, combined
 from .context.reservations import Reservations
-from .context.view import View
+from .context.view import View, look
 from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
 from .recovery import cable_faults, machine_faults, rollback, rolling_reboot
@@ -207,15 +207,8 @@ def view_of(taken: Reservations, name: ReplicaId) -> View:
     """What the rules ask of a replica, with all that is taken by others so far."""
     world = taken.world
     deployment = world.desired.replicas().get(name)
-    return View(
-        world=world,
-        ledger=taken.ledger,
-        replica=name,
-        deployment=deployment,
-        model=rollback.effective(world, deployment) if deployment else None,
-        record=world.memory.groups.get(name),
-        ranks=world.ranks_of(name),
-    )
+    model = rollback.effective(world, deployment) if deployment else None
+    return look(world, taken.ledger, name, model)
 
 
 def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:

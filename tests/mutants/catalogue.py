@@ -174,7 +174,7 @@ PLANNED = (
     Mutant(
         "one-rank-is-restarted",
         diagnose.symptom,
-        drop(Compare, 4, 9),
+        drop(Compare, 3, 8),
         "one rank rejoins a group that has served, whose other ranks are in the middle of a collective",
         PLANNING,
     ),
@@ -188,7 +188,7 @@ PLANNED = (
     Mutant(
         "epochs-of-the-nodes-are-forgotten",
         form._record,
-        put(BinOp, "{it.left.args[0].elts[0]} + 1"),
+        put(BinOp, "{it.left.args[0].elts[0]} + 1", 1, 2),
         "after the loss of the store an epoch is given twice, and ranks of two groups pass for one",
         PLANNING,
     ),
@@ -272,7 +272,7 @@ PLANNED = (
     Mutant(
         "planned-moves-use-the-budget-up",
         form.form,
-        always(BoolOp, 0, 2),
+        always(BoolOp, 1, 3),
         "a node that is drained and put back a few times leaves nothing of the budget for a crash",
         BUDGET,
     ),
@@ -377,7 +377,7 @@ PLANNED = (
     Mutant(
         "proofs-have-no-end",
         diagnose.symptom,
-        drop(Compare, 7, 9),
+        drop(Compare, 6, 8),
         "a group that is ready and could not answer once is killed and loaded again",
         PLANNING,
     ),
@@ -468,7 +468,7 @@ PLANNED = (
     Mutant(
         "a-stopped-rank-is-killed",
         "reconciler.planning.replica.ladder:LADDER",
-        drop(Call, 2, 17),
+        drop(Call, 2, 18),
         "a rank that somebody stopped by mistake costs a restart of the whole group",
         PLANNING,
     ),
@@ -677,7 +677,7 @@ CLIMBED = (
     Mutant(
         "a-group-climbs-all-the-time",
         rebalance._schedule,
-        never(Compare, 3, 6),
+        never(Compare, 2, 5),
         "what comes and goes every quarter of an hour has the group formed anew each time",
         RUNGS,
     ),

@@ -10,7 +10,7 @@ import pytest
 from reconciler.planning import plan
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Ledger
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis.evidence import Evidence
 from reconciler.planning.diagnosis.rules import Remedy, Row, diagnose
@@ -144,13 +144,14 @@ def attempt(number: int, fault: FaultClass, wish: str) -> Attempt:
     return Attempt(number, 900.0, "RankExited", fault, True, "it ended", wish)
 
 
-def view(attempts: list[Attempt]) -> View:
-    """Of a replica that was formed so often before."""
+def view(attempts: list[Attempt]) -> Wanted:
+    """Look at a replica that was formed so often before."""
     world = two_nodes()
     memory = replace(world.memory(), attempts={world.replica(): tuple(attempts)})
     snapshots = Snapshots(world.desired(), world.observed(), memory, world.now, "entropy")
-    deployment = world.desired().deployments[world.replica().deployment]
-    return View(snapshots, Ledger.of(snapshots), world.replica(), deployment, None, None, ())
+    found = look(snapshots, Ledger.of(snapshots), world.replica(), None)
+    assert isinstance(found, Wanted)
+    return found
 
 
 def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:

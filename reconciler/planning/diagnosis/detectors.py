@@ -278,8 +278,9 @@ def no_completion(scene: Evidence) -> Detection | None:
 # --- what sights are made of -----------------------------------------------------------------------
 
 
-def _symptom(scene: Evidence) -> Detection:
-    assert scene.symptom is not None
+def _symptom(scene: Evidence) -> Detection | None:
+    if scene.symptom is None:
+        return None
     return Detection(scene.symptom.text, (scene.first.node,) if scene.first else ())
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from reconciler.engine import MLX
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.memory_ledger import Placed
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
-from reconciler.resources import STOPPED, Model, ModelDeployment, Node
+from reconciler.resources import STOPPED, ModelDeployment, Node
 from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
 from reconciler.state.machine.weights import present, unfetched
 from reconciler.wire.node import ModelReport
@@ -17,24 +18,6 @@ from reconciler.wire.node import ModelReport
 from . import quarantine, runtimes
 
 NAMES_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be placed."""
-
-    replica: ReplicaId
-    deployment: ModelDeployment
-    model: Model
-    without: Placed = ()
-    """Nodes that are not to be used."""
-
-    @property
-    def path(self) -> str:
-        return self.model.spec.source.folder
-
-    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
-        return Refusal(self.replica.key, because, text, self.replica)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +47,16 @@ class CandidateNodes:
                 found.matching.append(name)
         return found
 
-    def refusal_by_choice(self, world: World, request: Request) -> Refusal | None:
+    def refusal_by_choice(self, world: World, workload: Workload) -> Refusal | None:
         """Why there are too few, where somebody has asked for just that; None where it has another cause."""
         nodes = world.desired.nodes
         if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
             text = "everything is stopped by request; to set it to work again: reconciler start"
-            return request.refuse(RefusedBecause.STOPPED, text)
+            return workload.refuse(RefusedBecause.STOPPED, text)
         away: list[str] = [name for name in self.withheld if reboot_requests.begun(world, name)]
         if away:
             text = f"it is formed again when {few_names(away)}, which is being restarted, is back"
-            return request.refuse(RefusedBecause.RESTARTING, text)
+            return workload.refuse(RefusedBecause.RESTARTING, text)
         return None
 
     def states(self, world: World, deployment: ModelDeployment) -> str:
@@ -174,36 +157,36 @@ def _reports_complete(runtime: Mapping[str, str] | None, weights: ModelReport | 
     return runtime is not None and weights is not None and not weights.examining
 
 
-def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
+def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
     """Why a node cannot run a rank; None if it can."""
-    node, title = world.node(name), request.model.metadata.name
-    weights = node.model(request.path)
+    node, title = world.node(name), workload.model.metadata.name
+    weights = node.model(workload.path)
     if not world.reached(name) or node.report is None or weights is None:
-        return request.refuse(
+        return workload.refuse(
             RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
         )
     if failed := runtimes.problem(world, name):
-        return request.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
+        return workload.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
     lacking = MLX.lacking(node.report.runtime)
     if lacking:
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
-        return request.refuse(RefusedBecause.NO_RUNTIME, text)
-    fetched = request.model.spec.source.huggingface is not None
-    if fetched and not present(weights, in_full=not in_parts(request.deployment)):
-        return request.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
+        return workload.refuse(RefusedBecause.NO_RUNTIME, text)
+    fetched = workload.model.spec.source.huggingface is not None
+    if fetched and not present(weights, in_full=not in_parts(workload.deployment)):
+        return workload.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
         remedy = f"correct {weights.directory}, or spec.source.path"
         if fetched:  # what was verified nobody should touch
             remedy = f"to do: reconciler model update {title} --revision COMMIT"
         text = f"model {title} on {name}: {weights.problem}; {remedy}"
-        return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
+        return workload.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
     if not weights.present:
         text = (
             f"model {title}: no weights at {weights.directory} on {name};"
             " put them there or correct spec.source.path"
         )
-        return request.refuse(RefusedBecause.WEIGHTS_MISSING, text)
-    if weights.code and not request.model.spec.trust_remote_code:
+        return workload.refuse(RefusedBecause.WEIGHTS_MISSING, text)
+    if weights.code and not workload.model.spec.trust_remote_code:
         text = f"model {title}: {weights.code}; if you trust it, set spec.trustRemoteCode: true in its Model"
-        return request.refuse(RefusedBecause.CODE_UNTRUSTED, text)
+        return workload.refuse(RefusedBecause.CODE_UNTRUSTED, text)
     return None

@@ -139,7 +139,7 @@ def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Nee
     if plug.planned and port.address is not None and port.address != str(plug.planned.ip):
         has = f"has {port.address or 'no IPv4 address'}"
         flaws.append(f"{port.interface} {has} and is to have {plug.planned.ip}")
-        against = _obstacle(world, name, plug, moving)
+        against = _obstacle(world, name, port, plug.planned.network, moving)
         changes += [] if against else _addresses(world, port, plug.planned.ip)
     if not flaws:
         return None
@@ -180,9 +180,9 @@ def _previous_mask(world: World, address: str) -> str:
     return LINK_MASK if any(pool and IPv4Address(address) in pool for pool in pools) else ""
 
 
-def _obstacle(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> str:
-    """Why a port must not have its address; empty where it may."""
-    port, facts = plug.port, world.node(name).facts
+def _obstacle(world: World, name: NodeName, port: PortFacts, planned: IPv4Network, moving: set[str]) -> str:
+    """Say why a port must not have its address, from the ``planned`` network; empty where it may."""
+    facts = world.node(name).facts
     if port.address and not _previous_mask(world, port.address):
         return (
             f"somebody else has given {port.interface} of {name} the address {port.address}: take that away"
@@ -190,12 +190,10 @@ def _obstacle(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> st
         )
     if facts.routes is None:
         return f"it is not known which networks {name} reaches, and so whether its address is free"
-    assert plug.planned is not None
-    own = plug.planned.network
     for route in facts.routes:
-        if IPv4Network(route.network).overlaps(own) and route.interface not in {port.interface, *moving}:
+        if IPv4Network(route.network).overlaps(planned) and route.interface not in {port.interface, *moving}:
             return (
-                f"{own} overlaps {route.network}, which {name} reaches over {route.interface}: give the Fabric"
+                f"{planned} overlaps {route.network}, which {name} reaches over {route.interface}: give the Fabric"
                 " another addressing.pool"
             )
     return ""
@@ -233,8 +231,8 @@ def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
         world.node(name).facts,
         world.node(name).report,
     )
-    assert report is not None
-    if facts.wired_limit_bytes is None or (memory.limit is None and not memory.reserve):
+    asked = memory.limit is not None or memory.reserve
+    if report is None or facts.wired_limit_bytes is None or not asked:
         return
     wanted = min(memory.limit or report.memory_bytes, report.memory_bytes - memory.reserve) // _MIB
     if wanted <= 0 or facts.wired_limit_bytes == wanted * _MIB:

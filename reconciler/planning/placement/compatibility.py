@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from reconciler.planning.context.view import View
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes.eligible import NAMES_SHOWN, few_names
 from reconciler.state import NodeName
@@ -102,12 +101,9 @@ def describe_differences(
     )
 
 
-def divergence(view: View) -> str:
+def divergence(world: World, path: str, group: Sequence[NodeName]) -> str:
     """In what the nodes of a recorded group are not alike by now, for people; empty where they agree."""
-    assert view.record is not None
-    assert view.model is not None
-    world, path = view.world, view.model.spec.source.folder
-    members = list(dict.fromkeys(view.record.members))
+    members = list(dict.fromkeys(group))
     first, *others = compatible_sets(world, members, path, ())
     return (
         describe_differences(world, path, first, [name for name in members if name not in first])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from reconciler.planning.context.memory_needs import ModelNeeds, bits, gib, needs
-from reconciler.planning.context.sharding import Unsplit, splits
-from reconciler.planning.nodes.eligible import Request
+from reconciler.planning.context.sharding import Split, Unsplit, splits
+from reconciler.planning.context.workload import Workload
 from reconciler.resources.deployment import RANKS_MAX
 from reconciler.state import NodeName, Refusal, RefusedBecause
 from reconciler.wire.node import ModelReport
@@ -23,12 +23,10 @@ SCALE_BITS = 0.5
 """Of a scale and a bias for each group of 64 weights."""
 
 
-def no_room(request: Request, rooms: FreeMemory, weights: ModelReport, size: int) -> Refusal:
-    """The refusal of a group of so many nodes, which may be split in some way."""
-    wish = ModelNeeds.of_deployment(request.deployment)
-    possible = splits(request.deployment.spec.parallelism.strategy, weights, size)
-    assert not isinstance(possible, Unsplit)
-    each = sorted(needs(wish, weights, possible[0].strategy, size), reverse=True)
+def no_room(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int, split: Split) -> Refusal:
+    """Refuse a group of ``size`` nodes that could be split this way, and say what would fit."""
+    wish = ModelNeeds.of_deployment(workload.deployment)
+    each = sorted(needs(wish, weights, split.strategy, size), reverse=True)
     shares = _shares(rooms, size)
     short = next((at for at, need in enumerate(each) if need > shares[at][0]), size - 1)
     need, (free, name) = each[short], shares[short]
@@ -36,9 +34,9 @@ def no_room(request: Request, rooms: FreeMemory, weights: ModelReport, size: int
     text = f"needs {gib(need)} {where}, {name} has {gib(max(0, free))} free"
     if size == 1:
         text = f"needs {gib(need)} on a node, {name} has the most free: {gib(max(0, free))}"
-    fits = list(_fitting(request, rooms, weights, size))
+    fits = list(_fitting(workload, rooms, weights, size))
     change = f"fits: {' or '.join(fits)}" if fits else "add nodes, or take weights with fewer bits"
-    return request.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
+    return workload.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
 
 
 def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
@@ -52,14 +50,14 @@ def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
     return sorted(shares, key=lambda share: -share[0])[:size]
 
 
-def _fitting(request: Request, rooms: FreeMemory, weights: ModelReport, size: int) -> Iterator[str]:
+def _fitting(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int) -> Iterator[str]:
     """What of the wish could be less, each for itself, so that it fits."""
-    wish, bounds = ModelNeeds.of_deployment(request.deployment), request.deployment.spec.parallelism.nodes
+    wish, bounds = ModelNeeds.of_deployment(workload.deployment), workload.deployment.spec.parallelism.nodes
     sizes = {size, bounds.min}
     rooms = rooms.roomiest(RANKS_MAX)
 
     def fit(wish: ModelNeeds, sizes: Iterable[int] = sizes) -> bool:
-        return any(_fits(request, rooms, weights, wish, size) for size in sizes)
+        return any(_fits(workload, rooms, weights, wish, size) for size in sizes)
 
     context = _largest_fitting(wish.context, lambda context: fit(replace(wish, context=context)))
     if context >= CONTEXT_STEP:
@@ -84,8 +82,8 @@ def _fitting(request: Request, rooms: FreeMemory, weights: ModelReport, size: in
         yield f"weights with {found} bits"
 
 
-def _fits(request: Request, rooms: FreeMemory, weights: ModelReport, wish: ModelNeeds, size: int) -> bool:
-    possible = splits(request.deployment.spec.parallelism.strategy, weights, size)
+def _fits(workload: Workload, rooms: FreeMemory, weights: ModelReport, wish: ModelNeeds, size: int) -> bool:
+    possible = splits(workload.deployment.spec.parallelism.strategy, weights, size)
     if isinstance(possible, Unsplit):
         return False
     few = rooms.roomiest(size)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, View
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.detectors import Detection
@@ -126,21 +126,20 @@ def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
         if port.peer and port.peer[0] in nodes
         if False in (port.connected, port.active, port.verbs_up)
         or detectors.slow(port)
-        or _alone(world, name, port)
+        or _alone(world, name, port, port.peer)
     }
 
 
-def _alone(world: World, name: NodeName, port: PortFacts) -> bool:
+def _alone(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, int]) -> bool:
     """Whether the other end does not say the same of the cable."""
-    assert port.peer is not None
-    end = opposite(world.node(name), world.node(port.peer[0]))
+    end = opposite(world.node(name), world.node(peer[0]))
     return end is not None and (end.connected is False or end.peer != (name, port.receptacle))
 
 
 def degraded(view: View) -> tuple[Trouble, ...]:
     """The transports that failed the replica, as long as they are left alone; what facts tell of a machine or of
     a cable is said of that."""
-    if view.record is None or view.deployment is None:
+    if not isinstance(view, Formed):
         return ()
     doing = f"served over {used(view.record) or 'one node'} until a fact has changed"
     return tuple(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from reconciler.planning.context import attempt_facts
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, View, Wanted
 from reconciler.planning.diagnosis.detectors import Detection, panicking
 from reconciler.planning.diagnosis.evidence import Evidence, restarted
 from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row, diagnose
@@ -16,7 +16,6 @@ from reconciler.state import (
     Attempt,
     Cause,
     FaultClass,
-    GroupRecord,
     NodeName,
     ObservedRank,
     Symptom,
@@ -58,7 +57,7 @@ class Diagnosis:
     """What explains it; ``text`` also has how it showed."""
 
 
-def fault(view: View) -> Diagnosis | None:
+def fault(view: Formed) -> Diagnosis | None:
     """Why the replica's group is as good as dead; None for one that is not."""
     shown = symptom(view)
     if shown is None:
@@ -84,7 +83,7 @@ def fault(view: View) -> Diagnosis | None:
     return _after_restart(view, fault)
 
 
-def _judged(view: View, scene: Evidence) -> tuple[Row, Detection, Remedy]:
+def _judged(view: Formed, scene: Evidence) -> tuple[Row, Detection, Remedy]:
     """What explains it and what is to be done. Whatever else explains it: what a spec has brought down again and again
     is not formed anew."""
     found = diagnose(scene)
@@ -94,14 +93,13 @@ def _judged(view: View, scene: Evidence) -> tuple[Row, Detection, Remedy]:
     return (*against, Remedy.REFUSE) if against else (*found, now)
 
 
-def forbidding(view: View) -> tuple[Row, Detection] | None:
+def forbidding(view: Formed) -> tuple[Row, Detection] | None:
     """What a group has done to its machines, so that it is not formed anew as it was, whatever else is wrong."""
     return diagnose(gather_evidence(view, None), (row for row in TABLE if row.seen is panicking))
 
 
-def _after_restart(view: View, fault: Diagnosis) -> Diagnosis:
+def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
     """What a machine was restarted for is over: the group is formed again as it was, and that was planned."""
-    assert view.record is not None
     boots = dict(zip(view.record.members, view.record.boots, strict=False))
     for name in fault.nodes:
         last, report = view.world.memory.reboots.get(name), view.world.node(name).report
@@ -113,7 +111,7 @@ def _after_restart(view: View, fault: Diagnosis) -> Diagnosis:
     return fault
 
 
-def _remedy_now(view: View, row: Row, sighting: Detection) -> Remedy:
+def _remedy_now(view: Formed, row: Row, sighting: Detection) -> Remedy:
     """The remedy for this time."""
     now = stage(row, tries(view, row.fault))
     if now is Remedy.REPAIR:
@@ -139,19 +137,17 @@ def _remedy_now(view: View, row: Row, sighting: Detection) -> Remedy:
     return now
 
 
-def _facts_changed(view: View) -> bool:
+def _facts_changed(view: Formed) -> bool:
     """Whether a fact that the group was formed under is no longer the same, such as a boot: that may have helped, and
     what did not is not to be left for it."""
-    assert view.record is not None
     return bool(attempt_facts.changes(view.record.facts, view.current_facts(view.record.members)))
 
 
-def _has_fallback(view: View) -> bool:
-    assert view.record is not None
-    return view.deployment is not None and fallback.lower(view.deployment, fallback.used(view.record))
+def _has_fallback(view: Formed) -> bool:
+    return fallback.lower(view.deployment, fallback.used(view.record))
 
 
-def _attempts_on_transport(view: View) -> int:
+def _attempts_on_transport(view: Wanted) -> int:
     """How often in a row the group was formed on its transport because something was wrong, of whatever class."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
     since = view.world.now - TRIES_SECONDS
@@ -178,7 +174,7 @@ def _needs_person(row: Row, now: Remedy) -> bool:
     return now is not row.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
 
 
-def tries(view: View, fault: FaultClass) -> int:
+def tries(view: Wanted, fault: FaultClass) -> int:
     """How often in a row, until now, the group was formed for this class and this wish."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
     since = view.world.now - TRIES_SECONDS
@@ -189,10 +185,9 @@ def tries(view: View, fault: FaultClass) -> int:
     return sum(1 for _ in takewhile(same, latest))
 
 
-def gather_evidence(view: View, symptom: Symptom | None) -> Evidence:
+def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
     """What is seen of a group that is as good as dead."""
     record, world = view.record, view.world
-    assert record is not None
     ended = [rank for rank in view.current.values() if not rank.alive]
     if _ended_for(view) is not None:
         ended = [rank for rank in ended if rank.report.id not in world.memory.stops]
@@ -216,11 +211,9 @@ def gather_evidence(view: View, symptom: Symptom | None) -> Evidence:
     )
 
 
-def symptom(view: View) -> Symptom | None:
+def symptom(view: Formed) -> Symptom | None:
     """Why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
     record, now = view.record, view.world.now
-    if record is None:
-        return None
     ended_for = _ended_for(view)
     if ended_for is not None:
         return ended_for
@@ -231,11 +224,11 @@ def symptom(view: View) -> Symptom | None:
     if missing and (record.proven_at is not None or not record.secret):
         text = f"rank {missing[0]} of epoch {record.epoch} is gone without a trace"
         return Symptom(Cause.RANK_MISSING, text, now)
-    why = _hopeless(view, record) if missing else ""
+    why = _hopeless(view) if missing else ""
     if why:
         text = f"rank {missing[0]} of epoch {record.epoch} cannot be started: {why}"
         return Symptom(Cause.RANK_MISSING, text, now)
-    if why := _unjoinable(view, record):
+    if why := _unjoinable(view):
         return Symptom(Cause.OVERDUE, f"epoch {record.epoch} cannot come up: {why}", now)
     stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
@@ -247,7 +240,7 @@ def symptom(view: View) -> Symptom | None:
     return Symptom(Cause.PROOF_FAILED, text, now)
 
 
-def _ended_for(view: View) -> Symptom | None:
+def _ended_for(view: Formed) -> Symptom | None:
     """What ranks that lived were asked to end for: how they end then says nothing about it, and nothing else will."""
     stops = view.world.memory.stops
     asked = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
@@ -255,30 +248,27 @@ def _ended_for(view: View) -> Symptom | None:
     return next((each for each in asked if each is not None and each.cause not in by_themselves), None)
 
 
-def _hopeless(view: View, record: GroupRecord) -> str:
+def _hopeless(view: Formed) -> str:
     """What has happened since an epoch was drawn, so that the rest of its ranks are better not started."""
     against = forbidding(view)
     if against is not None:
         return against[1].text
-    if not _unwired(view, record):
+    if not _unwired(view):
         return ""
-    return fallback.obstacle(view.world, view.replica, fallback.used(record), record.members)
+    return fallback.obstacle(view.world, view.replica, fallback.used(view.record), view.record.members)
 
 
-def _unwired(view: View, record: GroupRecord) -> bool:
+def _unwired(view: Formed) -> bool:
     """Whether the transport of a group can be had no more, by what its machines tell now."""
+    record = view.record
     probed = all(view.world.node(name).probed for name in record.members)
     return probed and fallback.wiring(view.world, fallback.used(record), record.members) is None
 
 
-def _unjoinable(view: View, record: GroupRecord) -> str:
+def _unjoinable(view: Formed) -> str:
     """Why ranks that look for each other will not find each other: what they were to be joined by is gone."""
-    phases = {rank.report.phase for rank in view.current.values() if rank.alive}
-    if (
-        record.proven_at is not None
-        or not phases & {Phase.RENDEZVOUS, Phase.VERBS}
-        or not _unwired(view, record)
-    ):
+    record, phases = view.record, {rank.report.phase for rank in view.current.values() if rank.alive}
+    if record.proven_at is not None or not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not _unwired(view):
         return ""
     return fallback.obstacle(view.world, view.replica, fallback.used(record), record.members)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import TABLE, Remedy
 from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode, Trouble
@@ -28,9 +28,7 @@ def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> Reboot
     against = _obstacle(world, name, fault)
     if against:
         return against
-    report = world.node(name).report
-    assert report is not None
-    return RebootNode(name, Reboot(world.now, report.boot_id, f"{fault.value}: {why}"))
+    return RebootNode(name, Reboot(world.now, world.boot(name), f"{fault.value}: {why}"))
 
 
 def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
@@ -44,18 +42,16 @@ def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
     return not (_forbidden(world, name, fault) or _serving(world, name))
 
 
-def remedy(view: View, fault: Diagnosis) -> RebootNode | str:
+def remedy(view: Formed, fault: Diagnosis) -> RebootNode | str:
     """The restart of the first machine to blame that may be; else why there is none, empty where none is wanted."""
-    if fault.remedy is not Remedy.REBOOT or view.model is None or view.deployment is None:
-        return ""
-    if view.record is None or view.record.fingerprint != view.spec_hash:
+    if fault.remedy is not Remedy.REBOOT or not view.up_to_date:
         return ""
     asked = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
     steps = [step for step in asked if isinstance(step, RebootNode)]
     return steps[0] if steps else "; ".join(str(why) for why in asked)
 
 
-def trouble(view: View, fault: Diagnosis, restart: RebootNode | str) -> Trouble:
+def trouble(view: Formed, fault: Diagnosis, restart: RebootNode | str) -> Trouble:
     """What is wrong with a replica, for which this was decided: nobody is asked for what a restart is about to mend."""
     against = f", not now: {restart}" if isinstance(restart, str) and restart else ""
     told = diagnose.trouble(view, fault, f"{fault.remedy.value}{against}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
 from reconciler.state import Attempt, ReplicaId, Standing
 
@@ -76,7 +76,7 @@ class _Wait:
         return now >= self.until or now < self.after - CLOCK_JUMP_SECONDS
 
 
-def verdict(view: View, fault: Diagnosis) -> Verdict:
+def verdict(view: Formed, fault: Diagnosis) -> Verdict:
     """Whether a group that died of this may be formed again now. A wish that has changed begins anew."""
     tried, now = _tried(view), view.world.now
     if not tried:
@@ -96,14 +96,14 @@ def verdict(view: View, fault: Diagnosis) -> Verdict:
     return RestartNow(Standing.FRESH if fresh else Standing.SLOW if spent else Standing.NORMAL)
 
 
-def planned(view: View, fault: Diagnosis | None) -> Standing:
+def planned(view: Wanted, fault: Diagnosis | None) -> Standing:
     """How the budget stands when a group is replaced that need not be dead; ``fault`` where it is."""
     return Standing.FRESH if lived_long(view, fault) else Standing.NORMAL
 
 
-def retrying(view: View) -> str:
+def retrying(view: Formed) -> str:
     """What to say of a group that comes up once more although the budget is used up; empty for others."""
-    if view.model is None or view.record is None or view.record.proven_at is not None:
+    if view.workload is None or view.record.proven_at is not None:
         return ""
     tried = _tried(view)
     if not tried:
@@ -114,7 +114,7 @@ def retrying(view: View) -> str:
     return f"{_counts(tried)}, the last after {last.text}; it is being tried once more; {_remedy(view)}"
 
 
-def lived_long(view: View, fault: Diagnosis | None) -> bool:
+def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
     """Whether the group has served long enough to wipe its replica's failures out."""
     record = view.record
     if record is None or record.proven_at is None:
@@ -135,7 +135,7 @@ def _jitter(replica: ReplicaId, epoch: int) -> float:
     return 1 + JITTER * (2 * int.from_bytes(drawn[:4], "big") / 2**32 - 1)
 
 
-def _tried(view: View) -> tuple[Attempt, ...]:
+def _tried(view: Wanted) -> tuple[Attempt, ...]:
     """The formings for the present wish, oldest first, none later than the next: where a clock says so it was set
     back between them, and would come to the time of the first a second time."""
     attempts = [
@@ -176,7 +176,7 @@ def _ration(tried: Sequence[Attempt], spent: bool) -> list[_Wait]:
 # --- words -----------------------------------------------------------------------------------------
 
 
-def _exhausted(view: View, fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
+def _exhausted(view: Wanted, fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
     at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
     return f"{_counts(tried)}, the last after {fault.text}; the next attempt is made at {at}; {_remedy(view)}"
 
@@ -196,6 +196,6 @@ def _duration_text(seconds: float) -> str:
     return f"{seconds / 3600:.0f} hours"
 
 
-def _remedy(view: View) -> str:
+def _remedy(view: Wanted) -> str:
     name = view.replica.deployment
     return f"correct what it names, or try at once: reconciler rollout restart deployment/{name}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.resources import Model, ModelDeployment
-from reconciler.state import DeploymentName, FaultClass, GroupRecord, Refusal, RefusedBecause
+from reconciler.state import DeploymentName, FaultClass, Refusal, RefusedBecause
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import named, shown
 from reconciler.state.plan import SetBack
@@ -35,11 +35,10 @@ def effective(world: World, deployment: ModelDeployment) -> Model | None:
     """The Model that a deployment is served with: as its manifest says, or with the weights before."""
     model = world.desired.models.get(deployment.spec.model)
     setback = applying(world, deployment)
-    if model is None or setback is None:
+    hub = model.spec.source.huggingface if model else None
+    if model is None or setback is None or hub is None:
         return model
     repo, _, revision = setback.served.partition("@")
-    hub = model.spec.source.huggingface
-    assert hub is not None
     source = model.spec.source.model_copy(
         update={"huggingface": hub.model_copy(update={"repo": repo, "revision": revision})}
     )
@@ -56,10 +55,10 @@ def applying(world: World, deployment: ModelDeployment) -> Rollback | None:
     return setback if same and setback.restarted_at == (deployment.spec.restarted_at or "") else None
 
 
-def step(view: View, record: GroupRecord, fault: Diagnosis) -> SetBack | None:
+def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     """Give new weights up that do not come up, where others have served before."""
-    model, deployment = view.model, view.deployment
-    if model is None or deployment is None or record.fingerprint != view.spec_hash:
+    record, workload = view.record, view.workload
+    if workload is None or not view.up_to_date:
         return None
     new = record.weights and record.weights_before and record.weights != record.weights_before
     if not new or fault.fault not in BLAMED or restart_budget.lived_long(view, fault):
@@ -67,10 +66,10 @@ def step(view: View, record: GroupRecord, fault: Diagnosis) -> SetBack | None:
     if fault.remedy is not Remedy.REFUSE and tries(view, fault.fault) + 1 < TRIES_MAX:
         return None
     setback = Rollback(
-        model.metadata.name,
+        workload.model.metadata.name,
         record.weights,
         record.weights_before,
-        deployment.spec.restarted_at or "",
+        workload.deployment.spec.restarted_at or "",
         view.world.now,
         fault.text,
     )
@@ -91,7 +90,7 @@ def refusals(world: World) -> Iterator[Refusal]:
                 yield Refusal(key, RefusedBecause.SET_BACK, text)
 
 
-def replacement_reason(view: View) -> str:
+def replacement_reason(view: Wanted) -> str:
     """Why a group is replaced by one for another wish."""
-    back = applying(view.world, view.deployment) if view.deployment else None
+    back = applying(view.world, view.deployment)
     return f"back to {shown(back.served)}" if back else "its manifest has changed"

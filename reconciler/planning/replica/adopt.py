@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.lost_nodes import is_lost
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Wanted
 from reconciler.state import GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
 
-def unrecorded(view: View) -> bool:
+def unrecorded(view: Wanted) -> bool:
     """Whether nodes know of a later epoch of this replica than the store does, or run one that it does not know."""
     recorded = view.record.epoch if view.record else 0
     known = max(recorded, view.world.memory.last_epochs.get(view.replica, 0))
     return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
 
 
-def unasked(view: View) -> list[str]:
+def unasked(view: Wanted) -> list[str]:
     """Nodes that may know of later epochs and have not been heard; those that are lost are not waited for.
 
     That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
@@ -32,7 +32,7 @@ def unasked(view: View) -> list[str]:
     )
 
 
-def adopted(view: View) -> GroupRecord | str:
+def adopted(view: Wanted) -> GroupRecord | str:
     """The record of the one group that the living ranks are; else why they are none that could serve.
 
     Whether it is the group that is wanted is judged afterwards, as for any group.
@@ -44,8 +44,7 @@ def adopted(view: View) -> GroupRecord | str:
     if flaw:
         return flaw
     first = alive[0].report
-    wanted = view.deployment is not None and view.model is not None
-    same = wanted and view.spec_hash == first.group
+    same = view.workload is not None and view.workload.spec_hash == first.group
     members = tuple(rank.node for rank in alive)
     needs = tuple(rank.report.memory_bytes for rank in alive)
     (transport, *others) = sorted({rank.report.transport for rank in alive})
@@ -60,13 +59,13 @@ def adopted(view: View) -> GroupRecord | str:
         rank_bytes=max(needs),
         needs=needs if len(set(needs)) > 1 else (),
         transport="" if others else transport,
-        model=view.model.metadata.name if view.model is not None and same else "",
+        model=view.workload.model.metadata.name if view.workload and same else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=attempt_facts.encode(view.current_facts(members)),
     )
 
 
-def _newest(view: View) -> int:
+def _newest(view: Wanted) -> int:
     return max((rank.report.id.epoch for rank in view.ranks), default=0)
 
 

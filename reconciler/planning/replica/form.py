@@ -5,17 +5,17 @@ from __future__ import annotations
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.reservations import first_ports
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Wanted
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import repair
 from reconciler.planning.nodes.eligible import suits
 from reconciler.planning.placement.choose import choose
-from reconciler.planning.placement.place import Placement
+from reconciler.planning.placement.place import Joined
 from reconciler.planning.placement.references import unknown_model
 from reconciler.planning.recovery import diagnose, restart_budget
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.transport import fallback
-from reconciler.planning.transport.fallback import Transport
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -35,14 +35,14 @@ from . import adopt, launch, shard_files
 
 
 def form(
-    view: View, cause: Cause, detail: str, fault: Diagnosis | None = None, standing: Standing | None = None
+    view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None, standing: Standing | None = None
 ) -> Decision:
     """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
 
     ``fault`` is what it is to remedy, where something was wrong; ``standing`` is the budget's then.
     """
-    assert view.deployment is not None
-    if view.model is None:
+    workload = view.workload
+    if workload is None:
         text = unknown_model(view.deployment)
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
@@ -50,7 +50,7 @@ def form(
     if unasked:
         text = f"no answer yet from {', '.join(unasked)}, which may know of a later epoch"
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
-    failed = _abandoned_transport(view, fault) if fault else None
+    failed = _abandoned_transport(view, fault) if fault and isinstance(view, Formed) else None
     if failed is not None:
         unexamined = _unexamined(view)
         if unexamined:
@@ -63,15 +63,16 @@ def form(
     if repaired:
         return Decision(waiting=(view.wait(WaitingFor.REPAIR, repaired),))
     vain = _wasted_verbs(view)
-    found = _find_place(view.with_wasted_verbs(vain), fault)
+    found = _find_place(view.with_wasted_verbs(vain), workload, fault)
     if isinstance(found, Waiting):
         return Decision(waiting=(found,))
     if isinstance(found, Refusal):
         return Decision(refused=(found,))
-    coming = shard_files.bring(view, found[0])
+    coming = shard_files.bring(view.world, workload, found[0])
     if coming is not None:
         return coming
-    record = _record(view, *found)
+    ended = diagnose.fault(view) if isinstance(view, Formed) else None
+    record = _record(view, workload, found, ended)
     step = AllocateEpoch(
         view.replica,
         record,
@@ -80,24 +81,23 @@ def form(
         fault=fault.fault if fault else None,
         counted=fault is not None and fault.counted,
         wish=view.spec_generations,
-        standing=standing or restart_budget.planned(view, diagnose.fault(view)),
+        standing=standing or restart_budget.planned(view, ended),
         failed=failed,
         vain=vain,
     )
     return Decision(steps=(step,))
 
 
-def _repaired(view: View, ending: str) -> str:
+def _repaired(view: Wanted, ending: str) -> str:
     """What is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
-    assert view.deployment is not None
     nodes = view.world.desired.nodes
     suited = [name for name in sorted(nodes) if suits(nodes[name], view.deployment)]
     return next((text for name in suited if (text := repair.pending_change(view.world, name, ending))), "")
 
 
-def _record(view: View, placed: Placement, rung: Transport) -> GroupRecord:
+def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | None) -> GroupRecord:
     """What is to be written of the new group: also what it takes of ports, cables and memory."""
-    assert view.model is not None
+    placed, rung = found
     memory = view.world.memory
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
@@ -107,25 +107,25 @@ def _record(view: View, placed: Placement, rung: Transport) -> GroupRecord:
         members=placed.members,
         port=first_ports(view.world, len(placed.members)),
         secret=launch.secret(view.world.entropy, view.replica, epoch),
-        fingerprint=view.spec_hash,
+        fingerprint=workload.spec_hash,
         created_at=view.world.now,
         rank_bytes=max(placed.needs),
         needs=placed.needs if len(set(placed.needs)) > 1 else (),
-        model=view.model.metadata.name,
+        model=workload.model.metadata.name,
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,
         transport=rung.transport,
         transport_why=rung.why,
         boots=tuple(view.world.boot(name) for name in placed.members),
-        weights=named(view.model.spec.source.huggingface),
-        weights_before=_served(view),
+        weights=named(workload.model.spec.source.huggingface),
+        weights_before=_served(view, ended),
         facts=attempt_facts.encode(view.current_facts(placed.members)),
     )
 
 
-def _served(view: View) -> str:
+def _served(view: Wanted, fault: Diagnosis | None) -> str:
     """The weights that served well last, before a group that is about to be: those that just died early did not."""
-    record, fault = view.record, diagnose.fault(view)
+    record = view.record
     if record is None:
         return ""
     well = record.proven_at is not None and (fault is None or restart_budget.lived_long(view, fault))
@@ -134,20 +134,18 @@ def _served(view: View) -> str:
     )
 
 
-def _find_place(view: View, fault: Diagnosis | None) -> tuple[Placement, Transport] | Waiting | Refusal:
+def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:
     """Where it goes: without the machines that are to blame, where the table says so and others suffice."""
     if fault is not None and fault.remedy is Remedy.FORM_WITHOUT:
-        found = choose(view, fault.nodes)
+        found = choose(view.world, view.ledger, workload, fault.nodes)
         if isinstance(found, tuple):
             return found
-    return choose(view)
+    return choose(view.world, view.ledger, workload)
 
 
-def _abandoned_transport(view: View, fault: Diagnosis) -> TransportFailure | None:
+def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | None:
     """The transport that the group is to leave, where the table says so and its ladder has a lower rung."""
     record = view.record
-    assert record is not None
-    assert view.deployment is not None
     transport = fallback.used(record)
     if fault.remedy not in (Remedy.LOWER_RUNG, Remedy.REBOOT) or not fallback.lower(
         view.deployment, transport
@@ -161,7 +159,7 @@ def _abandoned_transport(view: View, fault: Diagnosis) -> TransportFailure | Non
     return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
 
 
-def _wasted_verbs(view: View) -> tuple[tuple[NodeName, str], ...]:
+def _wasted_verbs(view: Wanted) -> tuple[tuple[NodeName, str], ...]:
     """The machines, in their boots, on which the group set RDMA up and never served: whoever ended before that took
     nothing of the kernel's, and whoever served gives it back when it ends in order."""
     record = view.record
@@ -175,8 +173,7 @@ def _wasted_verbs(view: View) -> tuple[tuple[NodeName, str], ...]:
     )
 
 
-def _unexamined(view: View) -> list[NodeName]:
+def _unexamined(view: Wanted) -> list[NodeName]:
     """Machines of the group of which only is known what they were like before it failed: noted as what a transport
     failed under, that would keep it away until something else changes."""
-    assert view.record is not None
-    return [name for name in view.record.members if not view.world.node(name).examined]
+    return [name for name in view.members if not view.world.node(name).examined]

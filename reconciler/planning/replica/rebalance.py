@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.sharding import splits
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.placement.choose import choose
 from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Transport
-from reconciler.state import Cause, GroupRecord, NodeName, WaitingFor
+from reconciler.state import Cause, NodeName, WaitingFor
 
 PER_HOUR_MAX = 2
 """So often in an hour a replica is formed anew for this."""
@@ -36,20 +37,20 @@ class Improvement:
         return self.quiet and now >= self.not_before
 
 
-def better(view: View) -> Improvement | None:
+def better(view: Formed) -> Improvement | None:
     """A larger group, or a higher transport, that facts allow now; None where it is as good as it can be."""
-    record = view.record
-    if record is None or record.proven_at is None or view.deployment is None or view.model is None:
+    record, workload = view.record, view.workload
+    if record.proven_at is None or workload is None:
         return None
     ladder, now_used = view.deployment.spec.transport, fallback.used(record)
-    full = not _could_be_larger(view, record)
+    full = not _could_be_larger(view, workload)
     if full and now_used in ("", ladder[0]):
         return None  # as nearly every group in nearly every pass: nobody has to look for anything
     climbed = fallback.choose(view.world, view.replica, view.deployment, record.members)
     higher = isinstance(climbed, Transport) and _below(ladder, now_used, climbed.transport)
     if full and not higher:
         return None
-    found = choose(view)
+    found = choose(view.world, view.ledger, workload)
     if not isinstance(found, tuple):
         return None
     placed, rung = found
@@ -63,24 +64,23 @@ def better(view: View) -> Improvement | None:
     return None
 
 
-def _could_be_larger(view: View, record: GroupRecord) -> bool:
+def _could_be_larger(view: Formed, workload: Workload) -> bool:
     """Whether its bounds, the number of nodes and its model allow a group of more nodes."""
-    assert view.deployment is not None
-    assert view.model is not None
-    parallelism, size = view.deployment.spec.parallelism, len(record.members)
+    members, parallelism = view.record.members, view.deployment.spec.parallelism
+    size = len(members)
     most = min(parallelism.nodes.max, len(view.world.desired.nodes))
-    weights = view.world.node(record.members[0]).model(view.model.spec.source.folder)
+    weights = view.world.node(members[0]).model(workload.path)
     if size >= most or weights is None or weights.examining:
         return size < most
     more = range(size + 1, most + 1)
     return any(isinstance(splits(parallelism.strategy, weights, ranks), tuple) for ranks in more)
 
 
-def wait(view: View, found: Improvement) -> Decision:
+def wait(view: Formed, found: Improvement) -> Decision:
     """Say what could be, and what it waits for."""
     ahead = found.not_before > view.world.now
     until = found.not_before if ahead else None
-    when = "later" if ahead else f"as soon as no request has come for {view.growth.idle:g} s"
+    when = "later" if ahead else f"as soon as no request has come for {view.deployment.spec.growth.idle:g} s"
     text = f"{found.text}, {when}"
     return Decision(waiting=(view.wait(WaitingFor.QUIET, text, until),))
 
@@ -90,9 +90,8 @@ def _below(ladder: tuple[str, ...], one: str, other: str) -> bool:
     return one in ladder and other in ladder and ladder.index(one) > ladder.index(other)
 
 
-def _schedule(view: View, cause: Cause, text: str, newcomers: list[NodeName]) -> Improvement:
-    assert view.record is not None
-    world, growth = view.world, view.growth
+def _schedule(view: Formed, cause: Cause, text: str, newcomers: list[NodeName]) -> Improvement:
+    world, growth = view.world, view.deployment.spec.growth
     ups = sorted(a.at for a in world.memory.attempts.get(view.replica, ()) if a.cause in _UP)
     ups = [at for at in ups if at <= world.now]
     again = [at + HOUR_SECONDS for at in ups[-PER_HOUR_MAX:][:1] if len(ups) >= PER_HOUR_MAX]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.sharding import Split
-from reconciler.planning.context.view import View
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.place import Placement
 from reconciler.planning.weights.distribute import from_peer, on_node, place_of, targets
@@ -21,10 +21,9 @@ from reconciler.wire.node import ModelReport
 Files = frozenset[str]
 
 
-def bring(view: View, placed: Placement) -> Decision | None:
+def bring(world: World, workload: Workload, placed: Placement) -> Decision | None:
     """What is still to come to the nodes of a group before it may be formed; None where it is all there."""
-    world, model = view.world, view.model
-    assert model is not None
+    replica, model = workload.replica, workload.model
     if model.spec.source.huggingface is None:
         return None
     lacks = _by_folder(world, model, placed)
@@ -34,10 +33,8 @@ def bring(view: View, placed: Placement) -> Decision | None:
     for name, files in _shared_out(world, model, lacks).items():
         if not targets(world, model).get(name, False):  # else all of them are on their way
             decision += _fetch_to(world, model, name, files)
-    text = f"{view.replica}: what its ranks need of {model.metadata.name} is not on {', '.join(lacks)} yet"
-    return decision + Decision(
-        waiting=(Waiting(view.replica.key, WaitingFor.WEIGHTS, text, None, view.replica),)
-    )
+    text = f"{replica}: what its ranks need of {model.metadata.name} is not on {', '.join(lacks)} yet"
+    return decision + Decision(waiting=(Waiting(replica.key, WaitingFor.WEIGHTS, text, None, replica),))
 
 
 def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:

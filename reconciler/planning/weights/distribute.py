@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import runtimes
-from reconciler.planning.nodes.eligible import CandidateNodes, Request, in_parts
+from reconciler.planning.nodes.eligible import CandidateNodes, in_parts
 from reconciler.planning.recovery.rollback import effective
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
@@ -89,14 +90,13 @@ def _decide_model(world: World, name: str, model: Model) -> Decision:
 def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
     """The same fetch, but from a node that has the weights; where that has failed the hub is asked after all."""
     step = next((step for step in decided.steps if isinstance(step, FetchWeights)), None)
-    if step is None or not world.seen_since_last_write(origin):
+    giving = world.node(origin).report
+    taking = world.node(step.node).report if step else None
+    if step is None or giving is None or taking is None or not world.seen_since_last_write(origin):
         return decided
     last = failed(world.node(step.node).model(step.path))
     if last is not None and last.attempts >= COPIES_MAX and last.attempts % 2 == 0:
         return decided  # by turns: it may be the hub that has failed
-    giving, taking = world.node(origin).report, world.node(step.node).report
-    assert giving is not None
-    assert taking is not None
     sockets = (
         giving_socket(giving.run_directory, origin, step.path),
         taking_socket(taking.run_directory, step.node, step.path),
@@ -133,11 +133,11 @@ def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> b
     return world.reached(node) and (present(weights, in_full) or asked or running(weights) is not None)
 
 
-def being_fetched(world: World, request: Request, name: NodeName) -> bool:
+def being_fetched(world: World, workload: Workload, name: NodeName) -> bool:
     """Whether a node is about to have weights that it does not have yet."""
-    model = request.model
+    model = workload.model
     weights = world.node(name).model(model.spec.source.folder)
-    in_full = not in_parts(request.deployment)
+    in_full = not in_parts(workload.deployment)
     if model.spec.source.huggingface is None or present(weights, in_full):
         return False
     return given_up(weights) is None and name in targets(world, model)
@@ -174,12 +174,12 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
     """What is done now for the weights of one Model on one node: ``only`` as in ``FetchWeights``."""
     name, hub, path = model.metadata.name, model.spec.source.huggingface, model.spec.source.folder
     weights = world.node(node).model(path)
-    assert weights is not None
+    if hub is None or weights is None:
+        return NOTHING
     key = ObjectKey("Model", name)
     fetch = running(weights)
     if fetch is not None:
         return _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
-    assert hub is not None
     source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
     wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
     step = FetchWeights(name, node, path, source, hub.token_ref, wish, only=only)
