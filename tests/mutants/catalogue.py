@@ -554,7 +554,7 @@ HEALED = (
     ),
     Mutant(
         "the-same-remedy-for-ever",
-        diagnose.stage,
+        rules.Row.remedy_now,
         keep(IfExp, "orelse"),
         "a group whose queue pairs cannot be set up never falls back to another transport",
         PLANNING,

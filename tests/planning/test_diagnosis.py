@@ -13,8 +13,8 @@ from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis.evidence import Evidence
-from reconciler.planning.diagnosis.rules import Remedy, Row, diagnose
-from reconciler.planning.recovery.diagnose import stage, tries
+from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX, History, Remedy, Row, diagnose
+from reconciler.planning.recovery.diagnose import tries
 from reconciler.state import (
     AllocateEpoch,
     Attempt,
@@ -116,7 +116,18 @@ def test_a_crash_is_charged_a_restart_of_the_machine_and_a_pulled_cable_are_not(
 
 def test_a_remedy_that_did_not_help_gives_way_to_the_next() -> None:
     row = found(scene(first=ended(code=ExitCode.VERBS)))
-    assert [stage(row, tried) for tried in (0, 1, 2)] == [Remedy.FORM, Remedy.LOWER_RUNG, Remedy.LOWER_RUNG]
+    assert [row.remedy_now(History(tries=tried)) for tried in (0, 1, 2)] == [
+        Remedy.FORM,
+        Remedy.NEXT_TRANSPORT,
+        Remedy.NEXT_TRANSPORT,
+    ]
+
+
+def test_a_transport_is_left_for_the_next_one_where_there_is_one_and_nothing_has_changed() -> None:
+    row = found(scene(first=ended(code=ExitCode.RENDEZVOUS)))
+    assert row.remedy_now(History(transport_forms=TRANSPORT_FORMS_MAX)) is Remedy.NEXT_TRANSPORT
+    assert row.remedy_now(History(tries=3, has_fallback=False)) is Remedy.FORM
+    assert row.remedy_now(History(tries=3, facts_changed=True)) is Remedy.FORM
 
 
 @pytest.mark.parametrize(

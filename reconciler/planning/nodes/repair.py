@@ -84,7 +84,7 @@ def doing(world: World, row: Row, seen: Detection) -> str:
     """What is done about something that is wrong with a machine, for people."""
     if row.remedy is not Remedy.REPAIR or row.then is None:
         return row.remedy.value
-    return (row.remedy if any(_in_hand(world, name) for name in seen.nodes) else row.then).value
+    return (row.remedy if any(_in_hand(world, name) for name in seen.nodes) else row.then.remedy).value
 
 
 def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:

@@ -7,9 +7,10 @@ from itertools import takewhile
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.view import Formed, View, Wanted
-from reconciler.planning.diagnosis.detectors import Detection, panicking
+from reconciler.planning.diagnosis import rules
+from reconciler.planning.diagnosis.detectors import Detection
 from reconciler.planning.diagnosis.evidence import Evidence, restarted
-from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row, diagnose
+from reconciler.planning.diagnosis.rules import History, Remedy, Row, explain
 from reconciler.planning.nodes import quarantine, repair
 from reconciler.planning.transport import fallback
 from reconciler.state import (
@@ -28,8 +29,6 @@ from . import stalls
 
 PROOFS_MAX = 3
 """A group that is ready and cannot answer so often is as good as dead."""
-RUNG_FORMS_MAX = 4
-"""A transport on which a group was formed again so often in a row is given up, whatever the classes."""
 TRIES_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
@@ -58,14 +57,17 @@ class Diagnosis:
 
 
 def fault(view: Formed) -> Diagnosis | None:
-    """Why the replica's group is as good as dead; None for one that is not."""
+    """Diagnose why the replica's group is as good as dead; None for one that is not."""
     shown = symptom(view)
     if shown is None:
         return None
     seen = gather_evidence(view, shown)
-    row, sighting, now = _judged(view, seen)
+    found = explain(seen, lambda row, detection: _history(view, row, detection))
+    assert found is not None, f"no class explains {shown}"
+    row, sighting, now = found.row, found.detection, found.remedy
     whole = shown.text in sighting.text
     words = seen.first.ending_text if seen.first else shown.text
+    deployment = view.replica.deployment
     fault = Diagnosis(
         shown.cause,
         sighting.text if whole else f"{sighting.text}; {shown.text}",
@@ -73,9 +75,7 @@ def fault(view: Formed) -> Diagnosis | None:
         row.fault,
         lasting=(words if whole else f"{sighting.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
-        person=repair.steps(view.world, row, sighting, view.replica.deployment)
-        if _needs_person(row, now)
-        else "",
+        person=repair.steps(view.world, row, sighting, deployment) if row.needs_person(now) else "",
         remedy=now,
         nodes=sighting.nodes,
         seen=sighting.text,
@@ -83,23 +83,26 @@ def fault(view: Formed) -> Diagnosis | None:
     return _after_restart(view, fault)
 
 
-def _judged(view: Formed, scene: Evidence) -> tuple[Row, Detection, Remedy]:
-    """What explains it and what is to be done. Whatever else explains it: what a spec has brought down again and again
-    is not formed anew."""
-    found = diagnose(scene)
-    assert found is not None, f"no class explains {scene.symptom}"
-    now = _remedy_now(view, *found)
-    against = None if now in (Remedy.WAIT, Remedy.REFUSE) else forbidding(view)
-    return (*against, Remedy.REFUSE) if against else (*found, now)
+def _history(view: Formed, row: Row, detection: Detection) -> History:
+    """Collect what was tried against a fault of this group, and what can be."""
+    world, record = view.world, view.record
+    return History(
+        tries=tries(view, row.fault),
+        transport_forms=_transport_forms(view),
+        has_fallback=fallback.lower(view.deployment, fallback.used(record)),
+        facts_changed=bool(attempt_facts.changes(record.facts, view.current_facts(record.members))),
+        repaired=any(repair.pending_change(world, name, str(view.replica)) for name in detection.nodes),
+        quarantined=any(quarantine.reason(world, name) for name in detection.nodes),
+    )
 
 
 def forbidding(view: Formed) -> tuple[Row, Detection] | None:
-    """What a group has done to its machines, so that it is not formed anew as it was, whatever else is wrong."""
-    return diagnose(gather_evidence(view, None), (row for row in TABLE if row.seen is panicking))
+    """Return what the group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    return rules.forbidding(gather_evidence(view, None))
 
 
 def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
-    """What a machine was restarted for is over: the group is formed again as it was, and that was planned."""
+    """Replace a fault for which its machine has been restarted since: that is over, and the restart was planned."""
     boots = dict(zip(view.record.members, view.record.boots, strict=False))
     for name in fault.nodes:
         last, report = view.world.memory.reboots.get(name), view.world.node(name).report
@@ -111,44 +114,8 @@ def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
     return fault
 
 
-def _remedy_now(view: Formed, row: Row, sighting: Detection) -> Remedy:
-    """The remedy for this time."""
-    now = stage(row, tries(view, row.fault))
-    if now is Remedy.REPAIR:
-        return (
-            now
-            if any(repair.pending_change(view.world, n, str(view.replica)) for n in sighting.nodes)
-            else row.then or now
-        )
-    if (
-        row.then is Remedy.LOWER_RUNG
-        and now is not row.then
-        and _attempts_on_transport(view) >= RUNG_FORMS_MAX
-    ):
-        now = row.then
-    if now is Remedy.LOWER_RUNG and now is not row.remedy and not _has_fallback(view):
-        return row.remedy
-    if now in (Remedy.LOWER_RUNG, Remedy.REBOOT) and now is not row.remedy and _facts_changed(view):
-        return row.remedy
-    if row.fault is FaultClass.HOST_UNREACHABLE and any(
-        quarantine.reason(view.world, n) for n in sighting.nodes
-    ):
-        return Remedy.FORM_WITHOUT
-    return now
-
-
-def _facts_changed(view: Formed) -> bool:
-    """Whether a fact that the group was formed under is no longer the same, such as a boot: that may have helped, and
-    what did not is not to be left for it."""
-    return bool(attempt_facts.changes(view.record.facts, view.current_facts(view.record.members)))
-
-
-def _has_fallback(view: Formed) -> bool:
-    return fallback.lower(view.deployment, fallback.used(view.record))
-
-
-def _attempts_on_transport(view: Wanted) -> int:
-    """How often in a row the group was formed on its transport because something was wrong, of whatever class."""
+def _transport_forms(view: Wanted) -> int:
+    """Count how often in a row the group was formed on its transport because something was wrong."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
     since = view.world.now - TRIES_SECONDS
 
@@ -164,18 +131,8 @@ def _attempts_on_transport(view: Wanted) -> int:
     return sum(1 for _ in takewhile(failing, latest))
 
 
-def stage(row: Row, tried: int) -> Remedy:
-    """The remedy of a row, or what comes after it has been tried often enough."""
-    return row.then if row.then is not None and 0 < row.after <= tried else row.remedy
-
-
-def _needs_person(row: Row, now: Remedy) -> bool:
-    """Whether what is being done leaves something to a person: what a Form may well heal does not."""
-    return now is not row.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
-
-
 def tries(view: Wanted, fault: FaultClass) -> int:
-    """How often in a row, until now, the group was formed for this class and this wish."""
+    """Count how often in a row, until now, the group was formed for this class and this spec."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
     since = view.world.now - TRIES_SECONDS
 

@@ -147,7 +147,7 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
     """The transport that the group is to leave, where the table says so and its ladder has a lower rung."""
     record = view.record
     transport = fallback.used(record)
-    if fault.remedy not in (Remedy.LOWER_RUNG, Remedy.REBOOT) or not fallback.lower(
+    if fault.remedy not in (Remedy.NEXT_TRANSPORT, Remedy.REBOOT) or not fallback.lower(
         view.deployment, transport
     ):
         return None
