@@ -77,20 +77,20 @@ from reconciler.store.tables import incidents as store_incidents
 from .mutant import Mutant
 from .operators import ALL, always, become, delay, drop, follow, inside, keep, never, precede, put, respell
 
-REBOOTS = ("tests/planning/test_reboots.py",)
-BUDGET = ("tests/planning/test_budget.py",)
+REBOOTS = ("tests/planning/recovery/test_reboot.py",)
+BUDGET = ("tests/planning/recovery/test_restart_budget.py",)
 PLANNING = tuple(
-    f"tests/planning/test_{name}.py"
+    f"tests/planning/{name}.py"
     for name in (
-        "replica",
-        "observations",
-        "adoption",
-        "stalls",
-        "placement",
-        "diagnosis",
-        "clocks",
-        "drain",
-        "safety",
+        "replica/test_ladder",
+        "replica/test_observations",
+        "replica/test_adopt",
+        "recovery/test_stalls",
+        "placement/test_place",
+        "diagnosis/test_diagnosis",
+        "recovery/test_clocks",
+        "replica/test_drain",
+        "test_safety",
     )
 )
 PROPERTIES = (*PLANNING, "tests/properties")
@@ -126,10 +126,10 @@ DEATHS = tuple(
         "a_later_process_with_the_number_of_a_rank_is_left_alone",
     )
 )
-LOSSES = ("tests/planning/test_lost.py", "tests/planning/test_remains.py")
+LOSSES = ("tests/planning/nodes/test_quarantine.py", "tests/planning/nodes/test_leftovers.py")
 RUNGS = (
-    "tests/planning/test_rungs.py",
-    "tests/planning/test_healing_table.py",
+    "tests/planning/transport/test_fallback.py",
+    "tests/planning/diagnosis/test_healing_table.py",
     "tests/store/test_transports.py",
 )
 LAPSES = ("tests/controller/test_lapses.py",)
@@ -686,7 +686,7 @@ CLIMBED = (
         _name_each_task_once,
         drop(AugAssign),
         "two people are woken for one cable: for its place, and for each group that it joined",
-        ("tests/planning/test_fabric.py",),
+        ("tests/planning/transport/test_cabling.py",),
     ),
 )
 

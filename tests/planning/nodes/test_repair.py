@@ -30,10 +30,9 @@ from reconciler.state import (
 )
 from reconciler.status import Snapshots
 from reconciler.wire.repair import RepairState, permitted
+from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.settings import changed
 from tests.worlds import World, deployment, fabric, model, node
-
-from .macs import A, B, learn, learn_of_port, mac, port, two_macs
 
 POOL = "10.77.0.0/16"
 LAN = (Route("192.168.1.0/24", "en0"), Route("169.254.0.0/16", "en0"))

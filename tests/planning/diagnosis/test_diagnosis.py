@@ -32,9 +32,8 @@ from reconciler.state import (
     Symptom,
 )
 from reconciler.wire.launch import ExitCode, RankId
+from tests.planning.macs import B, learn, two_macs
 from tests.worlds import two_nodes
-
-from .macs import B, learn, two_macs
 
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
 

@@ -28,10 +28,9 @@ from reconciler.state import (
 )
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase
+from tests.planning.diagnosis.healing_cases import HAPPENINGS
+from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.worlds import World, deployment, model, node, two_nodes
-
-from .healing_cases import HAPPENINGS
-from .macs import A, B, learn, learn_of_port, mac, port, two_macs
 
 BY_DEFAULT = Growth()
 

@@ -19,9 +19,8 @@ from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
 from reconciler.state.machine.cabling import LinkState, LinkStatus
 from reconciler.status import machine
 from reconciler.status.cabling import readiness
+from tests.planning.macs import A, B, learn, learn_of_port, three_macs, two_macs
 from tests.worlds import World, deployment, fabric, model, node
-
-from .macs import A, B, learn, learn_of_port, three_macs, two_macs
 
 STUDIOS = ("studio-1", "studio-2", "studio-3", "studio-4")
 MESH = (
