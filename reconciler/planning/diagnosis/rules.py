@@ -117,11 +117,11 @@ class Row:
         """Whether this remedy leaves something to a person; what forming again may well heal does not."""
         return now is not self.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
 
-    def steps(self, sighting: Detection, deployment: str) -> str:
+    def steps(self, detection: Detection, deployment: str) -> str:
         """Return what a person must do, with the names in place."""
-        node = ", ".join(sighting.nodes) or "each node"
+        node = ", ".join(detection.nodes) or "each node"
         return self.person.format(
-            node=node, port=sighting.port, peer=sighting.peer, deployment=deployment or "NAME"
+            node=node, port=detection.port, peer=detection.peer, deployment=deployment or "NAME"
         )
 
 
@@ -225,34 +225,34 @@ TABLE: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def diagnose(scene: Evidence, rows: Iterable[Row] = TABLE) -> tuple[Row, Detection] | None:
+def diagnose(evidence: Evidence, rows: Iterable[Row] = TABLE) -> tuple[Row, Detection] | None:
     """Return the first row that detects something, with what it detects; None where nothing is wrong."""
     for row in rows:
-        sighting = row.seen(scene)
-        if sighting is not None:
-            return row, sighting
+        detection = row.seen(evidence)
+        if detection is not None:
+            return row, detection
     return None
 
 
-def explain(scene: Evidence, history: Callable[[Row, Detection], History]) -> Explanation | None:
+def explain(evidence: Evidence, history: Callable[[Row, Detection], History]) -> Explanation | None:
     """Explain the end of a group and choose its remedy; None where nothing is wrong.
 
     ``history`` says what was tried against what a row has detected.
     """
-    found = diagnose(scene)
+    found = diagnose(evidence)
     if found is None:
         return None
     row, detection = found
     now = row.remedy_now(history(row, detection))
-    against = None if now in (Remedy.WAIT, Remedy.REFUSE) else forbidding(scene)
+    against = None if now in (Remedy.WAIT, Remedy.REFUSE) else forbidding(evidence)
     return Explanation(*against, Remedy.REFUSE) if against else Explanation(row, detection, now)
 
 
-def forbidding(scene: Evidence) -> tuple[Row, Detection] | None:
+def forbidding(evidence: Evidence) -> tuple[Row, Detection] | None:
     """Return what a group has done to its machines, so that it is not formed anew as it was; None where nothing."""
-    return diagnose(scene, (row for row in TABLE if row.forbids))
+    return diagnose(evidence, (row for row in TABLE if row.forbids))
 
 
-def every(scene: Evidence, rows: Iterable[Row]) -> list[tuple[Row, Detection]]:
+def every(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Row, Detection]]:
     """Return what each row detects of a machine, whose troubles do not explain each other."""
-    return [(row, sighting) for row in rows if (sighting := row.seen(scene)) is not None]
+    return [(row, detection) for row in rows if (detection := row.seen(evidence)) is not None]

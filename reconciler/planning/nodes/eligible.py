@@ -22,17 +22,17 @@ NAMES_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class CandidateNodes:
-    """The nodes with the labels that a deployment asks for, by what the manifests and quarantine say of each."""
+    """The nodes with the labels that a deployment asks for, sorted by what manifests and quarantine say of each."""
 
     tainted: list[NodeName]
     withheld: list[NodeName]
     kept_out: list[NodeName]
     matching: list[NodeName]
-    """Those that nothing speaks against."""
+    """Those with nothing against them."""
 
     @classmethod
     def classify(cls, world: World, deployment: ModelDeployment, without: Placed = ()) -> CandidateNodes:
-        """Each in the order of names."""
+        """Sort the nodes, each list in the order of names."""
         found = cls([], [], [], [])
         for name, node in sorted(world.desired.nodes.items()):
             if name in without or not suits(node, deployment):
@@ -48,7 +48,7 @@ class CandidateNodes:
         return found
 
     def refusal_by_choice(self, world: World, workload: Workload) -> Refusal | None:
-        """Why there are too few, where somebody has asked for just that; None where it has another cause."""
+        """Explain a lack of nodes that somebody asked for; None where it has another cause."""
         nodes = world.desired.nodes
         if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
             text = "everything is stopped by request; to set it to work again: reconciler start"
@@ -60,7 +60,7 @@ class CandidateNodes:
         return None
 
     def states(self, world: World, deployment: ModelDeployment) -> str:
-        """What keeps nodes out, for people; empty where nothing does."""
+        """Say what keeps nodes out, for people; empty where nothing does."""
         nodes, text = world.desired.nodes, ""
         if self.kept_out:
             states = few_names(
@@ -82,19 +82,19 @@ def suits(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def tainted(node: Node, deployment: ModelDeployment) -> str:
-    """Which taint of a node the deployment does not tolerate; empty where there is none."""
+    """Name the taint of a node that the deployment does not tolerate; empty where there is none."""
     taint = deployment.spec.placement.untolerated(node.spec.taints)
     return f"the taint {taint}" if taint else ""
 
 
 def in_parts(deployment: ModelDeployment) -> bool:
-    """Whether no rank needs all of the weights, so that a node is given only the files that its rank does."""
+    """Whether no rank needs all of the weights, so that a node gets only the files that its rank reads."""
     parallelism = deployment.spec.parallelism
     return parallelism.strategy == "pipeline" and parallelism.nodes.min > 1
 
 
 def withheld(node: Node) -> str:
-    """Why the manifests keep new ranks away from a node, in a word; empty where they do not."""
+    """Say in a word why the manifests keep new ranks off a node; empty where they do not."""
     return "drained" if node.spec.drain else "cordoned" if node.spec.unschedulable else ""
 
 
@@ -104,7 +104,7 @@ def open_to(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Why there are fewer nodes than a deployment needs, by what the manifests say."""
+    """Say why there are fewer nodes than a deployment needs, by what the manifests say."""
     wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
     selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
@@ -118,13 +118,13 @@ def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable:
 
 
 def few_names(names: Sequence[str]) -> str:
-    """A few of many, for people."""
+    """Write the first few names, for people."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
-    """Those in the same state together, for people: ``ranks 0, 1 are starting, rank 2 is warming up``."""
+    """Write ranks together that are in the same state: ``ranks 0, 1 are starting, rank 2 is warming up``."""
     ranks: dict[str, list[str]] = {}
     for rank, state in states:
         ranks.setdefault(state, []).append(str(rank))
@@ -135,7 +135,7 @@ def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
 
 
 def about_to_report(world: World, name: NodeName, path: str) -> bool:
-    """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
+    """Whether a node is about to report what it can do. One whose agent does not start is not waited for."""
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         return not world.unstarted(name)
@@ -145,8 +145,8 @@ def about_to_report(world: World, name: NodeName, path: str) -> bool:
 
 
 def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
-    """Ranks of other replicas whose group was formed elsewhere while this node was away: it is not used before
-    they are gone."""
+    """Yield ranks of other replicas whose group was formed elsewhere while this node was away: the node is not used
+    before they are gone."""
     for rank in world.observed.ranks_on(name):
         record = world.memory.groups.get(rank.replica)
         if rank.alive and rank.replica != replica and record is not None and name not in record.members:
@@ -158,7 +158,7 @@ def _reports_complete(runtime: Mapping[str, str] | None, weights: ModelReport | 
 
 
 def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
-    """Why a node cannot run a rank; None if it can."""
+    """Say why a node cannot run a rank; None if it can."""
     node, title = world.node(name), workload.model.metadata.name
     weights = node.model(workload.path)
     if not world.reached(name) or node.report is None or weights is None:

@@ -1,4 +1,5 @@
-"""Where a group goes and how it is joined: the largest one that there are machines, memory and a transport for."""
+"""Choose where a group goes and how it is joined: the largest one that there are machines, memory and a transport
+for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why replicas are where they are, and nowhere else, by what is known now: for people."""
+"""Explain to people why replicas are where they are, and nowhere else, by what is known now."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Seat:
     node: NodeName
     rank: int | None
     text: str
-    """What its rank is charged, or why it has none."""
+    """How much its rank is charged, or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _unlike(subject: _Subject, name: NodeName) -> str:
 
 
 def _obstacle(world: World, name: NodeName, node: Node, workload: Workload) -> str:
-    """What keeps a node from being used at all; empty where nothing does."""
+    """Say what keeps a node from being used at all; empty where nothing does."""
     deployment = workload.deployment
     if not suits(node, deployment):
         wanted = deployment.spec.placement.node_selector

@@ -1,6 +1,6 @@
 """Where a group goes: which nodes, how many of them, how it is split, and how it is joined.
 
-Deterministic and stable: the same nodes again where nothing speaks against them.
+Deterministic and stable: it keeps the same nodes where nothing is against them.
 """
 
 from __future__ import annotations
@@ -46,21 +46,22 @@ class Placement:
 
 
 FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
-"""What more nodes would help against."""
+"""Reasons against which more nodes would help."""
 Joined = tuple[Placement, Transport]
 Join = Callable[[Placed], Transport | str]
-"""How these nodes, in this order, would be joined; else why they cannot be."""
+"""Say how these nodes, in this order, would be joined; else why they cannot be."""
 
 
 def place(
     world: World, ledger: Ledger, workload: Workload, join: Join, without: Placed = ()
 ) -> Joined | Waiting | Refusal:
-    """Where a replica's group goes; else what is awaited, or why it cannot be. Charges nothing."""
+    """Find a place for a replica's group, on none of ``without``; else say what it waits for, or why it cannot be
+    placed. Charges nothing."""
     nodes = CandidateNodes.classify(world, workload.deployment, without)
     placed = _place(world, ledger, workload, join, nodes.matching)
     if isinstance(placed, Refusal):
-        as_wished = nodes.refusal_by_choice(world, workload) if placed.reason in FOR_WANT_OF_NODES else None
-        return as_wished or replace(placed, text=placed.text + nodes.states(world, workload.deployment))
+        by_choice = nodes.refusal_by_choice(world, workload) if placed.reason in FOR_WANT_OF_NODES else None
+        return by_choice or replace(placed, text=placed.text + nodes.states(world, workload.deployment))
     return placed
 
 
@@ -100,7 +101,7 @@ def _place(
 def _among_compatible(
     world: World, ledger: Ledger, workload: Workload, usable: list[NodeName], join: Join
 ) -> Joined | Refusal:
-    """The largest group of nodes that agree in what its ranks must agree in; one rank agrees with itself."""
+    """Find the largest group of nodes that agree in what its ranks must agree on. One rank agrees with itself."""
     bounds = workload.deployment.spec.parallelism.nodes
     if bounds.max == 1:
         return _Search.start(world, ledger, workload, usable, join).largest()
@@ -129,7 +130,7 @@ def _among_compatible(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The nodes that could be used, and what is to go there."""
+    """The nodes that could be used, and what is to be placed on them."""
 
     workload: Workload
     rooms: FreeMemory
@@ -137,7 +138,7 @@ class _Search:
     before: Placed
     """Where the replica's group is, or was last."""
     load: dict[NodeName, int]
-    """Ranks of others on each node."""
+    """Ranks of other replicas on each node."""
     join: Join
 
     @classmethod
@@ -161,8 +162,8 @@ class _Search:
         return cls(workload, FreeMemory(nodes, hosts, free, cabled), weights, before, load, join)
 
     def largest(self) -> Joined | Refusal:
-        """As many nodes as there are within the bounds, and fewer where the model, the memory or the transport
-        asks for it."""
+        """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
+        requires it."""
         bounds = self.workload.deployment.spec.parallelism.nodes
         # Refusals are put into words in the end, and only one of them: that costs more than to find a place.
         unsplit: list[tuple[int, Unsplit]] = []
@@ -187,7 +188,7 @@ class _Search:
         return self._unsplit(why, size)
 
     def _place_size(self, size: int, possible: tuple[Split, ...]) -> Joined | Refusal | None:
-        """A place for a group of so many; a refusal where none can be joined, None where none have room."""
+        """Place a group of ``size`` nodes; a refusal where no nodes can be joined, None where none have room."""
         unjoined: Refusal | None = None
         for split in possible:
             each = needs(
@@ -195,26 +196,26 @@ class _Search:
             )
             found = self._best(each)
             if isinstance(found, tuple):
-                members, rung = found
-                return Placement(members, each, split), rung
+                members, transport = found
+                return Placement(members, each, split), transport
             unjoined = unjoined or found
         return unjoined
 
     def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
-        """The nodes it has already, else the least occupied ones, of those the ones that are joined best; a refusal
-        where none can be joined, None where none have room."""
-        ladder = self.workload.deployment.spec.transport
+        """Prefer the nodes it has already, then the least loaded ones, and of those the ones that are joined best. A
+        refusal where none can be joined, None where none have room."""
+        transports = self.workload.deployment.spec.transport
         candidates = sorted(self.rooms.candidates(each), key=self._preference)
         unjoined: Refusal | None = None
         for _, alike in groupby(candidates, key=self._preference):
             best: tuple[Placed, Transport] | None = None
             for members in self._candidates(list(alike), each):
-                rung = self.join(members)
-                if isinstance(rung, str):
-                    unjoined = unjoined or self._unjoined(members, rung)
-                elif best is None or _height(ladder, rung) < _height(ladder, best[1]):
-                    best = (members, rung)
-                if best is not None and _height(ladder, best[1]) == 0:
+                transport = self.join(members)
+                if isinstance(transport, str):
+                    unjoined = unjoined or self._unjoined(members, transport)
+                elif best is None or _height(transports, transport) < _height(transports, best[1]):
+                    best = (members, transport)
+                if best is not None and _height(transports, best[1]) == 0:
                     break
             if best is not None:
                 return best
@@ -225,7 +226,7 @@ class _Search:
         return -kept, sum(self.load[name] for name in members)
 
     def _candidates(self, candidates: list[Placed], each: Needs) -> Iterator[Placed]:
-        """Sets of nodes in the orders that make a difference; without any cable none does."""
+        """Yield sets of nodes in the orders that make a difference; without cables none does."""
         if not any(self.rooms.cabled(name) for name in self.rooms.nodes):
             candidates = candidates[:1]
         for members in candidates:
@@ -254,6 +255,6 @@ class _Search:
         return self.workload.refuse(because, f"{text}; works: {other}" if other else text)
 
 
-def _height(ladder: tuple[str, ...], rung: Transport) -> int:
-    """How far down its ladder a rung is; a single rank needs none."""
-    return ladder.index(rung.transport) if rung.transport else 0
+def _height(transports: tuple[str, ...], transport: Transport) -> int:
+    """Count the transports of its list before this one; a single rank needs none."""
+    return transports.index(transport.name) if transport.name else 0

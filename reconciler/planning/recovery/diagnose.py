@@ -1,4 +1,4 @@
-"""What a group died of: its symptom, the class that explains it, and what is to be done now."""
+"""What a group died of: its symptom, the class that explains it, and what is done now."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reconciler.wire.launch import Phase
 from . import stalls
 
 PROOFS_MAX = 3
-"""A group that is ready and cannot answer so often is as good as dead."""
+"""After this many failed completions a group that is ready is as good as dead."""
 TRIES_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
@@ -40,18 +40,18 @@ class Diagnosis:
     cause: Cause
     text: str
     at: float
-    """When, as far as is known."""
+    """When, as far as is known, in seconds of the controller's clock."""
     fault: FaultClass
     lasting: str = ""
-    """Why another attempt with the same files cannot end otherwise."""
+    """Why another attempt with the same files cannot end otherwise; empty where it can."""
     counted: bool = True
     """Whether forming again is charged to the budget of restarts."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
     remedy: Remedy = Remedy.FORM
-    """What is to be done now: the row's first remedy, or the next where that did not help."""
+    """What is done now: the row's first remedy, or its second where its condition holds."""
     nodes: tuple[NodeName, ...] = ()
-    """The machines that are to blame, where it is known which."""
+    """The machines to blame, where these are known."""
     seen: str = ""
     """What explains it; ``text`` also has how it showed."""
 
@@ -64,21 +64,21 @@ def fault(view: Formed) -> Diagnosis | None:
     seen = gather_evidence(view, shown)
     found = explain(seen, lambda row, detection: _history(view, row, detection))
     assert found is not None, f"no class explains {shown}"
-    row, sighting, now = found.row, found.detection, found.remedy
-    whole = shown.text in sighting.text
+    row, detection, now = found.row, found.detection, found.remedy
+    whole = shown.text in detection.text
     words = seen.first.ending_text if seen.first else shown.text
     deployment = view.replica.deployment
     fault = Diagnosis(
         shown.cause,
-        sighting.text if whole else f"{sighting.text}; {shown.text}",
+        detection.text if whole else f"{detection.text}; {shown.text}",
         shown.at,
         row.fault,
-        lasting=(words if whole else f"{sighting.text}; {words}") if now is Remedy.REFUSE else "",
+        lasting=(words if whole else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
-        person=repair.steps(view.world, row, sighting, deployment) if row.needs_person(now) else "",
+        person=repair.steps(view.world, row, detection, deployment) if row.needs_person(now) else "",
         remedy=now,
-        nodes=sighting.nodes,
-        seen=sighting.text,
+        nodes=detection.nodes,
+        seen=detection.text,
     )
     return _after_restart(view, fault)
 
@@ -143,7 +143,7 @@ def tries(view: Wanted, fault: FaultClass) -> int:
 
 
 def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
-    """What is seen of a group that is as good as dead."""
+    """Collect what is observed of a group that is as good as dead."""
     record, world = view.record, view.world
     ended = [rank for rank in view.current.values() if not rank.alive]
     if _ended_for(view) is not None:
@@ -169,7 +169,7 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
 
 
 def symptom(view: Formed) -> Symptom | None:
-    """Why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
+    """Say why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
     record, now = view.record, view.world.now
     ended_for = _ended_for(view)
     if ended_for is not None:
@@ -198,7 +198,7 @@ def symptom(view: Formed) -> Symptom | None:
 
 
 def _ended_for(view: Formed) -> Symptom | None:
-    """What ranks that lived were asked to end for: how they end then says nothing about it, and nothing else will."""
+    """Return why living ranks were asked to end: how they end then says nothing about it, and nothing else will."""
     stops = view.world.memory.stops
     asked = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
     by_themselves = (Cause.RANK_EXITED, Cause.RANK_MISSING)
@@ -206,7 +206,8 @@ def _ended_for(view: Formed) -> Symptom | None:
 
 
 def _hopeless(view: Formed) -> str:
-    """What has happened since an epoch was drawn, so that the rest of its ranks are better not started."""
+    """Say what has happened since an epoch was drawn, so that its other ranks are better not started; empty for
+    nothing."""
     against = forbidding(view)
     if against is not None:
         return against[1].text
@@ -216,14 +217,14 @@ def _hopeless(view: Formed) -> str:
 
 
 def _unwired(view: Formed) -> bool:
-    """Whether the transport of a group can be had no more, by what its machines tell now."""
+    """Whether the transport of a group is no longer available, by what its machines report now."""
     record = view.record
     probed = all(view.world.node(name).probed for name in record.members)
     return probed and fallback.wiring(view.world, fallback.used(record), record.members) is None
 
 
 def _unjoinable(view: Formed) -> str:
-    """Why ranks that look for each other will not find each other: what they were to be joined by is gone."""
+    """Say why ranks that look for each other will not find each other: their links are gone. Empty where they may."""
     record, phases = view.record, {rank.report.phase for rank in view.current.values() if rank.alive}
     if record.proven_at is not None or not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not _unwired(view):
         return ""
@@ -231,15 +232,16 @@ def _unjoinable(view: Formed) -> str:
 
 
 def _lived(rank: ObservedRank) -> float:
-    """For how long, in seconds: both ends by its own node's clock, which may be another than the controller's."""
+    """Return how long a rank lived, in seconds: both ends by its own node's clock, which may differ from the
+    controller's."""
     report = rank.report
     return max(0.0, report.exit.at - report.started_at) if report.exit else 0.0
 
 
 def trouble(view: View, fault: Diagnosis, doing: str) -> Trouble:
-    """What is wrong with a replica now, and what is done about it.
+    """Say what is wrong with a replica now, and what is done about it.
 
-    Where a person is needed, only what explains it is said: that stays the same over the attempts.
+    Where a person is needed, only the explanation is given: it stays the same over the attempts.
     """
     seen = fault.seen if fault.person else fault.text
     return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, seen, doing, fault.person)

@@ -1,7 +1,8 @@
-"""Whether a machine may be restarted now, or why not: what costs most is done last, rarely, and one at a time.
+"""Whether a machine may be restarted now, and why not: restarts cost most, so they come last, rarely, and one at a
+time.
 
-Off unless the Node says otherwise. Never where it cannot help, never a machine that a person would have to unlock
-afterwards, never one that serves.
+They are off unless the Node allows them. A machine is never restarted where that cannot help, where a person would
+have to unlock it afterwards, or while it serves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EVERY_SECONDS = 6 * 3600.0
 
 
 def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> RebootNode | str:
-    """The step that restarts a machine because of this fault; else why it is not taken, for people."""
+    """Return the step that restarts a machine because of this fault; else why it is not taken, for people."""
     against = _obstacle(world, name, fault)
     if against:
         return against
@@ -32,8 +33,8 @@ def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> Reboot
 
 
 def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
-    """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon as
-    another is back."""
+    """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon
+    as another is back."""
     if not _helps(fault):
         return False
     last = world.memory.reboots.get(name)
@@ -43,7 +44,8 @@ def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
 
 
 def remedy(view: Formed, fault: Diagnosis) -> RebootNode | str:
-    """The restart of the first machine to blame that may be; else why there is none, empty where none is wanted."""
+    """Return the restart of the first machine to blame that may be restarted; else why there is none, empty where
+    none is wanted."""
     if fault.remedy is not Remedy.REBOOT or not view.up_to_date:
         return ""
     asked = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
@@ -52,20 +54,20 @@ def remedy(view: Formed, fault: Diagnosis) -> RebootNode | str:
 
 
 def trouble(view: Formed, fault: Diagnosis, restart: RebootNode | str) -> Trouble:
-    """What is wrong with a replica, for which this was decided: nobody is asked for what a restart is about to mend."""
+    """Say what is wrong with a replica. Nobody is asked to do what a restart is about to fix."""
     against = f", not now: {restart}" if isinstance(restart, str) and restart else ""
-    told = diagnose.trouble(view, fault, f"{fault.remedy.value}{against}")
+    found = diagnose.trouble(view, fault, f"{fault.remedy.value}{against}")
     coming = any(in_hand(view.world, name, fault.fault) for name in fault.nodes)
-    return replace(told, person="") if fault.remedy is Remedy.REBOOT and coming else told
+    return replace(found, person="") if fault.remedy is Remedy.REBOOT and coming else found
 
 
 def _obstacle(world: World, name: NodeName, fault: FaultClass) -> str:
-    """The first reason against it; empty where there is none."""
+    """Say the first reason against a restart; empty where there is none."""
     return _forbidden(world, name, fault) or _serving(world, name) or _other_reboot(world)
 
 
 def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
-    """What waiting does not change soon."""
+    """Say a reason that waiting does not change soon; empty where there is none."""
     wanted, node = world.desired.nodes.get(name), world.node(name)
     if not _helps(fault):
         return f"a restart of {name} would not help against {fault.value}"
@@ -101,7 +103,7 @@ def _other_reboot(world: World) -> str:
 
 
 def locked(world: World, name: NodeName) -> bool:
-    """Whether somebody must unlock its disk afterwards: on a Mac, unless it is known that nobody has to."""
+    """Whether a person must unlock its disk afterwards: assumed on a Mac, unless it is known that nobody has to."""
     node = world.node(name)
     system = node.report.system if node.report else node.facts.system
     return node.facts.filevault is not False and (node.facts.filevault is True or system == "Darwin")
@@ -115,7 +117,7 @@ def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
 
 
 def _away(world: World, name: NodeName) -> bool:
-    """Whether a machine of this cluster was told to restart and has not come back."""
+    """Whether a machine of this cluster was asked to restart and has not come back."""
     last, node = world.memory.reboots[name], world.node(name)
     if name not in world.desired.nodes or not last.told:
         return False

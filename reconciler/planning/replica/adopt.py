@@ -1,7 +1,7 @@
-"""What to make of ranks that the store does not know: it was lost, or an older copy was put in its place.
+"""Ranks that the store does not know, because it was lost or replaced by an older copy.
 
-Nodes keep what ran on them. From their reports the record of a group is made again, but for its secret, which
-only the start of a rank needs; so such a group is never completed, only proven or replaced.
+Nodes keep what ran on them. From their reports the record of a group is made again, without its secret, which only
+the start of a rank needs. So such a group is never completed, only proven or replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def unrecorded(view: Wanted) -> bool:
 
 
 def unasked(view: Wanted) -> list[str]:
-    """Nodes that may know of later epochs and have not been heard; those that are lost are not waited for.
+    """List the nodes that may know of later epochs and have not been heard; lost ones are not waited for.
 
     That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
     """
@@ -33,9 +33,9 @@ def unasked(view: Wanted) -> list[str]:
 
 
 def adopted(view: Wanted) -> GroupRecord | str:
-    """The record of the one group that the living ranks are; else why they are none that could serve.
+    """Return the record of the one group that the living ranks are; else why they are none that could serve.
 
-    Whether it is the group that is wanted is judged afterwards, as for any group.
+    Whether it is the wanted group is judged afterwards, as for any group.
     """
     epoch = _newest(view)
     alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
@@ -70,7 +70,7 @@ def _newest(view: Wanted) -> int:
 
 
 def _flaw(epoch: int, alive: list[ObservedRank], ended: list[ObservedRank]) -> str:
-    """Why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
+    """Say why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
     if ended:
         return ended[0].ending
     if not alive:

@@ -1,4 +1,4 @@
-"""Forming: the new group of a replica, its machines, its transport and its epoch."""
+"""Form the new group of a replica: its machines, its transport and its epoch."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ from . import adopt, launch, shard_files
 def form(
     view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None, standing: Standing | None = None
 ) -> Decision:
-    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
+    """Draw a new epoch on suitable nodes; else say what it waits for, or why it is refused.
 
-    ``fault`` is what it is to remedy, where something was wrong; ``standing`` is the budget's then.
+    ``fault`` is what the new group is to remedy, where something was wrong; ``standing`` is how the budget stands
+    then.
     """
     workload = view.workload
     if workload is None:
@@ -89,15 +90,15 @@ def form(
 
 
 def _repaired(view: Wanted, ending: str) -> str:
-    """What is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
+    """Say what is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
     nodes = view.world.desired.nodes
     suited = [name for name in sorted(nodes) if suits(nodes[name], view.deployment)]
     return next((text for name in suited if (text := repair.pending_change(view.world, name, ending))), "")
 
 
 def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | None) -> GroupRecord:
-    """What is to be written of the new group: also what it takes of ports, cables and memory."""
-    placed, rung = found
+    """Write the record of the new group, with what it takes of ports, cables and memory."""
+    placed, transport = found
     memory = view.world.memory
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
@@ -114,8 +115,8 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         model=workload.model.metadata.name,
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,
-        transport=rung.transport,
-        transport_why=rung.why,
+        transport=transport.name,
+        transport_why=transport.why,
         boots=tuple(view.world.boot(name) for name in placed.members),
         weights=named(workload.model.spec.source.huggingface),
         weights_before=_served(view, ended),
@@ -124,7 +125,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
 
 
 def _served(view: Wanted, fault: Diagnosis | None) -> str:
-    """The weights that served well last, before a group that is about to be: those that just died early did not."""
+    """Return the weights that last served well before this group; those that just died early did not."""
     record = view.record
     if record is None:
         return ""
@@ -135,7 +136,7 @@ def _served(view: Wanted, fault: Diagnosis | None) -> str:
 
 
 def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:
-    """Where it goes: without the machines that are to blame, where the table says so and others suffice."""
+    """Find a place without the machines to blame, where the table says so and others suffice; else anywhere."""
     if fault is not None and fault.remedy is Remedy.FORM_WITHOUT:
         found = choose(view.world, view.ledger, workload, fault.nodes)
         if isinstance(found, tuple):
@@ -144,7 +145,8 @@ def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Jo
 
 
 def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | None:
-    """The transport that the group is to leave, where the table says so and its ladder has a lower rung."""
+    """Return the failure of the transport that the group is to leave, where the table says so and there is a next
+    one."""
     record = view.record
     transport = fallback.used(record)
     if fault.remedy not in (Remedy.NEXT_TRANSPORT, Remedy.REBOOT) or not fallback.lower(
@@ -160,8 +162,10 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
 
 
 def _wasted_verbs(view: Wanted) -> tuple[tuple[NodeName, str], ...]:
-    """The machines, in their boots, on which the group set RDMA up and never served: whoever ended before that took
-    nothing of the kernel's, and whoever served gives it back when it ends in order."""
+    """List the machines, with their boots, on which the group set RDMA up and never served.
+
+    A rank that ended before that took no kernel objects, and one that served frees them when it ends in order.
+    """
     record = view.record
     if record is None or record.proven_at is not None:
         return ()
@@ -174,6 +178,6 @@ def _wasted_verbs(view: Wanted) -> tuple[tuple[NodeName, str], ...]:
 
 
 def _unexamined(view: Wanted) -> list[NodeName]:
-    """Machines of the group of which only is known what they were like before it failed: noted as what a transport
-    failed under, that would keep it away until something else changes."""
+    """List the machines of the group that were not probed since it failed: facts from before would keep its transport
+    away until something else changes."""
     return [name for name in view.members if not view.world.node(name).examined]

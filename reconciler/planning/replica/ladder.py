@@ -1,8 +1,8 @@
-"""What to do about one replica: a ladder of rules, the first that decides wins.
+"""What to do about one replica: a list of rules, of which the first that decides wins.
 
-Form = new epoch in the store -> stop every rank of the replica -> see that they are gone -> start all
-together -> all report ready -> one real completion succeeds. Every rung is derived from what is seen, so
-the same ladder continues a formation that another controller began.
+A group is formed in steps: new epoch in the store -> stop every rank of the replica -> see that they are gone ->
+start all together -> all report ready -> one real completion succeeds. Each step follows from what is observed, so
+the same rules continue a formation that another controller began.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from .stop import stop
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a rule says beside the answer of a later rule: it does not end the ladder."""
+    """What a rule adds to the answer of a later rule, without ending the ladder."""
 
     before: Decision = NOTHING
     after: Decision = NOTHING
 
 
 Answer = Decision | Beside | None
-"""The decision, which ends the ladder; None where the rule does not concern the replica."""
+"""A decision, which ends the ladder; None where the rule does not concern the replica."""
 V = TypeVar("V", bound=View)
 
 
@@ -60,7 +60,7 @@ class Rule(Generic[V]):
     """A row of the ladder."""
 
     about: type[V]
-    """Which replicas it may concern; all others are passed by."""
+    """The replicas that it may concern; all others are passed by."""
     judge: Callable[[V], Answer]
     reason: str
     """What the rule is for, as docs/architecture.md says it."""
@@ -71,7 +71,7 @@ class Rule(Generic[V]):
 
 
 def decide(view: View) -> Decision:
-    """Return what the first rule decides that concerns this replica, with what rules before it say beside that."""
+    """Return what the first rule decides that concerns this replica, with what earlier rules add to it."""
     before = after = NOTHING
     for rule in LADDER:
         match rule.answer(view):
@@ -85,14 +85,14 @@ def decide(view: View) -> Decision:
 
 
 def _step_in_flight(view: View) -> Decision | None:
-    """What is being done is not decided anew."""
+    """Wait for a step that is being executed."""
     if f"replica/{view.replica}" not in view.world.memory.in_flight:
         return None
     return Decision(waiting=(view.wait(WaitingFor.STEP, "a step is being executed"),))
 
 
 def _not_observed(view: View) -> Decision | None:
-    """Nothing is decided about ranks on nodes that were not seen since the last change to them."""
+    """Decide nothing about ranks on nodes that were not seen since the last change to them."""
     nodes = {rank.node for rank in view.alive} | set(view.members)
     nodes -= set(view.lost_members)
     down = sorted(n for n in nodes if not view.world.reached(n))
@@ -121,7 +121,7 @@ def _unwanted(view: Unwanted) -> Decision:
 
 
 def _freed(view: Formed) -> Decision | None:
-    """A transport that had failed may be tried again when a fact that it failed under is no longer the same."""
+    """Allow a failed transport again when a fact that it failed under has changed."""
     failures = view.world.memory.rungs.get(view.replica, ())
     if not failures:
         return None
@@ -134,7 +134,7 @@ def _freed(view: Formed) -> Decision | None:
 
 
 def _unrecorded(view: Wanted) -> Decision | None:
-    """Ranks of a later epoch than the store knows: a whole group is adopted, anything less makes room."""
+    """Adopt a whole group of a later epoch than the store knows; anything less makes room."""
     if not adopt.unrecorded(view):
         return None
     found = adopt.adopted(view)
@@ -153,7 +153,7 @@ def _leaving(view: Formed) -> list[NodeName]:
 
 
 def _drained(view: Formed) -> Decision | Beside | None:
-    """A group on a node that is being drained moves; where it cannot, it finishes what it has and ends."""
+    """Move a group off a node that is being drained. Where it cannot move, it finishes what it has and ends."""
     leaving = _leaving(view)
     if not leaving:
         return None
@@ -169,9 +169,9 @@ def _drained(view: Formed) -> Decision | Beside | None:
 
 
 def _lost(view: Formed) -> Decision | None:
-    """A group on a node that is lost is formed elsewhere. Where it cannot be it may go on when the node is back.
+    """Form a group elsewhere that has a lost node. Where that is impossible, it may go on when the node is back.
 
-    What is left of it ends only when it is dead for certain, or when the lost node is not wanted any more.
+    Its other ranks end only when it is certainly dead, or when the lost node is no longer wanted.
     """
     lost = view.lost_members
     if not lost or diagnose.forbidding(view) is not None:
@@ -190,17 +190,19 @@ def _lost(view: Formed) -> Decision | None:
 
 
 def _loss_fault(view: View, why: str) -> Diagnosis:
-    """What a group is remedied of that is formed without a node."""
+    """Return the fault of a group that is formed without a lost node."""
     return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE, counted=False)
 
 
 def _cut_off(view: View, why: str, doing: str) -> Decision:
-    """That a group gets no requests for a node that does not answer; what a person can do is said of the node."""
+    """Report that a group gets no requests because a node does not answer. A person's task is reported of the
+    node."""
     return Decision(troubles=(diagnose.trouble(view, _loss_fault(view, why), doing),))
 
 
 def _dead(view: Formed) -> Decision | None:
-    """One dead rank is a dead group: a new epoch, as soon as the back-off allows; its survivors end now."""
+    """Form a dead group again as soon as the back-off allows, and end its other ranks now. One dead rank is a dead
+    group."""
     fault = diagnose.fault(view)
     if fault is None:
         return None
@@ -219,7 +221,7 @@ def _dead(view: Formed) -> Decision | None:
 
 
 def _heal(view: Formed, fault: Diagnosis) -> Decision:
-    """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
+    """Apply the remedy of the table. A changed spec does not wait, nor do changed facts."""
     if not view.up_to_date:
         return form(view, Cause.SPEC_CHANGED, f"{rollback.replacement_reason(view)}; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
@@ -233,7 +235,7 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
 
 
 def _retry(view: Formed, fault: Diagnosis, cause: Cause, detail: str) -> Decision:
-    """The next attempt, as soon as the budget of restarts allows it."""
+    """Form the group again as soon as the budget of restarts allows it."""
     match restart_budget.verdict(view, fault):
         case restart_budget.RestartNow(standing):
             return form(view, cause, detail, fault, standing)
@@ -282,7 +284,7 @@ def _difference(view: Formed) -> str:
 
 
 def _replace(view: Formed, why: str) -> Decision | Beside:
-    """A new group where one can be formed; where not, say so, and let the old one go on."""
+    """Form a new group where that is possible; where not, say so and let the old one go on."""
     decision = form(view, Cause.SPEC_CHANGED, why)
     return decision if decision.steps else Beside(decision)
 
@@ -360,4 +362,4 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         "a group that could be larger, or better joined, is formed again when nobody is disturbed by that",
     ),
 )
-"""From the top; a rule calls no other rule."""
+"""From the top. No rule calls another."""

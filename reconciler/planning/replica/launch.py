@@ -1,4 +1,4 @@
-"""What a group is made of: its wish's fingerprint, its ports, and the launch of each rank."""
+"""How each rank of a group is launched, and the group's secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.wire.node import ModelReport, NodeReport
 
 
 def secret(entropy: str, replica: object, epoch: int) -> str:
-    """A group's secret, of 256 bits."""
+    """Derive a group's secret, of 256 bits."""
     return hashlib.sha256(f"{entropy}/{replica}/{epoch}".encode()).hexdigest()
 
 
@@ -27,7 +27,7 @@ def launch(
     weights: ModelReport,
     wiring: Wiring,
 ) -> LaunchSpec:
-    """How one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
+    """Return how one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
     serving, rank_id = workload.deployment.spec.serving, record.rank_id(rank)
     size = len(record.members)
     addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))

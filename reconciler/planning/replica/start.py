@@ -1,4 +1,4 @@
-"""Rules of the ladder for a group on its way up: from the ranks of old epochs to the first completion."""
+"""Rules for a group that is coming up: from the ranks of old epochs to the first completion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .stop import stop
 
 
 def old_ranks(view: Formed) -> Decision | None:
-    """No rank of a new epoch starts while one of an old epoch may be alive."""
+    """Stop the ranks of old epochs before any rank of a new one starts."""
     current = view.current.values()
     old = tuple(r for r in view.alive if r not in current)
     if not old:
@@ -38,7 +38,7 @@ def old_ranks(view: Formed) -> Decision | None:
 
 
 def better(view: Formed) -> Decision | None:
-    """A group that could be larger, or better joined, is formed anew when nobody is disturbed by that."""
+    """Form a group again that could be larger, or better joined, when nobody is disturbed by that."""
     found = rebalance.better(view)
     if found is None:
         return None
@@ -61,7 +61,7 @@ def incomplete(view: Formed) -> Decision | None:
 
 
 def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision | None:
-    """No rank starts where an old one is not proven to be gone; a node that keeps what it held is avoided."""
+    """Start no rank where an old one is not proven to be gone, and avoid a node that keeps leftovers."""
     world = view.world
     unprobed = [name for name in names if not world.node(name).probed]
     if unprobed:
@@ -94,7 +94,7 @@ def _start(view: Formed, workload: Workload, rank: int) -> StartRank | None:
 
 
 def not_ready(view: Formed) -> Decision | None:
-    """Loading is not failing."""
+    """Wait for ranks that load. Loading is not failing."""
     late = [r for _, r in sorted(view.current.items()) if r.report.phase != Phase.READY]
     if not late:
         return None
@@ -106,12 +106,12 @@ def _phase(rank: ObservedRank) -> str:
     report = rank.report
     if report.phase == Phase.LOADING and report.total_bytes:
         return f"loading ({100 * report.loaded_bytes // report.total_bytes} %)"
-    told = {Phase.RENDEZVOUS: "looking for the others", Phase.VERBS: "setting up RDMA"}
-    return {**told, Phase.WARM: "warming up"}.get(report.phase, report.phase)
+    words = {Phase.RENDEZVOUS: "looking for the others", Phase.VERBS: "setting up RDMA"}
+    return {**words, Phase.WARM: "warming up"}.get(report.phase, report.phase)
 
 
 def not_proven(view: Formed) -> Decision | None:
-    """Ready is what a rank says; a completion is what it does."""
+    """Prove a group whose ranks say that they are ready by one completion."""
     if view.record.proven_at is not None:
         return None
     first = view.current[0]
@@ -129,7 +129,7 @@ def not_proven(view: Formed) -> Decision | None:
 
 
 def _moved(record: GroupRecord) -> str:
-    """From which weights to which its replica moves with a group; empty where they stay the same."""
+    """Say between which weights its replica moves with a group; empty where they stay the same."""
     if not record.weights_before or record.weights == record.weights_before:
         return ""
     return f"from {shown(record.weights_before)} to {shown(record.weights)}"
