@@ -249,6 +249,7 @@ GATES: tuple[Gate, ...] = (
         "several stages restart machines: only the complete plan shows that two would go at once",
     ),
     Gate(
-        _held_back, "a back-off is said of steps that would be taken, so it comes after all that drop steps"
+        _held_back,
+        "a back-off is reported of steps that would be taken, so it comes after all that drop steps",
     ),
 )

@@ -127,7 +127,7 @@ DEATHS = tuple(
     )
 )
 LOSSES = ("tests/planning/nodes/test_quarantine.py", "tests/planning/nodes/test_leftovers.py")
-RUNGS = (
+FALLBACK = (
     "tests/planning/transport/test_fallback.py",
     "tests/planning/diagnosis/test_healing_table.py",
     "tests/store/test_transports.py",
@@ -616,28 +616,28 @@ CLIMBED = (
         fallback.obstacle,
         drop(If, 0, 2),
         "a group whose queue pairs cannot be set up is formed on them again and again",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-changed-fact-frees-nothing",
         ladder._freed,
         never(If, 1, 2),
         "after a new cable a group stays on the slow transport for ever",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "what-is-not-known-is-fine",
         fallback._unknown_facts,
         never(If, 1, 2),
         "RDMA is tried where nobody knows whether it is on, and a protection domain is lost each time",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "rdma-is-set-up-too-often",
         fallback._exhausted_verbs,
         never(Compare, 1, 2),
         "the last protection domain of a machine is used up, which only a restart gives back",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-boot-gives-nothing-back",
@@ -651,35 +651,35 @@ CLIMBED = (
         form.form,
         put(keyword, "None", 10, 13),
         "after a restart of the controller the transport that failed is tried again",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-group-grows-under-load",
         rebalance.Improvement.due,
         drop(Attribute, 0, 2),
         "a node that is back cuts the answers that run",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-group-grows-and-shrinks-on",
         rebalance._schedule,
         put(List, "[0.0, {it.elts[2]}]"),
         "a cable with a loose contact costs a forming a minute",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-node-that-flaps-is-counted-on",
         rebalance._schedule,
         drop(Starred, 1, 2),
         "a group grows by a node that is gone again a moment later",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-group-climbs-all-the-time",
         rebalance._schedule,
         never(Compare, 2, 5),
         "what comes and goes every quarter of an hour has the group formed anew each time",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-cable-is-asked-for-twice",

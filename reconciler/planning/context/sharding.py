@@ -54,7 +54,7 @@ def splits(wanted: str, weights: ModelReport, ranks: int) -> tuple[Split, ...] |
         return first if isinstance(first, Unsplit) else (first,)
     if obstacle("pipeline", weights, ranks) is not None:
         return (first,)
-    return first, Split("pipeline", "auto: by tensor its ranks need more memory than there is")
+    return first, Split("pipeline", "auto: split by tensor, its ranks need more memory than there is")
 
 
 def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | None:

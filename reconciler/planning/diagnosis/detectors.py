@@ -47,7 +47,7 @@ def unreachable(evidence: Evidence) -> Detection | None:
         lost = node.contact not in (Contact.REACHED, Contact.UNKNOWN, Contact.AGENT_DOWN)
         if lost or (node.contact is Contact.AGENT_DOWN and node.name in evidence.unstarted):
             return Detection(
-                f"{node.name} does not answer: {node.problem or 'no word from it'}", (node.name,)
+                f"{node.name} does not answer: {node.problem or 'no report from it'}", (node.name,)
             )
     return None
 
@@ -168,7 +168,7 @@ def kernel_objects(evidence: Evidence) -> Detection | None:
     held = [(name, facts.protection_domains) for name, facts in _macs(evidence) if facts.protection_domains]
     if held and (evidence.symptom is None or evidence.code in (ExitCode.KERNEL_OBJECTS, ExitCode.VERBS)):
         name, count = held[0]
-        return Detection(f"processes that are no ranks hold {count} protection domains on {name}", (name,))
+        return Detection(f"processes other than ranks hold {count} protection domains on {name}", (name,))
     return _ended(evidence, ExitCode.KERNEL_OBJECTS)
 
 
@@ -267,7 +267,7 @@ def idle_decay(evidence: Evidence) -> Detection | None:
     if not idle or not failed or evidence.symptom is None:
         return None
     minutes = evidence.idle_seconds / 60
-    return Detection(f"nobody had asked for {minutes:.0f} min: {evidence.symptom.text}")
+    return Detection(f"there was no request for {minutes:.0f} min: {evidence.symptom.text}")
 
 
 def wrong_group(evidence: Evidence) -> Detection | None:

@@ -32,7 +32,7 @@ class Remedy(Enum):
     FORM = "form the group again"
     FORM_WITHOUT = "form the group without the machine"
     REPAIR = "repair the machine"
-    NEXT_TRANSPORT = "form the group on the next transport of its ladder"
+    NEXT_TRANSPORT = "form the group on its next transport"
     REBOOT = "restart the machine"
     REFUSE = "do not try it again unchanged"
 
@@ -163,7 +163,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, detectors.unequal, Remedy.REFUSE, counted=False,
-        person="install equal versions of mlx and mlx-lm, and put equal weights, on all nodes of deployment/"
+        person="install the same versions of mlx and mlx-lm, and put the same weights, on all nodes of deployment/"
         "{deployment}; then: reconciler rollout restart deployment/{deployment}",
     ),
     Row(

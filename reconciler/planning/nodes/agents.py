@@ -54,7 +54,7 @@ def decide(world: World, name: NodeName) -> Decision:
     if node.contact is Contact.AGENT_DOWN:
         return Decision(steps=(ForgetAgent(name),))
     if not world.seen_since_last_write(name):
-        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for news from it"),))
+        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for a newer report from it"),))
     return Decision(steps=(StopAgent(name),))
 
 

@@ -51,7 +51,7 @@ class CandidateNodes:
         """Explain a lack of nodes that somebody asked for; None where it has another cause."""
         nodes = world.desired.nodes
         if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
-            text = "everything is stopped by request; to set it to work again: reconciler start"
+            text = "everything is stopped by request; to go on: reconciler start"
             return workload.refuse(RefusedBecause.STOPPED, text)
         away: list[str] = [name for name in self.withheld if reboot_requests.begun(world, name)]
         if away:

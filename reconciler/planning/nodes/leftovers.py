@@ -64,7 +64,7 @@ def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
     facts = world.node(name).facts
     domains, wired = _domains(facts), _wired(facts)
     if domains:
-        text = f"{domains} protection domains are held there by processes that are none of its ranks"
+        text = f"processes other than its ranks hold {domains} protection domains there"
         person = (
             f"end what holds them on {name} (ioreg -r -c AppleThunderboltIPPort -l shows each holder's pid as"
             " IOUserClientCreator); where no process holds them, restart the machine"
@@ -73,8 +73,8 @@ def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
             FaultClass.KERNEL_OBJECTS, "ProtectionDomainsHeld", text, _settled(world, name), person
         )
     if wired and wired > WIRED_EXCESS_BYTES:
-        text = f"{gib(wired)} of wired memory were not given back by ranks that ended"
-        person = f"restart {name}: nothing else gives wired memory back that has no process"
+        text = f"ranks that ended did not free {gib(wired)} of wired memory"
+        person = f"restart {name}: nothing else frees wired memory of no process"
         yield Leftover(FaultClass.WIRED_MEMORY, "WiredMemoryHeld", text, math.inf, person)
 
 

@@ -87,7 +87,7 @@ def _leftover_trouble(world: World, name: NodeName) -> Trouble | None:
         if kept.seconds < leftovers.NOTICE_SECONDS:
             continue
         settled = kept.seconds >= leftovers.SETTLE_SECONDS
-        doing = "nothing new is started there" if settled else "wait until it is given back"
+        doing = "nothing new is started there" if settled else "wait until it is freed"
         person = kept.person if settled else ""
         return Trouble(
             ObjectKey("Node", name), f"node/{name}", kept.fault, f"{name}: {kept.text}", doing, person

@@ -201,7 +201,7 @@ def _hindered(world: World, name: NodeName) -> str:
     if not (world.seen_since_last_write(name) and node.probed and node.examined):
         return "its settings are changed when its newest state is known"
     if f"node/{name}" in world.memory.in_flight or name in reboot_requests.pending(world):
-        return "its settings are changed when it is left alone"
+        return "its settings are changed when nothing else is done to it"
     return ""
 
 
@@ -250,7 +250,7 @@ def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
     )
     if wanted and shown and seen and report.boot_id == world.boot(name):
         return Decision(steps=(ConfirmRepair(name, report.id),))
-    return _wait(name, "its settings were changed; they stay when it is seen that it is well")
+    return _wait(name, "its settings were changed; they are confirmed once they are seen to help")
 
 
 def _kind(argv: Sequence[str]) -> Kind:

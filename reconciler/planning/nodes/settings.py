@@ -186,8 +186,8 @@ def _obstacle(world: World, name: NodeName, port: PortFacts, planned: IPv4Networ
     facts = world.node(name).facts
     if port.address and not _previous_mask(world, port.address):
         return (
-            f"somebody else has given {port.interface} of {name} the address {port.address}: take that away"
-            f" (sudo {' '.join(_remove(port, port.address))}), or the link out of its Fabric"
+            f"{port.interface} of {name} has the address {port.address} from somebody else: remove it"
+            f" (sudo {' '.join(_remove(port, port.address))}), or take the link out of its Fabric"
         )
     if facts.routes is None:
         return f"it is not known which networks {name} reaches, and so whether its address is free"

@@ -145,7 +145,7 @@ def _obstacle(world: World, name: NodeName, node: Node, workload: Workload) -> s
     if kept_out:
         return f"it is quarantined: {kept_out}"
     if about_to_report(world, name, workload.path):
-        return "it has not said yet what it can do"
+        return "it has not reported yet what it can do"
     if runtimes.about_to_arrive(world, name):
         return "its runtime is being built"
     ending = list(returning(world, name, workload.replica))
@@ -167,7 +167,7 @@ def _room(subject: _Subject, name: NodeName, weights: ModelReport) -> str:
     ]
     free = max(0, ledger.free(name, replica))
     if parts and min(parts) > free:
-        missing = f"{gib(min(parts) - free)} of memory are missing"
+        missing = f"it lacks {gib(min(parts) - free)} of memory"
         return f"{missing}: a rank needs {gib(min(parts))}, it has {gib(free)} free"
     if subject.record is None:
         return f"it could be used: it has {gib(free)} free"

@@ -124,7 +124,7 @@ def _among_compatible(
     )
     if problem is not None:
         return replace(problem, text=f"{problem.text}; not used: {others}") if others else problem
-    text = f"needs {bounds.min} nodes that are alike, {len(sets[0])} are: {others}"
+    text = f"needs {bounds.min} compatible nodes, {len(sets[0])} are: {others}"
     return workload.refuse(RefusedBecause.NODES_DIFFER, text)
 
 

@@ -45,7 +45,7 @@ def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
             continue  # two cables that are swapped are one fault
         said.add(text)
         key, subject = ObjectKey("Node", pair[0]), f"link/{pair[0]}/{pair[1]}"
-        doing = "its groups use the next transport of their ladder"
+        doing = "its groups use their next transport"
         found.setdefault((subject, fault), Trouble(key, subject, fault, text, doing, person))
     return tuple(found.values())
 

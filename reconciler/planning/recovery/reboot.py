@@ -72,7 +72,7 @@ def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
     if not _helps(fault):
         return f"a restart of {name} would not help against {fault.value}"
     if wanted is None or not wanted.spec.repair.reboot:
-        return f"spec.repair.reboot of node/{name} does not allow to restart it"
+        return f"spec.repair.reboot of node/{name} does not allow a restart"
     if node.report is None or not world.reached(name) or not world.seen_since_last_write(name):
         return f"{name} does not answer now"
     if locked(world, name) and not wanted.spec.repair.file_vault:
@@ -99,7 +99,7 @@ def _serving(world: World, name: NodeName) -> str:
 def _other_reboot(world: World) -> str:
     away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
     away += [other for other in reboot_requests.pending(world) if reboot_requests.begun(world, other)]
-    return f"{away[0]} is being restarted, and one at a time is" if away else ""
+    return f"{away[0]} is being restarted, and only one machine is at a time" if away else ""
 
 
 def locked(world: World, name: NodeName) -> bool:

@@ -78,9 +78,9 @@ def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
     noted = reboot_requests.begun(world, name)
     if reboot_requests.away(world, name) and noted is not None:
         until = noted.at + AWAY_SECONDS
-        return _wait(name, WaitingFor.RESTART, "it was told to restart, and is expected back", until)
+        return _wait(name, WaitingFor.RESTART, "it was asked to restart, and is expected back", until)
     if f"node/{name}" in world.memory.in_flight:
-        return _wait(name, WaitingFor.STEP, "it is being told to restart")
+        return _wait(name, WaitingFor.STEP, "it is being asked to restart")
     left = [str(rank.report.id) for rank in world.observed.ranks_on(name) if rank.alive]
     left += [
         str(replica) for replica, record in sorted(world.memory.groups.items()) if name in record.members

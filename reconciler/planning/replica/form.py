@@ -56,7 +56,7 @@ def form(
         unexamined = _unexamined(view)
         if unexamined:
             who = ", ".join(unexamined)
-            text = f"the probes of {who} are being asked, which may explain why {failed.transport} failed"
+            text = f"the probes of {who} are running, which may explain why {failed.transport} failed"
             return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED

@@ -107,7 +107,7 @@ def _not_observed(view: View) -> Decision | None:
         )
     stale = sorted(n for n in nodes if not view.world.seen_since_last_write(n))
     if stale:
-        text = f"waiting for news from {', '.join(stale)}"
+        text = f"waiting for a newer report from {', '.join(stale)}"
         return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
     return None
 
@@ -186,7 +186,7 @@ def _lost(view: Formed) -> Decision | None:
         return stop(view, view.alive, GRACE_SECONDS, why) + decision
     if removed and not view.alive:
         return Decision(steps=(ReleaseReplica(view.replica),)) + decision
-    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for news: {why}"),))
+    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for a report: {why}"),))
 
 
 def _loss_fault(view: View, why: str) -> Diagnosis:
@@ -273,13 +273,13 @@ def _difference(view: Formed) -> str:
     if fallback.used(record) and fallback.used(record) not in spec.transport:
         return f"{fallback.used(record)} is no longer in its spec.transport"
     if not bounds.min <= size <= bounds.max:
-        return f"it runs on {size} nodes, wanted are {bounds.min} to {bounds.max}"
+        return f"it runs on {size} nodes, and {bounds.min} to {bounds.max} are wanted"
     missing = [n for n in record.members if n not in nodes]
     if missing:
         return f"{', '.join(missing)} is no longer a node of this cluster"
     unsuited = [n for n in record.members if not suits(nodes[n], view.deployment)]
     if unsuited:
-        return f"{', '.join(unsuited)} has not the labels of its nodeSelector"
+        return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
     return ""
 
 
@@ -317,7 +317,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Wanted,
         _unrecorded,
-        "ranks of a later epoch than the store knows are adopted as a group; where they are not whole they make room",
+        "ranks of a later epoch than the store knows are adopted as a group; an incomplete group makes room",
     ),
     Rule(
         Formed,
@@ -342,7 +342,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         _outdated,
         "a group for another spec is replaced; where no new one can be formed, later rules look after the old one",
     ),
-    Rule(Formed, _tried_once_more, "of a group that comes up although its budget is spent, that is said too"),
+    Rule(Formed, _tried_once_more, "a group that comes up although its budget is spent is reported too"),
     Rule(
         Formed,
         start.old_ranks,
@@ -355,7 +355,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(Formed, start.not_ready, "ranks that load are waited for: loading is not failing"),
     Rule(Formed, start.not_proven, "when all are ready, one real completion proves the group"),
-    Rule(Formed, stalls.notice, "of a group that stands still it is said, before it is given up"),
+    Rule(Formed, stalls.notice, "a group that makes no progress is reported before it is given up"),
     Rule(
         Formed,
         start.better,

@@ -33,7 +33,9 @@ def bring(world: World, workload: Workload, placed: Placement) -> Decision | Non
     for name, files in _shared_out(world, model, lacks).items():
         if not targets(world, model).get(name, False):  # else all of them are on their way
             decision += _fetch_to(world, model, name, files)
-    text = f"{replica}: what its ranks need of {model.metadata.name} is not on {', '.join(lacks)} yet"
+    text = (
+        f"{replica}: weights of {model.metadata.name} that its ranks read are not on {', '.join(lacks)} yet"
+    )
     return decision + Decision(waiting=(Waiting(replica.key, WaitingFor.WEIGHTS, text, None, replica),))
 
 

@@ -65,14 +65,14 @@ def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision |
     world = view.world
     unprobed = [name for name in names if not world.node(name).probed]
     if unprobed:
-        text = f"the probes of {', '.join(dict.fromkeys(unprobed))} are being asked"
+        text = f"the probes of {', '.join(dict.fromkeys(unprobed))} are running"
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     for name in names:
         why = quarantine.reason(world, name)
         if why:
             return form(view, Cause.NODE_QUARANTINED, f"{name} is quarantined: {why}")
     if differ := compatibility.divergence(world, workload.path, view.record.members):
-        return form(view, Cause.FACTS_CHANGED, f"its nodes are no longer alike: {differ}")
+        return form(view, Cause.FACTS_CHANGED, f"its nodes are no longer compatible: {differ}")
     kept = [f"{name}: {left.text}" for name in names for left in leftovers.leftovers(world, name)]
     if not kept:
         return None
@@ -124,7 +124,7 @@ def not_proven(view: Formed) -> Decision | None:
         view.record.created_at,
     )
     if step.subject in view.world.memory.in_flight:
-        return Decision(waiting=(view.wait(WaitingFor.STEP, "its first completion is awaited"),))
+        return Decision(waiting=(view.wait(WaitingFor.STEP, "waiting for its first completion"),))
     return Decision(steps=(step,))
 
 

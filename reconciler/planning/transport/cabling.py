@@ -99,7 +99,7 @@ class _ObservedCables:
         if not self.world.reached(name):
             return f"{name} does not answer"
         if not self.world.node(name).facts.ports:
-            return f"{name} does not tell of its Thunderbolt ports"
+            return f"{name} does not report its Thunderbolt ports"
         port = self.ports.get(end)
         return (
             f"it is not known whether anything is plugged in at {end}"
@@ -276,8 +276,8 @@ class _LinkCheck:
             return f"{end} leads to {End(*port.peer)}"
         there = self._seen.owner(port.peer_domain)
         if there is None:
-            stranger = port.through[0] if port.through else "something that is none of these machines"
+            stranger = port.through[0] if port.through else "something other than these machines"
             return f"{end} leads to {stranger}"
         if self._seen.ports[there].connected is False:
             return ""  # it was asked before the cable was out, and the other end says enough
-        return f"{end} leads to {there}, which tells otherwise"
+        return f"{end} leads to {there}, which reports otherwise"

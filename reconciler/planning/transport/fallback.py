@@ -213,7 +213,7 @@ def _exhausted_verbs(world: World, members: Placed) -> Iterator[str]:
     for name in members:
         attempts = world.memory.verbs.get(name)
         if attempts and attempts.boot_id == world.boot(name) and attempts.count >= VERBS_ATTEMPTS_MAX:
-            yield f"RDMA was set up {attempts.count} times in vain on {name} since it booted, as often as is safe"
+            yield f"setting up RDMA failed {attempts.count} times on {name} since it booted, as often as is safe"
 
 
 def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Ite
         if port is None or not port.connected:
             yield f"no Thunderbolt cable is known between {pair[0]} and {pair[1]}"
         elif not port.address:
-            yield f"no IPv4 address is known of {here}/{port.receptacle}"
+            yield f"no IPv4 address of {here}/{port.receptacle} is known"
         elif verbs and not (port.device and port.verbs_up and (port.gbps or 0) >= detectors.LINK_GBPS_MIN):
             yield f"no working RDMA device is known at {here}/{port.receptacle}"
 
@@ -240,7 +240,7 @@ def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) 
         if other != replica and both:
             one, peer = min(both)
             return (
-                f"the cable between {one} and {peer} carries {other} already, and an RDMA device has memory regions"
+                f"the cable between {one} and {peer} already carries {other}, and an RDMA device has memory regions"
                 " for one group"
             )
     return ""

@@ -75,7 +75,7 @@ def _decide_model(world: World, name: str, model: Model) -> Decision:
             continue
         if busy and not having and node not in busy.values():
             first = next(iter(busy.values()))
-            text = f"{name}: {node} waits for {first}, to copy from there what is fetched once"
+            text = f"{name}: {node} waits for {first} to fetch it, and copies it from there"
             decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
         decided = on_node(world, model, node, None if in_full else ())
@@ -188,9 +188,9 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
     wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
     step = FetchWeights(name, node, path, source, hub.token_ref, wish, only=only)
     if step.subject in world.memory.in_flight:
-        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being begun")
+        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being started")
     if not world.seen_since_last_write(node):
-        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for news from {node}")
+        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for a newer report from {node}")
     ended = failed(weights)
     if ended is None or (ended.wish != wish and not ended.wish.startswith(ON_DEMAND)):
         return Decision(steps=(step,))
