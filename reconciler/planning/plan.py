@@ -44,7 +44,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
     """
     kept_out = safety.held_revision(desired) + safety.unwritable(memory)
     if not desired.revision and not desired.stopping:
-        # What is wanted is not known: to take that for nothing would stop everything that runs.
+        # The desired state is not known. Taking it for empty would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
         return combined((kept_out, Decision(waiting=(unread,))))
     draft = Draft(

@@ -383,7 +383,7 @@ PLANNED = (
     ),
     Mutant(
         "a-group-forms-before-all-answered",
-        adopt.unasked,
+        adopt.unreported,
         never(BoolOp),
         "after the loss of the store a second group forms beside one on a node that has not answered yet",
         PLANNING,

@@ -67,7 +67,7 @@ def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | 
     if strategy == "pipeline":
         text = _too_few_layers(config, ranks)
     else:
-        unsure = tried or ranks > weights.ranks_tried  # what MLX says of arrays, the shape may say for people
+        unsure = tried or ranks > weights.ranks_tried  # the shape says it more clearly
         text = _heads(config, ranks) or (_groups(config, ranks) if unsure else "")
     text = text or tried
     return Unsplit(text, lasting=False) if text else None

@@ -113,14 +113,14 @@ class Wanted(View):
         rungs = {**memory.rungs, self.replica: (*memory.rungs.get(self.replica, ()), failed)}
         return replace(self, world=replace(self.world, memory=replace(memory, rungs=rungs)))
 
-    def with_wasted_verbs(self, vain: Iterable[tuple[NodeName, str]]) -> Self:
+    def with_wasted_verbs(self, wasted: Iterable[tuple[NodeName, str]]) -> Self:
         """Return the same view of a world in which RDMA was set up in vain once more on these machines.
 
-        ``vain`` has the node and the boot id of each.
+        ``wasted`` has the node and the boot id of each.
         """
         memory = self.world.memory
         verbs = dict(memory.verbs)
-        for name, boot in vain:
+        for name, boot in wasted:
             before = verbs.get(name)
             count = before.count if before and before.boot_id == boot else 0
             verbs[name] = VerbsAttempts(boot, count + 1)

@@ -122,7 +122,7 @@ def forget(world: World, name: NodeName) -> Decision:
     """Remove what is left of ranks that ended, except for the newest epochs of replicas that live."""
     if world.desired.stopping or not world.seen_since_last_write(name):
         return NOTHING
-    # Of what is left of a rank only its directory tells.
+    # Leftovers of a rank are known from its directory alone, so it stays while there are any.
     gone = [
         rank for rank in world.observed.ranks_on(name) if not rank.alive and not leftovers.has_leftovers(rank)
     ]
@@ -142,5 +142,5 @@ def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
         return replica not in world.desired.replicas()
     failed = world.observed.failed(replica) if record.proven_at is None else None
     if failed is not None and failed.report.id.epoch == epoch:
-        return False  # nothing has served since: its log is what tells why
+        return False  # nothing has served since: its log says why
     return epoch <= record.epoch - EPOCHS_KEPT

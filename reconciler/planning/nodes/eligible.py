@@ -176,7 +176,7 @@ def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
         return workload.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
         remedy = f"correct {weights.directory}, or spec.source.path"
-        if fetched:  # what was verified nobody should touch
+        if fetched:  # verified files should not be edited
             remedy = f"to do: reconciler model update {title} --revision COMMIT"
         text = f"model {title} on {name}: {weights.problem}; {remedy}"
         return workload.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)

@@ -232,8 +232,8 @@ def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
         world.node(name).facts,
         world.node(name).report,
     )
-    asked = memory.limit is not None or memory.reserve
-    if report is None or facts.wired_limit_bytes is None or not asked:
+    configured = memory.limit is not None or memory.reserve
+    if report is None or facts.wired_limit_bytes is None or not configured:
         return
     wanted = min(memory.limit or report.memory_bytes, report.memory_bytes - memory.reserve) // _MIB
     if wanted <= 0 or facts.wired_limit_bytes == wanted * _MIB:

@@ -165,7 +165,7 @@ class _Search:
         """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
         requires it."""
         bounds = self.workload.deployment.spec.parallelism.nodes
-        # Refusals are put into words in the end, and only one of them: that costs more than to find a place.
+        # Only one refusal is written, at the end: writing it costs more than finding a place.
         unsplit: list[tuple[int, Unsplit]] = []
         short: tuple[int, Split] | None = None
         unjoined: Refusal | None = None
@@ -181,7 +181,7 @@ class _Search:
                 unjoined, short = answer, None if answer else (size, possible[0])
         if unjoined is not None:
             return unjoined
-        # That it cannot be split over so many is no news where it can be over fewer, and those have no room.
+        # Where fewer nodes would do but have no room, the lack of room is the reason, and not the split.
         if short:
             return suggestions.no_room(self.workload, self.rooms, self.weights, *short)
         size, why = unsplit[0]
@@ -235,7 +235,7 @@ class _Search:
             yield members
             for around in rings(members, self.rooms.cabled) if len(members) >= RING_MIN else ():
                 turned = (around[turn:] + around[:turn] for turn in range(len(around)))
-                either = (order for way in turned for order in (way, way[::-1]))
+                either = (order for turn in turned for order in (turn, turn[::-1]))
                 order = next((order for order in either if self.rooms.fits(order, each)), None)
                 if order is not None:
                     yield order

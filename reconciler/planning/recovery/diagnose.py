@@ -65,15 +65,15 @@ def fault(view: Formed) -> Diagnosis | None:
     found = explain(seen, lambda row, detection: _history(view, row, detection))
     assert found is not None, f"no class explains {shown}"
     row, detection, now = found.row, found.detection, found.remedy
-    whole = shown.text in detection.text
+    complete = shown.text in detection.text
     words = seen.first.ending_text if seen.first else shown.text
     deployment = view.replica.deployment
     fault = Diagnosis(
         shown.cause,
-        detection.text if whole else f"{detection.text}; {shown.text}",
+        detection.text if complete else f"{detection.text}; {shown.text}",
         shown.at,
         row.fault,
-        lasting=(words if whole else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
+        lasting=(words if complete else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
         person=repair.steps(view.world, row, detection, deployment) if row.needs_person(now) else "",
         remedy=now,
@@ -200,9 +200,9 @@ def symptom(view: Formed) -> Symptom | None:
 def _ended_for(view: Formed) -> Symptom | None:
     """Return why living ranks were asked to end: how they end then says nothing about it, and nothing else will."""
     stops = view.world.memory.stops
-    asked = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
+    symptoms = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
     by_themselves = (Cause.RANK_EXITED, Cause.RANK_MISSING)
-    return next((each for each in asked if each is not None and each.cause not in by_themselves), None)
+    return next((each for each in symptoms if each is not None and each.cause not in by_themselves), None)
 
 
 def _hopeless(view: Formed) -> str:

@@ -48,9 +48,9 @@ def remedy(view: Formed, fault: Diagnosis) -> RebootNode | str:
     none is wanted."""
     if fault.remedy is not Remedy.REBOOT or not view.up_to_date:
         return ""
-    asked = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
-    steps = [step for step in asked if isinstance(step, RebootNode)]
-    return steps[0] if steps else "; ".join(str(why) for why in asked)
+    answers = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
+    steps = [step for step in answers if isinstance(step, RebootNode)]
+    return steps[0] if steps else "; ".join(str(why) for why in answers)
 
 
 def trouble(view: Formed, fault: Diagnosis, restart: RebootNode | str) -> Trouble:

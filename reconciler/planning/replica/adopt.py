@@ -20,7 +20,7 @@ def unrecorded(view: Wanted) -> bool:
     return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
 
 
-def unasked(view: Wanted) -> list[str]:
+def unreported(view: Wanted) -> list[str]:
     """List the nodes that may know of later epochs and have not been heard; lost ones are not waited for.
 
     That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.

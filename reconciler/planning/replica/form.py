@@ -47,9 +47,9 @@ def form(
         text = unknown_model(view.deployment)
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
-    unasked = adopt.unasked(view)
-    if unasked:
-        text = f"no answer yet from {', '.join(unasked)}, which may know of a later epoch"
+    unreported = adopt.unreported(view)
+    if unreported:
+        text = f"no answer yet from {', '.join(unreported)}, which may know of a later epoch"
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     failed = _abandoned_transport(view, fault) if fault and isinstance(view, Formed) else None
     if failed is not None:
@@ -63,8 +63,8 @@ def form(
     repaired = _repaired(view, str(view.replica) if fault else "")
     if repaired:
         return Decision(waiting=(view.wait(WaitingFor.REPAIR, repaired),))
-    vain = _wasted_verbs(view)
-    found = _find_place(view.with_wasted_verbs(vain), workload, fault)
+    wasted = _wasted_verbs(view)
+    found = _find_place(view.with_wasted_verbs(wasted), workload, fault)
     if isinstance(found, Waiting):
         return Decision(waiting=(found,))
     if isinstance(found, Refusal):
@@ -84,7 +84,7 @@ def form(
         wish=view.spec_generations,
         standing=standing or restart_budget.planned(view, ended),
         failed=failed,
-        vain=vain,
+        vain=wasted,
     )
     return Decision(steps=(step,))
 

@@ -46,7 +46,7 @@ def better(view: Formed) -> Improvement | None:
     transports, now_used = view.deployment.spec.transport, fallback.used(record)
     full = not _could_be_larger(view, workload)
     if full and now_used in ("", transports[0]):
-        return None  # as nearly every group in nearly every pass: nobody has to look for anything
+        return None  # true of nearly every group in nearly every pass, so the search below is skipped
     climbed = fallback.choose(view.world, view.replica, view.deployment, record.members)
     higher = isinstance(climbed, Transport) and _below(transports, now_used, climbed.name)
     if full and not higher:

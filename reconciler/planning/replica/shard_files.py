@@ -31,7 +31,7 @@ def bring(world: World, workload: Workload, placed: Placement) -> Decision | Non
         return None
     decision = NOTHING
     for name, files in _shared_out(world, model, lacks).items():
-        if not targets(world, model).get(name, False):  # else all of them are on their way
+        if not targets(world, model).get(name, False):  # else all files are being fetched anyway
             decision += _fetch_to(world, model, name, files)
     text = (
         f"{replica}: weights of {model.metadata.name} that its ranks read are not on {', '.join(lacks)} yet"

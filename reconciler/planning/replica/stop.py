@@ -10,7 +10,7 @@ from reconciler.planning.recovery import stalls
 from reconciler.state import ObservedRank, RequestedStop, Step, StopRank, Symptom, WaitingFor
 
 IMPATIENCE_SECONDS = 1.0
-"""A stop is asked again when it has to be over this much sooner than before."""
+"""A stop is requested again when it has to be over this much sooner than before."""
 
 
 def stop(
@@ -22,19 +22,19 @@ def stop(
     """
     if stalls.any_stalled(view, ranks):
         grace = min(grace, HUNG_GRACE_SECONDS)
-    asked = view.world.memory.stops
+    requested = view.world.memory.stops
     now = view.world.now
     steps: tuple[Step, ...] = tuple(
         StopRank(view.replica, r.node, r.report.id, grace, reason, symptom)
         for r in ranks
-        if _ask_again(asked.get(r.report.id), now, grace)
+        if _ask_again(requested.get(r.report.id), now, grace)
     )
     names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
-    voids = (asked[r.report.id].void_at for r in ranks if r.report.id in asked)
+    voids = (requested[r.report.id].void_at for r in ranks if r.report.id in requested)
     until = min((at for at in voids if at > now), default=None)
     return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
 
 
 def _ask_again(before: RequestedStop | None, now: float, grace: float) -> bool:
-    """Whether a stop was never asked, was lost, or has to be over sooner now."""
+    """Whether a stop was never requested, was lost, or has to be over sooner now."""
     return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS

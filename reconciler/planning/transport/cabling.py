@@ -279,5 +279,5 @@ class _LinkCheck:
             stranger = port.through[0] if port.through else "something other than these machines"
             return f"{end} leads to {stranger}"
         if self._seen.ports[there].connected is False:
-            return ""  # it was asked before the cable was out, and the other end says enough
+            return ""  # probed before the cable was out; the other end says enough
         return f"{end} leads to {there}, which reports otherwise"

@@ -96,7 +96,7 @@ def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
         return decided
     last = failed(world.node(step.node).model(step.path))
     if last is not None and last.attempts >= COPIES_MAX and last.attempts % 2 == 0:
-        return decided  # by turns: it may be the hub that has failed
+        return decided  # alternate, because the hub may have failed instead
     sockets = (
         giving_socket(giving.run_directory, origin, step.path),
         taking_socket(taking.run_directory, step.node, step.path),
@@ -130,8 +130,8 @@ def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
 def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> bool:
     """Whether a node has the weights, is fetching them, or has just been asked to."""
     weights = world.node(node).model(path)
-    asked = f"weights/{node}/{path}" in world.memory.in_flight
-    return world.reached(node) and (present(weights, in_full) or asked or running(weights) is not None)
+    requested = f"weights/{node}/{path}" in world.memory.in_flight
+    return world.reached(node) and (present(weights, in_full) or requested or running(weights) is not None)
 
 
 def being_fetched(world: World, workload: Workload, name: NodeName) -> bool:

@@ -38,7 +38,7 @@ def in_use(world: World) -> frozenset[str] | None:
     found: set[str] = set()
     for record in world.memory.groups.values():
         if not record.secret:
-            return None  # it was adopted: nobody noted what its ranks hold
+            return None  # it was adopted: what its ranks hold was not recorded
         found |= {folder(weights) for weights in (record.weights, record.weights_before) if weights}
     for rank in world.observed.ranks():
         known = world.memory.groups.get(rank.replica)
