@@ -1,4 +1,7 @@
-"""Decisions. Pure: the same snapshots give the same plan; clock and randomness are arguments."""
+"""Decide what is done next. Pure: the same snapshots give the same plan; clock and randomness are arguments.
+
+Start with ``plan.py``: the stages of one pass, and why they come in this order.
+"""
 
 from .plan import plan
 

@@ -28,7 +28,7 @@ from . import removal, safety
 from .context import reboot_requests
 from .context.decision import NOTHING, Decision, combined
 from .context.reservations import Reservations
-from .context.view import View
+from .context.view import View, look
 from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
 from .recovery import cable_faults, machine_faults, rollback, rolling_reboot
@@ -38,13 +38,13 @@ from .weights import distribute, retention
 
 
 def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str) -> Plan:
-    """Every step that is safe to take now, everything that waits, everything that is refused.
+    """Return every step that is safe to take now, everything that waits, and everything that is refused.
 
-    ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and drawn anew for each pass.
+    ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and new for each pass.
     """
     kept_out = safety.held_revision(desired) + safety.unwritable(memory)
     if not desired.revision and not desired.stopping:
-        # What is wanted is not known: to take that for nothing would stop everything that runs.
+        # The desired state is not known. Taking it for empty would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
         return combined((kept_out, Decision(waiting=(unread,))))
     draft = Draft(
@@ -75,7 +75,7 @@ class Draft:
 
     @property
     def names(self) -> list[NodeName]:
-        """The nodes that are wanted or seen, in order."""
+        """List the nodes that are wanted or seen, in the order of names."""
         return sorted(self.world.desired.nodes.keys() | self.world.observed.nodes.keys())
 
     def then(self, *decisions: Decision) -> Draft:
@@ -123,7 +123,7 @@ def _name_each_task_once(draft: Draft) -> Draft:
 
 
 def _without_repeated_tasks(decision: Decision, said: set[tuple[FaultClass, str]]) -> Decision:
-    """What a person must do on a machine or a cable is said of that, and not of each group that suffers from it."""
+    """Drop a person's task from a group where the machine or cable that causes it has the task already."""
     if not decision.troubles or not said:
         return decision
     troubles = tuple(
@@ -148,7 +148,7 @@ def _requested_restarts(draft: Draft) -> Draft:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of the pass, and why it comes where it comes."""
+    """A part of the pass, and why it has its place."""
 
     run: Callable[[Draft], Draft]
     reason: str
@@ -180,7 +180,7 @@ STAGES: tuple[Stage, ...] = (
 
 
 def _gateway(world: World) -> Decision:
-    """The gateway follows its routes by itself; here is only said what stops it."""
+    """Say what stops the gateway. It follows its routes by itself."""
     wanted, seen = world.desired.gateway, world.observed.gateway
     if wanted is None or seen is None or not seen.problem:
         return NOTHING
@@ -189,7 +189,7 @@ def _gateway(world: World) -> Decision:
 
 
 def _replicas(world: World) -> list[Decision]:
-    """Decisions about every replica that is wanted, recorded, or has ranks somewhere."""
+    """Decide about every replica that is wanted, recorded, or has ranks somewhere."""
     wanted = world.desired.replicas()
     ranks = world.observed.ranks()
     known = wanted.keys() | world.memory.groups.keys() | {rank.replica for rank in ranks if rank.alive}
@@ -204,18 +204,11 @@ def _replicas(world: World) -> list[Decision]:
 
 
 def view_of(taken: Reservations, name: ReplicaId) -> View:
-    """What the rules ask of a replica, with all that is taken by others so far."""
+    """Look at a replica, with everything that others have taken so far."""
     world = taken.world
     deployment = world.desired.replicas().get(name)
-    return View(
-        world=world,
-        ledger=taken.ledger,
-        replica=name,
-        deployment=deployment,
-        model=rollback.effective(world, deployment) if deployment else None,
-        record=world.memory.groups.get(name),
-        ranks=world.ranks_of(name),
-    )
+    model = rollback.effective(world, deployment) if deployment else None
+    return look(world, taken.ledger, name, model)
 
 
 def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:
@@ -223,13 +216,13 @@ def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:
 
 
 def one_restart(plan: Plan) -> Plan:
-    """Two machines that need a restart in the same pass: the second is looked at again when the first is back."""
+    """Keep one restart of a machine: a second one is looked at again when the first machine is back."""
     later = [step for step in plan.steps if isinstance(step, RebootNode)][1:]
     return replace(plan, steps=tuple(step for step in plan.steps if step not in later)) if later else plan
 
 
 def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
-    """A step that has just failed waits its turn instead of being tried in a tight loop."""
+    """Have a step that has just failed wait its turn instead of trying it in a tight loop."""
     steps: list[Step] = []
     waiting = list(plan.waiting)
     for step in plan.steps:
@@ -244,7 +237,7 @@ def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A look at the complete plan that takes steps out of it, and why it comes where it comes."""
+    """A look at the complete plan that takes steps out of it, and why it has its place."""
 
     run: Callable[[Plan, Memory, float], Plan]
     reason: str
@@ -256,6 +249,7 @@ GATES: tuple[Gate, ...] = (
         "several stages restart machines: only the complete plan shows that two would go at once",
     ),
     Gate(
-        _held_back, "a back-off is said of steps that would be taken, so it comes after all that drop steps"
+        _held_back,
+        "a back-off is reported of steps that would be taken, so it comes after all that drop steps",
     ),
 )

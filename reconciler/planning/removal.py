@@ -13,7 +13,7 @@ from .context.world import World
 
 
 def decide(world: World, key: ObjectKey) -> Decision:
-    """Take it out of the inventory, or say what is awaited."""
+    """Take an object out of the inventory, or say what it waits for."""
     step = RemoveObject(key)
     if step.subject in world.memory.in_flight:
         return Decision(waiting=(Waiting(key, WaitingFor.STEP, f"{key} is being removed"),))
@@ -24,7 +24,7 @@ def decide(world: World, key: ObjectKey) -> Decision:
 
 
 def _remaining(world: World, key: ObjectKey) -> Iterator[str]:
-    """Everything of an object that is still there."""
+    """Yield everything of an object that is still there."""
     match key.kind:
         case "ModelDeployment":
             yield from _of_deployment(world, key)

@@ -1,7 +1,7 @@
-"""What a revision may take away by itself, and what is kept out until somebody agrees or repairs it.
+"""What a revision may remove by itself, and what is kept out until somebody approves or repairs it.
 
-A folder that was emptied, a branch pushed from the wrong place, a merge that went wrong: all of them are
-valid manifests, and would stop what people use.
+A folder that was emptied, a branch pushed from the wrong place, a merge that went wrong: all of them are valid
+manifests, and would stop what people use.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from reconciler.state.identity import CLUSTER
 from .context.decision import Decision
 
 PERCENT_MAX = 30
-"""Of the objects in force, that a revision may remove without approval; one it may always."""
+"""The share of the objects in force that a revision may remove without approval. It may always remove one."""
 
 
 def hold(
     revision: str, in_force: Collection[ObjectKey], incoming: Collection[ObjectKey], approved: Collection[str]
 ) -> Hold | None:
-    """Why ``revision``, which has the objects ``incoming``, must not come into force yet; None where it may.
+    """Say why ``revision``, with the objects ``incoming``, must not come into force yet; None where it may.
 
     With nothing in force nothing can be removed: the first revision of a cluster is never held.
     """
@@ -32,7 +32,7 @@ def hold(
 
 
 def held_revision(desired: Desired) -> Decision:
-    """What to show of a newer revision that is not in force."""
+    """Report a newer revision that is not in force."""
     refused = []
     if desired.hold is not None:
         refused.append(Refusal(CLUSTER, RefusedBecause.HELD, desired.hold.text))
@@ -42,7 +42,7 @@ def held_revision(desired: Desired) -> Decision:
 
 
 def unwritable(memory: Memory) -> Decision:
-    """That nothing new can be started while no epoch can be written down."""
+    """Report that nothing new can be started while no epoch can be written."""
     if not memory.unwritable:
         return Decision()
     text = f"{memory.unwritable}; make room, or make it writable: it is tried again by itself"

@@ -26,7 +26,7 @@ from reconciler.state import AllocateEpoch, FaultClass, NodeName, Observed, Port
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
-from tests.planning.healing_cases import HAPPENINGS
+from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
 from tests.worlds import World, node
 

@@ -12,8 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "faults.md").read_text()
 
 def written(row: Row) -> tuple[str, ...]:
     """A row as the page has it, without what it is seen by."""
-    then = row.then.value if row.then else "-"
-    then += f", after {row.after}" if row.then and row.after else ""
+    then = f"{row.then.remedy.value}, {row.then.when}" if row.then else "-"
     person, counted = ("yes" if row.person else "-"), ("yes" if row.counted else "-")
     return f"{row.fault.value} {row.fault.title}", row.remedy.value, then, person, counted
 

@@ -1,4 +1,4 @@
-"""Macs that Thunderbolt 5 cables join, with RDMA: worlds in which every rung of the ladder can be had."""
+"""Worlds of Macs with RDMA, joined by Thunderbolt 5 cables, in which every transport is available."""
 
 from __future__ import annotations
 

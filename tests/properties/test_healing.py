@@ -192,5 +192,5 @@ def _live(world: World, seconds: float) -> None:
 
 def test_refusing_and_restarting_need_a_person_to_be_told() -> None:
     for row in TABLE:
-        if Remedy.REFUSE in (row.remedy, row.then) or row.reboots:
+        if row.remedy is Remedy.REFUSE or row.reboots:
             assert row.person, row.fault

@@ -90,10 +90,7 @@ def test_a_cluster_that_was_stopped_says_so_and_is_not_stalled() -> None:
     assert world.alive() == []
     found = {each.type: each for each in status.statuses(snapshots(world), {})[TINY].conditions}
     assert (found["Ready"].status, found["Ready"].reason) == (False, "StoppedByRequest")
-    assert (
-        found["Ready"].message
-        == "everything is stopped by request; to set it to work again: reconciler start"
-    )
+    assert found["Ready"].message == "everything is stopped by request; to go on: reconciler start"
     assert (found["Reconciling"].status, found["Stalled"].status) == (False, False)
     world.restart_controller()
     assert world.settle().steps == ()

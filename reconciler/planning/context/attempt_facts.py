@@ -1,6 +1,6 @@
-"""The facts that an attempt was made under, as far as they are known, and which of them have changed since.
+"""The facts that a group was formed under, and which of them have changed since.
 
-What is not known now, or was not known then, has not changed: silence of a probe is no news.
+Facts that are not known now, or were not known then, count as unchanged: a probe that says nothing is no news.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from reconciler.state import NodeName, NodeObservation, PortFacts
 from .world import World
 
 
-def current_facts(world: World, members: tuple[NodeName, ...], path: str, wish: str) -> dict[str, str]:
-    """Every fact about the machines of a group by its name, both for people; ``path`` is that of the weights."""
-    found = {"the manifests": wish}
+def current_facts(world: World, members: tuple[NodeName, ...], path: str, generations: str) -> dict[str, str]:
+    """Collect every fact about the machines of a group, by a name for people; ``path`` is where the weights are."""
+    found = {"the manifests": generations}
     for name in members:
         node = world.node(name)
         found |= {f"{name} {what}": value for what, value in _of_machine(node, path) if value}
@@ -26,12 +26,12 @@ def current_facts(world: World, members: tuple[NodeName, ...], path: str, wish: 
 
 
 def encode(facts: dict[str, str]) -> str:
-    """As the store keeps them."""
+    """Encode facts as the store keeps them."""
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
 def changes(before: str, now: dict[str, str]) -> list[str]:
-    """What was known before and is known now, and is no longer the same, in words."""
+    """List the facts that were known before and have another value now, for people."""
     old: dict[str, str] = json.loads(before or "{}")
     return [
         f"{what}: {old[what]} → {now[what]}"
@@ -41,7 +41,7 @@ def changes(before: str, now: dict[str, str]) -> list[str]:
 
 
 def carried(facts: str, one: NodeName, other: NodeName) -> bool:
-    """Whether a cable led from one node to another when they were written, with an address at either end."""
+    """Whether a cable with an address at either end led from one node to the other when the facts were written."""
     then: dict[str, str] = json.loads(facts or "{}")
 
     def led(here: NodeName, there: NodeName) -> bool:

@@ -5,46 +5,47 @@ from __future__ import annotations
 from reconciler.wire.launch import Phase
 
 DRAIN_SECONDS = 30.0
-"""How long a healthy group may finish what it has begun."""
+"""How long a healthy group may take to finish what it has begun."""
 GRACE_SECONDS = 5.0
-"""How long the rest of a dead group may take to end in order; it has nothing left to finish."""
+"""How long the other ranks of a dead group may take to end in order. They have nothing left to finish."""
 SHUTDOWN_SECONDS = 3.0
 """The same while everything is being stopped: somebody is waiting at a terminal."""
 HUNG_GRACE_SECONDS = 3.0
-"""The same for a group that stands still: it rarely hears SIGTERM, and its clients are waiting."""
+"""The same for a group that hangs: it rarely reacts to SIGTERM, and its clients are waiting."""
 
 START_SECONDS = 120.0
-"""Imports of a cold Mac take 20 to 30 s and differ between hosts; twice that, and then twice again."""
+"""Imports on a cold Mac take 20 to 30 s and differ between hosts. This is four times as long."""
 RENDEZVOUS_SECONDS = 120.0
-"""As long, for the ranks wait for the imports of the slowest. A rank keeps to this by itself."""
+"""The same, because ranks wait for the imports of the slowest. A rank enforces this itself."""
 RENDEZVOUS_MARGIN_SECONDS = 30.0
-"""What a rank has beyond it for saying so: who has not ended by then cannot."""
+"""How much longer a rank has to report that it ran out of time. One that has not ended by then cannot."""
 VERBS_SECONDS = 60.0
-"""A queue pair takes milliseconds; one whose other end does not answer fails by itself after a part of this. A rank
-keeps to it by itself, where the driver lets it."""
+"""Setting up a queue pair takes milliseconds, and fails by itself well within this time where the other end does not
+answer. A rank enforces this itself, where the driver lets it."""
 KEEP_ALIVE_SECONDS = 60.0
-"""Queue pairs were seen to decay after some 23 min without use (gojaccl's documentation), in one case over a night."""
+"""Queue pairs were seen to decay after some 23 min without use (gojaccl's documentation), in one case over a
+night."""
 LOADING_SECONDS = 60.0
 LOADING_BYTES_PER_SECOND = 50_000_000
-"""Slower than any disk that is worth it: what is read lazily may show in no number until it is all there."""
+"""Slower than any useful disk: weights that are read lazily may show in no counter until all of them are there."""
 WARM_SECONDS = 120.0
 """The first step compiles kernels and touches all weights for the first time."""
 PROOF_SECONDS_MAX = 120.0
-"""A first completion of a few tokens, through the same path as everybody's."""
+"""A first completion of a few tokens, over the same path as everybody's."""
 PREFILL_TOKENS = 1200
-"""Reading so many may take as long again as one decode step may: with the default of a minute that is 20 a
-second, where models of a trillion parameters read 60 and more on a few Macs."""
+"""Reading this many tokens may take as long as one decode step. With the default of a minute that is 20 a second;
+models of a trillion parameters read 60 and more on a few Macs."""
 
 
 def step_seconds(stall_after: float, step_tokens: int) -> float:
-    """How long one step may take that reads so many tokens of prompts beside decoding."""
+    """Return how long one step may take that reads ``step_tokens`` of prompts beside decoding."""
     return stall_after * (1 + step_tokens / PREFILL_TOKENS)
 
 
 def standstill_seconds(phase: str, share_bytes: int, progress_deadline: float) -> float:
-    """How long a rank that comes up may show no progress in this phase.
+    """Return how long a rank that comes up may show no progress in this phase.
 
-    Loading is not failing: with bytes that go on arriving only ``progress_deadline`` ends it.
+    Loading is not failing: while bytes keep arriving, only ``progress_deadline`` ends it.
     """
     allowed = {
         Phase.STARTING: START_SECONDS,

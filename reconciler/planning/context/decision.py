@@ -1,4 +1,4 @@
-"""What one rule of a ladder answers."""
+"""What one rule decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.state import Plan, Refusal, Step, Trouble, Waiting
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Steps to take, things to wait for, things refused, and what is wrong: a piece of the plan."""
+    """A piece of the plan: steps to take, things to wait for, refusals, and what is wrong."""
 
     steps: tuple[Step, ...] = ()
     waiting: tuple[Waiting, ...] = ()
@@ -30,7 +30,7 @@ NOTHING = Decision()
 
 
 def combined(decisions: Iterable[Decision]) -> Plan:
-    """All pieces as one plan, in their order."""
+    """Join all pieces into one plan, in their order."""
     pieces = tuple(decisions)
     return Plan(
         tuple(step for piece in pieces for step in piece.steps),

@@ -1,4 +1,4 @@
-"""Nodes that have given no answer for too long. Unreachable is not dead: what they ran may go on, unseen."""
+"""Nodes that have not answered for too long. Unreachable is not dead: their ranks may go on, unseen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOST_AFTER_SECONDS = float(NodeSpec.model_fields["lost_after"].default)
 
 
 def is_lost(world: World, name: NodeName) -> bool:
-    """Whether a node has given no answer for longer than its ``lostAfter``, or its agent could not be started."""
+    """Whether a node has not answered for longer than its ``lostAfter``, or its agent could not be started."""
     node = world.node(name)
     if not cut_off(world, node):
         return False
@@ -19,19 +19,20 @@ def is_lost(world: World, name: NodeName) -> bool:
 
 
 def lost_at(world: World, name: NodeName) -> float:
-    """When a node that is cut off counts as lost, by the controller's clock."""
+    """Return when a node that is cut off counts as lost, by the controller's clock."""
     return world.node(name).since + _lost_after(world, name)
 
 
 def _lost_after(world: World, name: NodeName) -> float:
-    """By the node's manifest, also while it is being removed."""
+    """Return ``lostAfter`` of the node's manifest, also while the node is being removed."""
     leaving = world.memory.leaving.get(ObjectKey("Node", name))
     manifest = world.desired.nodes.get(name) or (leaving.manifest if leaving else None)
     return manifest.spec.lost_after if isinstance(manifest, Node) else LOST_AFTER_SECONDS
 
 
 def cut_off(world: World, node: NodeObservation) -> bool:
-    """An agent that is merely down is none of it: it is started, and its ranks go on meanwhile."""
+    """Whether a node cannot be used. An agent that is merely down does not count: it is started, and its ranks go
+    on."""
     if node.contact is Contact.AGENT_DOWN:
         return world.unstarted(node.name)
     return node.contact is Contact.UNREACHABLE

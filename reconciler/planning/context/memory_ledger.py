@@ -1,4 +1,4 @@
-"""Memory: what each host has left."""
+"""How much memory each host has left."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .world import World
 
 Placed = tuple[NodeName, ...]
 Charge = tuple[NodeName, int]
-"""The node of a rank, and the bytes that it is charged."""
+"""The node of a rank, and how many bytes it is charged."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Memory by host: what ranks are charged that live or may live. A value: a group that is placed gives another one.
+    """Memory by host: what ranks are charged that live or may live. A value: placing a group gives another one.
 
     What runs is charged as it was placed, whatever the manifests have come to say since.
     """
 
     _world: World = field(repr=False, compare=False)
-    """Where nodes are looked up; what they are charged does not follow it."""
+    """Where nodes are looked up. Charges do not follow it."""
     _charged: Mapping[str, int]
     """Bytes by host."""
     _ranks: Mapping[NodeName, int]
     """Ranks by node."""
     _own: Mapping[ReplicaId, tuple[Charge, ...]]
-    """What each replica gives back when it moves: what a lost node runs is not part of it."""
+    """What each replica gives back when it moves. Ranks on a lost node are not part of it."""
     _reserves: Mapping[str, int]
-    """The largest reserve that any node of a host asks for: they speak of the same memory."""
+    """The largest reserve of any node of a host: all its nodes share one memory."""
     _limits: Mapping[str, int]
-    """The smallest limit that any node of a host sets, where one does."""
+    """The smallest limit of any node of a host, where one sets a limit."""
 
     @classmethod
     def of(cls, world: World) -> Ledger:
@@ -58,8 +58,8 @@ class Ledger:
         return cls(world, charged, ranks, own, reserves, limits)
 
     def moved(self, replica: ReplicaId, members: Placed, needs: Needs) -> Ledger:
-        """Charge a replica that is formed anew: on each host it takes the more of what it has and what it gets, for its
-        new ranks do not start before its old ones are gone."""
+        """Charge a replica that is formed again. On each host it takes the larger of what it has and what it gets,
+        because its new ranks do not start before its old ones are gone."""
         own = self._own.get(replica, ())
         before, charged = self._by_host(own), Counter(self._charged)
         for host, size in self._by_host(zip(members, needs, strict=True)).items():
@@ -75,7 +75,7 @@ class Ledger:
         return sizes
 
     def free(self, name: NodeName, replacing: ReplicaId) -> int:
-        """Return the bytes of a node's host that are left, as if the ranks of ``replacing`` were gone already."""
+        """Return how many bytes a node's host has left, as if the ranks of ``replacing`` were gone already."""
         report = self._world.node(name).report
         if report is None:
             return 0
@@ -85,7 +85,7 @@ class Ledger:
         return min(room, self._limits.get(host, room)) - (self._charged.get(host, 0) - own)
 
     def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
-        """Count the ranks on a node, but for those of ``replacing``."""
+        """Count the ranks on a node, without those of ``replacing``."""
         own = sum(node == name for node, _ in self._own.get(replacing, ()))
         return self._ranks.get(name, 0) - own
 
@@ -95,7 +95,7 @@ class Ledger:
 
 
 def _running(world: World) -> Iterable[tuple[ReplicaId, NodeName, int]]:
-    """Every rank that is recorded, and those that live beside the records, with what each is charged."""
+    """Yield every rank that is recorded or lives beside the records, with what it is charged."""
     for replica, record in world.memory.groups.items():
         for name, need in zip(record.members, record.charges, strict=True):
             yield replica, name, need

@@ -1,7 +1,7 @@
-"""What each rank of a group needs of its node's memory: its weights, its cache of a full batch, and itself.
+"""How much memory each rank of a group needs on its node: weights, the cache of a full batch, and the process itself.
 
-The node's runtime says what a rank holds (``ModelReport.shares``). Of an agent that does not say so, and of groups
-larger than were tried, everything is taken to be divided evenly.
+The node's runtime says what a rank holds (``ModelReport.shares``). Where the agent does not say so, and for groups
+larger than were tried, everything counts as divided evenly.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ Needs = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ModelNeeds:
-    """What is to be served of a model, as far as memory is concerned."""
+    """What decides how much memory a model takes."""
 
     context: int
     batch: int
     weights_scale: float = 1.0
-    """Of weights that are smaller than those there are: what would they need?"""
+    """A factor for the size of the weights: how much would smaller ones need?"""
 
     @classmethod
     def of_deployment(cls, deployment: ModelDeployment) -> ModelNeeds:
-        """What a deployment's manifest says."""
+        """Read it from a deployment's manifest."""
         serving = deployment.spec.serving
         return cls(serving.context, serving.max_batch)
 
 
-def needs(wish: ModelNeeds, weights: ModelReport, strategy: Strategy, ranks: int) -> Needs:
-    """What each rank of so many needs."""
+def needs(model: ModelNeeds, weights: ModelReport, strategy: Strategy, ranks: int) -> Needs:
+    """Return how many bytes each of ``ranks`` ranks needs."""
     shares = weights.shares.get(f"{strategy}/{ranks}", ())
     if len(shares) not in (1, ranks):
-        cache = kv_bytes_per_token(weights.config) * wish.context * wish.batch
-        return ((_scaled(weights.weights_bytes, wish) + cache) // ranks + RANK_OVERHEAD_BYTES,) * ranks
-    found = tuple(_of_share(wish, weights, share, ranks) for share in shares)
+        cache = kv_bytes_per_token(weights.config) * model.context * model.batch
+        return ((_scaled(weights.weights_bytes, model) + cache) // ranks + RANK_OVERHEAD_BYTES,) * ranks
+    found = tuple(_of_share(model, weights, share, ranks) for share in shares)
     return found * (ranks if len(found) == 1 else 1)
 
 
-def _of_share(wish: ModelNeeds, weights: ModelReport, share: RankShare, ranks: int) -> int:
+def _of_share(model: ModelNeeds, weights: ModelReport, share: RankShare, ranks: int) -> int:
     if share.cache is None:
-        sequence = kv_bytes_per_token(weights.config) * wish.context // ranks
+        sequence = kv_bytes_per_token(weights.config) * model.context // ranks
     else:
-        sequence = sum(size * min(wish.context, most or wish.context) for most, size in share.cache)
-    return _scaled(share.weights_bytes, wish) + sequence * wish.batch + RANK_OVERHEAD_BYTES
+        sequence = sum(size * min(model.context, most or model.context) for most, size in share.cache)
+    return _scaled(share.weights_bytes, model) + sequence * model.batch + RANK_OVERHEAD_BYTES
 
 
-def _scaled(size: int, wish: ModelNeeds) -> int:
-    return size if wish.weights_scale == 1.0 else int(size * wish.weights_scale)
+def _scaled(size: int, model: ModelNeeds) -> int:
+    return size if model.weights_scale == 1.0 else int(size * model.weights_scale)
 
 
 def kv_bytes_per_token(config: Mapping[str, Any]) -> int:
-    """The KV cache of one token: 2 x layers x KV heads x head size x bytes a value."""
+    """Return the KV cache of one token: 2 x layers x KV heads x head size x bytes of a value."""
     config = text_config(config)
     heads = number(config, "num_attention_heads", 1)
     kv_heads = number(config, "num_key_value_heads", heads)
@@ -71,7 +71,7 @@ def kv_bytes_per_token(config: Mapping[str, Any]) -> int:
 
 
 def bits(config: Mapping[str, Any]) -> int:
-    """How many bits a weight has, as far as the config says; 0 where it does not."""
+    """Return how many bits a weight has, as far as the config says; 0 where it does not."""
     quantization = config.get("quantization")
     if isinstance(quantization, Mapping):
         return number(quantization, "bits")
@@ -80,5 +80,5 @@ def bits(config: Mapping[str, Any]) -> int:
 
 
 def gib(size: int) -> str:
-    """Bytes for people."""
+    """Write a number of bytes for people."""
     return f"{size / 2**30:.1f} GiB"

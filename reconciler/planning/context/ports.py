@@ -1,4 +1,4 @@
-"""Where a port is chosen: adjacent ones for each group, never those that another has."""
+"""Choose ports: adjacent ones for each group, never those of another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ PORT_LAST = 28_999
 
 
 def first_ports(cursor: int, count: int, used: Iterable[range]) -> int:
-    """The first of ``count`` adjacent ports at or after ``cursor`` that are not ``used``."""
+    """Return the first of ``count`` adjacent ports at or after ``cursor`` that are not ``used``. Raises
+    ``AssertionError`` where there are none."""
     taken = {port for ports in used for port in ports}
     port = cursor if PORT_FIRST <= cursor <= PORT_LAST else PORT_FIRST
     for _ in range(PORT_LAST - PORT_FIRST):

@@ -1,4 +1,4 @@
-"""Machines that somebody wants restarted, by the boot that is to end: what is known of each."""
+"""Requests to restart machines, by the boot that is to end, and what is known of each."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from reconciler.state import Desired, NodeName, Reboot
 from .world import World
 
 AWAY_SECONDS = 900.0
-"""A machine that answers so long after, and has not booted since, was never restarted."""
+"""A machine that answers this long after a restart was requested, and still runs in the same boot, was never
+restarted."""
 
 
 def pending(world: World) -> list[NodeName]:
-    """The nodes that are to be restarted and still run in the boot that is to end, in the order of names."""
+    """List the nodes that are to be restarted and still run in the boot that is to end, in the order of names."""
     if world.desired.stopping:
         return []
     return [name for name, node in sorted(world.desired.nodes.items()) if _is_pending(world, name, node)]
 
 
 def begun(world: World, name: NodeName) -> Reboot | None:
-    """What was noted of a restart that is asked for and has begun; None where it has not."""
+    """Return what was noted of a requested restart that has begun; None where none has."""
     node, noted = world.desired.nodes.get(name), world.memory.reboots.get(name)
     if node is None or noted is None or not _is_pending(world, name, node):
         return None
@@ -29,23 +30,25 @@ def begun(world: World, name: NodeName) -> Reboot | None:
 
 
 def away(world: World, name: NodeName) -> bool:
-    """Whether a machine was told to restart, as somebody asked, and may still be about it."""
+    """Whether a machine was asked to restart on request, and may still be restarting."""
     noted = begun(world, name)
     return noted is not None and noted.told and abs(world.now - noted.at) < AWAY_SECONDS
 
 
 def with_reboots_drained(world: World) -> World:
-    """The world in which the nodes whose restart has begun are drained."""
+    """Return the world in which the nodes whose restart has begun are drained."""
     nodes = {name: _drained(world.desired.nodes[name]) for name in pending(world) if begun(world, name)}
     return replace(world, desired=_with(world.desired, nodes)) if nodes else world
 
 
 def _is_pending(world: World, name: NodeName, node: Node) -> bool:
-    wish, noted = node.spec.reboot_from, world.memory.reboots.get(name)
-    if wish is None:
+    from_boot, noted = node.spec.reboot_from, world.memory.reboots.get(name)
+    if from_boot is None:
         return False
     # One that has begun is not over because nobody has seen the machine since this controller started.
-    return world.boot(name) == wish or (not world.boot(name) and noted is not None and noted.boot_id == wish)
+    return world.boot(name) == from_boot or (
+        not world.boot(name) and noted is not None and noted.boot_id == from_boot
+    )
 
 
 def _drained(node: Node) -> Node:

@@ -19,12 +19,12 @@ from .world import World
 
 @dataclass(frozen=True)
 class Reservations:
-    """Everything that is taken at one point of a pass. A value: a kept decision gives another one."""
+    """Everything that is taken at one point of a pass. A value: keeping a decision gives another one."""
 
     world: World
-    """The recorded groups and those decided on: their ports and their cables are taken."""
+    """It has the recorded groups and those decided on: their ports and cables are taken."""
     ledger: Ledger
-    """The memory that they are charged."""
+    """It has the memory that they are charged."""
 
     @classmethod
     def of(cls, world: World) -> Reservations:
@@ -56,7 +56,7 @@ def first_ports(world: World, ranks: int) -> int:
 
 
 def _ports(world: World) -> Iterator[range]:
-    """The ports of every group that is recorded or may live."""
+    """Yield the ports of every group that is recorded or may live."""
     for record in world.memory.groups.values():
         yield range(record.port, record.port + len(record.members) + 1)
     for rank in world.observed.ranks():

@@ -23,19 +23,19 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Unsplit:
-    """Why a model cannot be split as wished."""
+    """Why a model cannot be split as the manifest asks."""
 
     text: str
     lasting: bool
-    """No number of ranks would change it."""
+    """Whether no number of ranks would change it."""
 
 
-def split(wished: str, weights: ModelReport, ranks: int) -> Split | Unsplit:
-    """How a group of so many ranks is split: ``auto`` takes by tensor where that works, else a pipeline."""
+def split(wanted: str, weights: ModelReport, ranks: int) -> Split | Unsplit:
+    """Choose how a group of ``ranks`` ranks is split. ``auto`` prefers tensor, then pipeline."""
     if ranks == 1:
         return Split("tensor", "one rank has all of the model")
-    if wished != "auto":
-        (strategy,) = (s for s in STRATEGIES if s == wished)
+    if wanted != "auto":
+        (strategy,) = (s for s in STRATEGIES if s == wanted)
         return obstacle(strategy, weights, ranks) or Split(strategy, "spec.parallelism.strategy")
     by_tensor = obstacle("tensor", weights, ranks)
     if by_tensor is None:
@@ -47,18 +47,18 @@ def split(wished: str, weights: ModelReport, ranks: int) -> Split | Unsplit:
     return Unsplit(f"{by_tensor.text}; {as_pipeline.text}", lasting)
 
 
-def splits(wished: str, weights: ModelReport, ranks: int) -> tuple[Split, ...] | Unsplit:
-    """Every way in which a group of so many ranks may be split, the preferred one first: the other may need less."""
-    first = split(wished, weights, ranks)
-    if isinstance(first, Unsplit) or wished != "auto" or ranks == 1 or first.strategy == "pipeline":
+def splits(wanted: str, weights: ModelReport, ranks: int) -> tuple[Split, ...] | Unsplit:
+    """List every way to split a group of ``ranks`` ranks, the preferred one first. The other may need less memory."""
+    first = split(wanted, weights, ranks)
+    if isinstance(first, Unsplit) or wanted != "auto" or ranks == 1 or first.strategy == "pipeline":
         return first if isinstance(first, Unsplit) else (first,)
     if obstacle("pipeline", weights, ranks) is not None:
         return (first,)
-    return first, Split("pipeline", "auto: by tensor its ranks need more memory than there is")
+    return first, Split("pipeline", "auto: split by tensor, its ranks need more memory than there is")
 
 
 def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | None:
-    """Why a model cannot be split by a strategy over so many ranks; None if nothing is known against it."""
+    """Say why a model cannot be split by a strategy over ``ranks`` ranks; None if nothing is known against it."""
     never = weights.unsplittable.get(strategy)
     if never:
         return Unsplit(never, lasting=True)
@@ -67,40 +67,40 @@ def obstacle(strategy: Strategy, weights: ModelReport, ranks: int) -> Unsplit | 
     if strategy == "pipeline":
         text = _too_few_layers(config, ranks)
     else:
-        unsure = tried or ranks > weights.ranks_tried  # what MLX says of arrays, the shape may say for people
+        unsure = tried or ranks > weights.ranks_tried  # the shape says it more clearly
         text = _heads(config, ranks) or (_groups(config, ranks) if unsure else "")
     text = text or tried
     return Unsplit(text, lasting=False) if text else None
 
 
-def alternatives(wished: str, weights: ModelReport, sizes: Iterable[int]) -> str:
-    """What would work instead, for people: other numbers of nodes, or another strategy; empty if nothing does."""
+def alternatives(wanted: str, weights: ModelReport, sizes: Iterable[int]) -> str:
+    """Say what would work instead, for people: other numbers of nodes, or another strategy; empty if nothing does."""
     sizes = tuple(sizes)
     found = []
-    fitting = [size for size in sizes if isinstance(split(wished, weights, size), Split)]
+    fitting = [size for size in sizes if isinstance(split(wanted, weights, size), Split)]
     if fitting:
         found.append(f"nodes: {_listed(fitting)}")
     for other in STRATEGIES:
         more = [size for size in sizes if size not in fitting and obstacle(other, weights, size) is None]
-        if wished not in ("auto", other) and more:
+        if wanted not in ("auto", other) and more:
             found.append(f"strategy: {other} with {_listed(more)} nodes")
     return " or ".join(found)
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a config says of the text model, which those that can see and hear keep one level deeper."""
+    """Return the config of the text model, which multimodal models keep one level deeper."""
     nested = config.get("text_config")
     return {**nested, **config} if isinstance(nested, Mapping) else config
 
 
 def number(config: Mapping[str, Any], field: str, default: int = 0) -> int:
-    """A whole number of a config, which may hold anything."""
+    """Read a whole number from a config, which may hold anything."""
     value = config.get(field)
     return value if type(value) is int and value >= 0 else default
 
 
 def _heads(config: Mapping[str, Any], ranks: int) -> str:
-    """mlx-lm's ``shard`` divides heads and KV heads without a check of its own (models/qwen3.py)."""
+    """Check that heads and KV heads divide: mlx-lm's ``shard`` does not (models/qwen3.py)."""
     for field, words in (("num_attention_heads", "heads"), ("num_key_value_heads", "KV heads")):
         heads = number(config, field)
         if heads % ranks:
@@ -109,7 +109,7 @@ def _heads(config: Mapping[str, Any], ranks: int) -> str:
 
 
 def _groups(config: Mapping[str, Any], ranks: int) -> str:
-    """Quantized matrices are split at whole groups only."""
+    """Check that matrices are split at whole quantization groups, as they must be."""
     quantization = config.get("quantization")
     group = number(quantization, "group_size") if isinstance(quantization, Mapping) else 0
     for field in ("intermediate_size", "moe_intermediate_size"):

@@ -10,26 +10,27 @@ from reconciler.resources import Model, ModelDeployment
 
 
 def compute(deployment: ModelDeployment, model: Model) -> str:
-    """Equal for two wishes exactly when a running group serves both alike, without a restart.
+    """Hash the spec of a deployment with its Model.
 
-    Replicas, aliases, labels and the number of nodes within bounds are no part of it.
+    Replicas, aliases, labels and the number of nodes within bounds are not part of it: changing them needs no
+    restart.
     """
     spec = deployment.spec
-    wish: dict[str, Any] = {
+    hashed: dict[str, Any] = {
         "model": _weights(model),
         "strategy": spec.parallelism.strategy,
         "context": spec.serving.context,
         "maxBatch": spec.serving.max_batch,
     }
     if spec.fast_synch:
-        wish["fastSynch"] = True
+        hashed["fastSynch"] = True
     if spec.restarted_at is not None:  # only then, so that groups formed before the field existed stay
-        wish["restartedAt"] = spec.restarted_at
-    return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:16]
+        hashed["restartedAt"] = spec.restarted_at
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _weights(model: Model) -> dict[str, Any]:
-    """What of a Model its ranks depend on; for a path as it was written before there were other sources."""
+    """Return what ranks depend on in a Model; for a path in the form from before there were other sources."""
     hub = model.spec.source.huggingface
     source = {"repo": hub.repo, "revision": hub.revision} if hub else {"path": model.spec.source.path}
     return {"source": source, "trustRemoteCode": model.spec.trust_remote_code}

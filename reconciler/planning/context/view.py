@@ -1,12 +1,16 @@
-"""One replica within its world: what every rule about it asks."""
+"""One replica within its world, by what there is of it: wanted or not, with a group or without.
+
+A rule says by the type of its argument which replicas it is about, so no rule has to look for what may be missing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
-from reconciler.resources import Growth, Health, Model, ModelDeployment
+from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import (
     GroupRecord,
     NodeName,
@@ -19,86 +23,147 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 
-from . import attempt_facts, spec_hash
+from . import attempt_facts
 from .lost_nodes import is_lost
 from .memory_ledger import Ledger
+from .workload import Workload
 from .world import World
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
-    """One replica within its world. What every rule asks is found out once."""
+    """Any replica. What several rules need is computed once."""
 
     world: World
     ledger: Ledger
     replica: ReplicaId
-    deployment: ModelDeployment | None
-    """None when the replica is no longer wanted."""
-    model: Model | None
     record: GroupRecord | None
+    """The group that the store has of it."""
     ranks: tuple[ObservedRank, ...]
-    """Of any epoch, on any node."""
+    """Its ranks of any epoch, on any node."""
 
     @cached_property
     def alive(self) -> tuple[ObservedRank, ...]:
-        """Those that may live and can be asked to end: nothing can be done about ranks on lost nodes."""
+        """List the ranks that may live and can be asked to end. Ranks on lost nodes cannot."""
         return tuple(rank for rank in self.ranks if rank.alive and not is_lost(self.world, rank.node))
+
+    @property
+    def members(self) -> tuple[NodeName, ...]:
+        """List the nodes of its group, in the order of ranks; empty without a group."""
+        return self.record.members if self.record else ()
 
     @cached_property
     def lost_members(self) -> list[NodeName]:
-        """The nodes of its group that are lost."""
-        members = self.record.members if self.record else ()
-        return [name for name in members if is_lost(self.world, name)]
+        """List the nodes of its group that are lost."""
+        return [name for name in self.members if is_lost(self.world, name)]
 
     @cached_property
     def current(self) -> Mapping[int, ObservedRank]:
-        """The ranks of the recorded group, by rank."""
+        """Map the ranks of the recorded group by their numbers."""
         return self.world.observed.group(self.record) if self.record else {}
-
-    @cached_property
-    def spec_hash(self) -> str:
-        """Of the wish. Only where there is one: a deployment with its model."""
-        assert self.deployment is not None
-        assert self.model is not None
-        return spec_hash.compute(self.deployment, self.model)
 
     @property
     def health(self) -> Health:
-        """The bounds of its deployment, or everybody's when that is gone."""
-        return self.deployment.spec.health if self.deployment else Health()
+        """Return the bounds of its deployment, or the defaults where the deployment is gone."""
+        return Health()
+
+    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+        """Say what the replica waits for; ``until`` in seconds of the controller's clock."""
+        return Waiting(self.replica.key, reason, f"{self.replica}: {text}", until, self.replica)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unwanted(View):
+    """A replica that no manifest asks for any more; ranks or a record of it are left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted(View):
+    """A replica that a deployment asks for."""
+
+    deployment: ModelDeployment
+    model: Model | None
+    """None where no manifest has the Model."""
+
+    @cached_property
+    def workload(self) -> Workload | None:
+        """Return what it serves; None where no manifest has the Model."""
+        return Workload(self.replica, self.deployment, self.model) if self.model else None
 
     @property
-    def growth(self) -> Growth:
-        """When it may be formed anew to become better; everybody's when its deployment is gone."""
-        return self.deployment.spec.growth if self.deployment else Growth()
+    def health(self) -> Health:
+        """Return the bounds of its deployment."""
+        return self.deployment.spec.health
 
     @property
     def spec_generations(self) -> str:
-        """Which deployment and which model something is done for: the generations of both."""
-        model = self.deployment.spec.model if self.deployment else ""
+        """Return the generations of deployment and Model, which say what a step is done for."""
         generations = self.world.desired.generations
-        return "/".join(str(generations.get(key, 1)) for key in (self.replica.key, ObjectKey("Model", model)))
+        keys = (self.replica.key, ObjectKey("Model", self.deployment.spec.model))
+        return "/".join(str(generations.get(key, 1)) for key in keys)
 
-    def without_transport(self, failed: TransportFailure) -> View:
-        """The same, in a world in which a transport has failed this replica."""
+    def current_facts(self, members: tuple[NodeName, ...]) -> dict[str, str]:
+        """Collect the facts that a group on these nodes would be formed under."""
+        path = self.workload.path if self.workload else ""
+        return attempt_facts.current_facts(self.world, members, path, self.spec_generations)
+
+    def without_transport(self, failed: TransportFailure) -> Self:
+        """Return the same view of a world in which a transport has failed this replica."""
         memory = self.world.memory
         rungs = {**memory.rungs, self.replica: (*memory.rungs.get(self.replica, ()), failed)}
         return replace(self, world=replace(self.world, memory=replace(memory, rungs=rungs)))
 
-    def with_wasted_verbs(self, vain: Iterable[tuple[NodeName, str]]) -> View:
-        """The same, in a world in which RDMA was set up in vain on these machines, in their boots, once more."""
+    def with_wasted_verbs(self, wasted: Iterable[tuple[NodeName, str]]) -> Self:
+        """Return the same view of a world in which RDMA was set up in vain once more on these machines.
+
+        ``wasted`` has the node and the boot id of each.
+        """
         memory = self.world.memory
         verbs = dict(memory.verbs)
-        for name, boot in vain:
+        for name, boot in wasted:
             before = verbs.get(name)
             count = before.count if before and before.boot_id == boot else 0
             verbs[name] = VerbsAttempts(boot, count + 1)
         return replace(self, world=replace(self.world, memory=replace(memory, verbs=verbs)))
 
-    def current_facts(self, members: tuple[NodeName, ...]) -> dict[str, str]:
-        """The facts that a group on these nodes would be formed under."""
-        path = self.model.spec.source.folder if self.model else ""
-        return attempt_facts.current_facts(self.world, members, path, self.spec_generations)
 
-    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
-        return Waiting(self.replica.key, reason, f"{self.replica}: {text}", until, self.replica)
+@dataclass(frozen=True, kw_only=True)
+class Unformed(Wanted):
+    """A wanted replica without a group."""
+
+    record: None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formed(Wanted):
+    """A wanted replica with a group, whatever its ranks do."""
+
+    record: GroupRecord
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether its group serves what the manifests ask for now."""
+        return self.workload is not None and self.record.fingerprint == self.workload.spec_hash
+
+
+def look(
+    world: World, ledger: Ledger, replica: ReplicaId, model: Model | None
+) -> Unwanted | Unformed | Formed:
+    """Look at a replica; ``model`` is the one that its deployment is served with, where there is one."""
+    deployment, record = world.desired.replicas().get(replica), world.memory.groups.get(replica)
+    ranks = world.ranks_of(replica)
+    if deployment is None:
+        return Unwanted(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks)
+    if record is None:
+        return Unformed(
+            world=world, ledger=ledger, replica=replica, ranks=ranks, deployment=deployment, model=model
+        )
+    return Formed(
+        world=world,
+        ledger=ledger,
+        replica=replica,
+        record=record,
+        ranks=ranks,
+        deployment=deployment,
+        model=model,
+    )

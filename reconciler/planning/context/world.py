@@ -17,11 +17,11 @@ from reconciler.state import (
 )
 
 CLOCK_JUMP_SECONDS = 120.0
-"""Nothing within one controller's life waits longer: a later date is one from before the clock was set back."""
+"""Nothing within one controller's life waits longer: a later time was set before the clock went back."""
 
 
 def due(at: float, now: float) -> bool:
-    """Whether a moment that this controller has set is over, or cannot have been meant."""
+    """Whether a time that this controller has set is over, or was set before the clock went back."""
     return at <= now or at - now > CLOCK_JUMP_SECONDS
 
 
@@ -38,11 +38,11 @@ class World:
     """Secret randomness of this pass, from which groups' secrets are derived."""
 
     def node(self, name: NodeName) -> NodeObservation:
-        """What is known of a node; a node never seen is one whose contact is unknown."""
+        """Return what is known of a node. The contact of a node that was never seen is unknown."""
         return self.observed.nodes.get(name) or NodeObservation(name, Contact.UNKNOWN, self.now)
 
     def access(self, name: NodeName) -> Access:
-        """How a node is reached: by its manifest, else as its agent was when it was started."""
+        """Return how a node is reached: as its manifest says, else as its agent was reached when it was started."""
         wanted = self.desired.nodes.get(name)
         return wanted.spec.access if wanted else self.memory.agents.get(name, LOCAL)
 
@@ -52,17 +52,17 @@ class World:
         return node.contact is Contact.REACHED and node.report is not None
 
     def boot(self, name: NodeName) -> str:
-        """Which boot of the machine was seen last; empty where none was."""
+        """Return the boot id that the machine was last seen with; empty where it was not."""
         node = self.node(name)
         return node.report.boot_id if node.report else node.facts.boot_id
 
     def seen_since_last_write(self, name: NodeName) -> bool:
         """Whether the node was seen after this controller's last change to it, and with its newest token.
 
-        By the number of the connection and the agent's own sequence, never by clocks: a decision on an
-        older observation could undo what has just been done. A connection ends with its agent and with the
-        machine's boot, and the next has a higher number. A look with a token is a look at an agent that
-        refuses from then on what was asked for with an older one, by whomever.
+        Compares the number of the connection and the agent's own sequence, never clocks: a decision on an older
+        observation could undo what has just been done. A connection ends with its agent and with the machine's boot,
+        and the next has a higher number. An agent that was looked at with a token refuses every request with an older
+        one.
         """
         node = self.node(name)
         if node.report is None or not self.reached(name):
@@ -78,5 +78,5 @@ class World:
         return failure is not None and failure.counted > 0
 
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
-        """The replica's ranks of any epoch, on any node."""
+        """Return the replica's ranks of any epoch, on any node."""
         return self.observed.ranks_of(replica)

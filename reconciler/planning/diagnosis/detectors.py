@@ -1,6 +1,7 @@
-"""How each class of faults is seen: what a scene shows of it, or None.
+"""Detectors: one for each way to recognise a class of faults in the evidence.
 
-A fact that is not known shows nothing. What only concerns RDMA, or cables, is looked for only where they are used.
+A fact that is not known is evidence of nothing. Faults of RDMA and of cables are looked for only where these are
+used.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from .evidence import IDLE_DECAY_SECONDS, Evidence, opposite, towards
 MACOS_MIN = (26, 2)
 """The first macOS with RDMA over Thunderbolt."""
 LINK_GBPS_MIN = 80
-"""Thunderbolt 5; over slower links a device may show and does not work."""
+"""Thunderbolt 5. Over a slower link a device may be listed and does not work."""
 WIRED_EXCESS_BYTES = 4 * 2**30
-"""Wired memory above a machine's own that nobody gives back: less is what the system itself may take."""
+"""Wired memory above a machine's own that nobody gives back. The system itself may take less."""
 PANICS_MAX = 2
-"""In an hour, on one spec: then it is no accident."""
+"""Within an hour, on one spec: then it is no accident."""
 SIGABRT = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What was seen, and the names that the steps for a person speak of."""
+    """What was detected, and the names that the steps for a person mention."""
 
     text: str
     nodes: tuple[NodeName, ...] = ()
-    """The machines that are to blame, where it is known which."""
+    """The machines to blame, where these are known."""
     port: str = ""
     """``node/receptacle`` or an interface."""
     peer: str = ""
@@ -40,21 +41,21 @@ class Detection:
 Detector = Callable[[Evidence], Detection | None]
 
 
-def unreachable(scene: Evidence) -> Detection | None:
-    """C0. Says nothing about the ranks there."""
-    for node in scene.nodes:
+def unreachable(evidence: Evidence) -> Detection | None:
+    """Detect a machine that does not answer (C0). It says nothing about the ranks there."""
+    for node in evidence.nodes:
         lost = node.contact not in (Contact.REACHED, Contact.UNKNOWN, Contact.AGENT_DOWN)
-        if lost or (node.contact is Contact.AGENT_DOWN and node.name in scene.unstarted):
+        if lost or (node.contact is Contact.AGENT_DOWN and node.name in evidence.unstarted):
             return Detection(
-                f"{node.name} does not answer: {node.problem or 'no word from it'}", (node.name,)
+                f"{node.name} does not answer: {node.problem or 'no report from it'}", (node.name,)
             )
     return None
 
 
-def old_system(scene: Evidence) -> Detection | None:
-    """C1."""
+def old_system(evidence: Evidence) -> Detection | None:
+    """Detect a macOS without RDMA, or different ones (C1)."""
     versions: dict[tuple[int, ...], NodeName] = {}
-    for name, facts in _macs(scene):
+    for name, facts in _macs(evidence):
         if facts.version and facts.version < MACOS_MIN:
             return Detection(f"{name} runs macOS {_dotted(facts.version)}", (name,))
         if facts.version:
@@ -66,22 +67,22 @@ def old_system(scene: Evidence) -> Detection | None:
     return None
 
 
-def old_runtime(scene: Evidence) -> Detection | None:
-    """C1."""
-    for name, facts in _macs(scene):
+def old_runtime(evidence: Evidence) -> Detection | None:
+    """Detect an MLX without JACCL (C1)."""
+    for name, facts in _macs(evidence):
         if facts.jaccl is False:
             return Detection(f"MLX on {name} has no JACCL", (name,))
-    return _ended(scene, ExitCode.NO_BACKEND)
+    return _ended(evidence, ExitCode.NO_BACKEND)
 
 
-def unequal(scene: Evidence) -> Detection | None:
-    """C1. Of all transports."""
-    return _ended(scene, ExitCode.UNEQUAL)
+def unequal(evidence: Evidence) -> Detection | None:
+    """Detect different versions or weights (C1), over any transport."""
+    return _ended(evidence, ExitCode.UNEQUAL)
 
 
-def slow_link(scene: Evidence) -> Detection | None:
-    """C1."""
-    for node, port in _ports(scene):
+def slow_link(evidence: Evidence) -> Detection | None:
+    """Detect a link too slow for RDMA (C1)."""
+    for node, port in _ports(evidence):
         if slow(port):
             where = f"{node.name}/{port.receptacle}"
             return Detection(f"the link at {where} has {port.gbps} Gb/s", (node.name,), where)
@@ -89,39 +90,43 @@ def slow_link(scene: Evidence) -> Detection | None:
 
 
 def slow(port: PortFacts) -> bool:
-    """Whether a link is up, and slower than RDMA over it needs."""
+    """Whether a link is up, and too slow for RDMA."""
     return bool(port.connected) and port.gbps is not None and port.gbps < LINK_GBPS_MIN
 
 
-def rdma_disabled(scene: Evidence) -> Detection | None:
-    """C2."""
-    for name, facts in _macs(scene):
+def rdma_disabled(evidence: Evidence) -> Detection | None:
+    """Detect a machine with RDMA disabled (C2)."""
+    for name, facts in _macs(evidence):
         if facts.rdma_enabled is False:
             return Detection(f"RDMA is disabled on {name}", (name,))
     return None
 
 
-def link_down(scene: Evidence) -> Detection | None:
-    """C3."""
-    return port_down(scene) or unjoined(scene)
+def link_down(evidence: Evidence) -> Detection | None:
+    """Detect a cable that is out or down (C3)."""
+    return port_down(evidence) or unjoined(evidence)
 
 
-def port_down(scene: Evidence) -> Detection | None:
-    """C3. With RDMA on, a port may also be down for its device alone. Of two ends that contradict each other one
-    was looked at after the cable was pulled."""
-    for node, other in scene.cabled():
+def port_down(evidence: Evidence) -> Detection | None:
+    """Detect a port that is down at either end of a cable (C3).
+
+    With RDMA on, only the device of a port may be down. Where two ends contradict each other, one was looked at after
+    the cable was pulled.
+    """
+    for node, other in evidence.cabled():
         for here, there in ((node, other), (other, node)):
             port, end = towards(here, there.name), opposite(here, there)
             down = port and (port.connected is False or port.active is False)
             gone = port and end and (end.connected is False or _leads_elsewhere(end, here, port))
-            if port and (down or gone or (scene.verbs and _verbs_down(here, there, port))):
+            if port and (down or gone or (evidence.verbs and _verbs_down(here, there, port))):
                 where = f"{here.name}/{port.receptacle}"
                 return Detection(f"the link from {where} to {there.name} is down", (), where, there.name)
     return None
 
 
 def _verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Where RDMA is off at one end, the device at the other is down for that: another class says so."""
+    """Whether the device at one end is down. With RDMA off at the other end it is down for that, which is another
+    class."""
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
     return port.verbs_up is False and not off
 
@@ -130,174 +135,176 @@ def _leads_elsewhere(end: PortFacts, node: NodeObservation, port: PortFacts) -> 
     return end.peer is not None and end.peer != (node.name, port.receptacle)
 
 
-def unjoined(scene: Evidence) -> Detection | None:
-    """C3. Of machines that were joined: who never were have no fault."""
-    for node, other in scene.cabled():
+def unjoined(evidence: Evidence) -> Detection | None:
+    """Detect machines without a cable between them (C3). Only machines that were joined can have this fault."""
+    for node, other in evidence.cabled():
         if _cabled(node) and _cabled(other) and not (towards(node, other.name) or towards(other, node.name)):
             text = f"no cable joins {node.name} and {other.name}"
             return Detection(text, (), str(node.name), str(other.name))
     return None
 
 
-def port_configuration(scene: Evidence) -> Detection | None:
-    """C4."""
-    for node, port in _ports(scene):
-        flaw = _flaw(port, scene.verbs) if port.connected and port.interface else ""
+def port_configuration(evidence: Evidence) -> Detection | None:
+    """Detect a port in a bridge, or without an address or GID (C4)."""
+    for node, port in _ports(evidence):
+        flaw = _flaw(port, evidence.verbs) if port.connected and port.interface else ""
         if flaw:
             return Detection(f"{port.interface} of {node.name} {flaw}", (node.name,), port.interface)
     return None
 
 
-def rendezvous(scene: Evidence) -> Detection | None:
-    """C5."""
-    return _ended(scene, ExitCode.RENDEZVOUS, ExitCode.PORT_IN_USE)
+def rendezvous(evidence: Evidence) -> Detection | None:
+    """Detect ranks that did not find each other (C5)."""
+    return _ended(evidence, ExitCode.RENDEZVOUS, ExitCode.PORT_IN_USE)
 
 
-def queue_pairs(scene: Evidence) -> Detection | None:
-    """C6. Of a group that was up it is another matter: see C8 and C15."""
-    return None if scene.proven else _ended(scene, ExitCode.VERBS)
+def queue_pairs(evidence: Evidence) -> Detection | None:
+    """Detect queue pairs that cannot be set up (C6). Once a group has served, it is C8 or C15."""
+    return None if evidence.proven else _ended(evidence, ExitCode.VERBS)
 
 
-def kernel_objects(scene: Evidence) -> Detection | None:
-    """C7. Measured where it can be, for a count of attempts says little."""
-    held = [(name, facts.protection_domains) for name, facts in _macs(scene) if facts.protection_domains]
-    if held and (scene.symptom is None or scene.code in (ExitCode.KERNEL_OBJECTS, ExitCode.VERBS)):
+def kernel_objects(evidence: Evidence) -> Detection | None:
+    """Detect used-up kernel objects (C7): measured where possible, because a count of attempts says little."""
+    held = [(name, facts.protection_domains) for name, facts in _macs(evidence) if facts.protection_domains]
+    if held and (evidence.symptom is None or evidence.code in (ExitCode.KERNEL_OBJECTS, ExitCode.VERBS)):
         name, count = held[0]
-        return Detection(f"processes that are no ranks hold {count} protection domains on {name}", (name,))
-    return _ended(scene, ExitCode.KERNEL_OBJECTS)
+        return Detection(f"processes other than ranks hold {count} protection domains on {name}", (name,))
+    return _ended(evidence, ExitCode.KERNEL_OBJECTS)
 
 
-def crash(scene: Evidence) -> Detection | None:
-    """C8. Whatever no later class explains better."""
+def crash(evidence: Evidence) -> Detection | None:
+    """Detect a crash that no later class explains better (C8)."""
     explained = (
-        scene.symptom is None
-        or scene.symptom.cause not in (Cause.RANK_EXITED, Cause.RANK_MISSING)
+        evidence.symptom is None
+        or evidence.symptom.cause not in (Cause.RANK_EXITED, Cause.RANK_MISSING)
         or any(
-            sight(scene)
-            for sight in (refused, out_of_memory, gpu_fault, rebooted, wedged, no_route, idle_decay)
+            detect(evidence)
+            for detect in (refused, out_of_memory, gpu_fault, rebooted, wedged, no_route, idle_decay)
         )
-        or scene.code == ExitCode.WRONG_GROUP
+        or evidence.code == ExitCode.WRONG_GROUP
     )
-    return None if explained else _symptom(scene)
+    return None if explained else _symptom(evidence)
 
 
-def never_started(scene: Evidence) -> Detection | None:
-    """C8. There was no process that could have used a transport: its disk was full, or its agent ended."""
-    return crash(scene) if scene.first is not None and scene.first.report.pid is None else None
+def never_started(evidence: Evidence) -> Detection | None:
+    """Detect a rank that never had a process (C8), because its disk was full or its agent ended. No transport is to
+    blame."""
+    return crash(evidence) if evidence.first is not None and evidence.first.report.pid is None else None
 
 
-def refused(scene: Evidence) -> Detection | None:
-    """C8. The rank itself says that what it was given cannot work."""
-    return _ended(scene, ExitCode.CONFIG, ExitCode.WEIGHTS)
+def refused(evidence: Evidence) -> Detection | None:
+    """Detect a rank that says itself that its input cannot work (C8)."""
+    return _ended(evidence, ExitCode.CONFIG, ExitCode.WEIGHTS)
 
 
-def hang(scene: Evidence) -> Detection | None:
-    """C9. All processes live."""
-    hung = scene.symptom is not None and scene.symptom.cause in (Cause.STALLED, Cause.OVERDUE)
-    return _symptom(scene) if hung and not wedged(scene) and not idle_decay(scene) else None
+def hang(evidence: Evidence) -> Detection | None:
+    """Detect a group that hangs while all processes live (C9)."""
+    hung = evidence.symptom is not None and evidence.symptom.cause in (Cause.STALLED, Cause.OVERDUE)
+    return _symptom(evidence) if hung and not wedged(evidence) and not idle_decay(evidence) else None
 
 
-def out_of_memory(scene: Evidence) -> Detection | None:
-    """C10."""
-    return _ended(scene, ExitCode.MEMORY)
+def out_of_memory(evidence: Evidence) -> Detection | None:
+    """Detect a rank that ran out of memory (C10)."""
+    return _ended(evidence, ExitCode.MEMORY)
 
 
-def gpu_fault(scene: Evidence) -> Detection | None:
-    """C10. Older runtimes abort instead of raising: then it is their last words that tell."""
-    ended = scene.first.report.exit if scene.first else None
+def gpu_fault(evidence: Evidence) -> Detection | None:
+    """Detect a fault of the GPU (C10). Older runtimes abort instead of raising; then the last output tells."""
+    ended = evidence.first.report.exit if evidence.first else None
     aborted = ended is not None and (ended.signal == SIGABRT or ended.code == 128 + SIGABRT)
     if ended is not None and aborted and "metal" in ended.detail.lower():
-        return _symptom(scene)
-    return _ended(scene, ExitCode.GPU)
+        return _symptom(evidence)
+    return _ended(evidence, ExitCode.GPU)
 
 
-def wired_memory(scene: Evidence) -> Detection | None:
-    """C11. Of a machine without ranks: what runs is charged by the ledger."""
-    for name, facts in scene.machines():
-        if scene.symptom is None and (facts.wired_excess_bytes or 0) > WIRED_EXCESS_BYTES:
+def wired_memory(evidence: Evidence) -> Detection | None:
+    """Detect wired memory of no process (C11), on a machine without ranks: the ledger charges what runs."""
+    for name, facts in evidence.machines():
+        if evidence.symptom is None and (facts.wired_excess_bytes or 0) > WIRED_EXCESS_BYTES:
             size = (facts.wired_excess_bytes or 0) / 2**30
             return Detection(f"{size:.0f} GiB of wired memory on {name} belong to no process", (name,))
     return None
 
 
-def panicking(scene: Evidence) -> Detection | None:
-    """C12. A spec that brings a machine down again and again is not tried any more."""
-    for name, facts in scene.machines():
-        if name in scene.rebooted and (facts.panics or 0) >= PANICS_MAX:
+def panicking(evidence: Evidence) -> Detection | None:
+    """Detect a machine that a spec brings down again and again (C12)."""
+    for name, facts in evidence.machines():
+        if name in evidence.rebooted and (facts.panics or 0) >= PANICS_MAX:
             return Detection(f"{name} has panicked {facts.panics} times within an hour", (name,))
     return None
 
 
-def rebooted(scene: Evidence) -> Detection | None:
-    """C12."""
-    if scene.symptom is None or not scene.rebooted:
+def rebooted(evidence: Evidence) -> Detection | None:
+    """Detect a machine that has restarted (C12)."""
+    if evidence.symptom is None or not evidence.rebooted:
         return None
-    return Detection(f"{', '.join(scene.rebooted)} has restarted since", scene.rebooted)
+    return Detection(f"{', '.join(evidence.rebooted)} has restarted since", evidence.rebooted)
 
 
-def wedged(scene: Evidence) -> Detection | None:
-    """C13."""
-    for name, facts in _macs(scene):
+def wedged(evidence: Evidence) -> Detection | None:
+    """Detect RDMA tools that do not return (C13)."""
+    for name, facts in _macs(evidence):
         if facts.verbs_answer is False:
             return Detection(f"the RDMA tools of {name} do not come back", (name,))
     return None
 
 
-def no_route(scene: Evidence) -> Detection | None:
-    """C14."""
-    for name, facts in scene.machines():
-        if scene.symptom is None and facts.launch_context is False:
+def no_route(evidence: Evidence) -> Detection | None:
+    """Detect ranks that may not use the local network (C14)."""
+    for name, facts in evidence.machines():
+        if evidence.symptom is None and facts.launch_context is False:
             return Detection(f"ranks on {name} may not use the local network", (name,))
-    return _ended(scene, ExitCode.NO_ROUTE)
+    return _ended(evidence, ExitCode.NO_ROUTE)
 
 
-def idle_decay(scene: Evidence) -> Detection | None:
-    """C15. The first use after a long rest fails."""
-    idle = scene.verbs and scene.proven and scene.idle_seconds >= IDLE_DECAY_SECONDS
-    failed = scene.symptom is not None and (
-        scene.code in (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.PEER_LOST)
-        or scene.symptom.cause is Cause.STALLED
+def idle_decay(evidence: Evidence) -> Detection | None:
+    """Detect connections that fail at the first use after a long rest (C15)."""
+    idle = evidence.verbs and evidence.proven and evidence.idle_seconds >= IDLE_DECAY_SECONDS
+    failed = evidence.symptom is not None and (
+        evidence.code in (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.PEER_LOST)
+        or evidence.symptom.cause is Cause.STALLED
     )
-    if not idle or not failed or scene.symptom is None:
+    if not idle or not failed or evidence.symptom is None:
         return None
-    minutes = scene.idle_seconds / 60
-    return Detection(f"nobody had asked for {minutes:.0f} min: {scene.symptom.text}")
+    minutes = evidence.idle_seconds / 60
+    return Detection(f"there was no request for {minutes:.0f} min: {evidence.symptom.text}")
 
 
-def wrong_group(scene: Evidence) -> Detection | None:
-    """C16."""
-    return _ended(scene, ExitCode.WRONG_GROUP)
+def wrong_group(evidence: Evidence) -> Detection | None:
+    """Detect a rank of another group (C16)."""
+    return _ended(evidence, ExitCode.WRONG_GROUP)
 
 
-def no_completion(scene: Evidence) -> Detection | None:
-    """C17."""
-    wedged_above = scene.symptom is not None and scene.symptom.cause is Cause.PROOF_FAILED
-    return _symptom(scene) if wedged_above else None
+def no_completion(evidence: Evidence) -> Detection | None:
+    """Detect a group that is ready and completes nothing (C17)."""
+    wedged_above = evidence.symptom is not None and evidence.symptom.cause is Cause.PROOF_FAILED
+    return _symptom(evidence) if wedged_above else None
 
 
-# --- what sights are made of -----------------------------------------------------------------------
+# --- what detectors are made of -----------------------------------------------------------------------
 
 
-def _symptom(scene: Evidence) -> Detection:
-    assert scene.symptom is not None
-    return Detection(scene.symptom.text, (scene.first.node,) if scene.first else ())
+def _symptom(evidence: Evidence) -> Detection | None:
+    if evidence.symptom is None:
+        return None
+    return Detection(evidence.symptom.text, (evidence.first.node,) if evidence.first else ())
 
 
-def _ended(scene: Evidence, *codes: int) -> Detection | None:
-    return _symptom(scene) if scene.symptom is not None and scene.code in codes else None
+def _ended(evidence: Evidence, *codes: int) -> Detection | None:
+    return _symptom(evidence) if evidence.symptom is not None and evidence.code in codes else None
 
 
-def _macs(scene: Evidence) -> Iterable[tuple[NodeName, MachineFacts]]:
-    """The machines that RDMA is expected of."""
-    return scene.machines() if scene.verbs else ()
+def _macs(evidence: Evidence) -> Iterable[tuple[NodeName, MachineFacts]]:
+    """Return the machines that RDMA is expected of."""
+    return evidence.machines() if evidence.verbs else ()
 
 
-def _ports(scene: Evidence) -> Iterator[tuple[NodeObservation, PortFacts]]:
-    """Ports that lead to other nodes of the scene, or to any where it is about one machine."""
-    if not scene.verbs:
+def _ports(evidence: Evidence) -> Iterator[tuple[NodeObservation, PortFacts]]:
+    """Yield ports that lead to other nodes of the evidence, or to any where it is about one machine."""
+    if not evidence.verbs:
         return
-    names = {node.name for node in scene.nodes}
-    for node in sorted(scene.nodes, key=lambda node: node.name):
+    names = {node.name for node in evidence.nodes}
+    for node in sorted(evidence.nodes, key=lambda node: node.name):
         for port in node.facts.ports:
             if port.peer and (len(names) == 1 or port.peer[0] in names):
                 yield node, port

@@ -1,13 +1,16 @@
-"""The healing table: what each class of faults is answered with. The first row that sees something explains the
-symptoms that later rows would see.
+"""The healing table: what each class of faults is answered with.
 
-Which rows there are, and in which order, is that of the public reports on such clusters: what can be told from
-outside first (machine, system, cable), then what a rank says, then what only its silence tells.
+Two rules hold everywhere. Of the rows the first that detects something explains the end of a group, and with it the
+symptoms that later rows would detect. Of a row's two remedies the second is taken when its condition holds, else the
+first. The one thing that counts whatever explains the end is a row with ``forbids``.
+
+Rows and their order follow the public reports on such clusters: first what can be seen from outside (machine, system,
+cable), then what a rank says, then what only its silence tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +20,10 @@ from . import detectors
 from .detectors import Detection, Detector
 from .evidence import Evidence
 
+TRANSPORT_FORMS_MAX = 4
+"""A transport on which a group was formed so often in a row because something was wrong is left, whatever the
+classes."""
+
 
 class Remedy(Enum):
     """What can be done about a fault, by what it costs."""
@@ -25,9 +32,60 @@ class Remedy(Enum):
     FORM = "form the group again"
     FORM_WITHOUT = "form the group without the machine"
     REPAIR = "repair the machine"
-    LOWER_RUNG = "form the group on the next transport of its ladder"
+    NEXT_TRANSPORT = "form the group on its next transport"
     REBOOT = "restart the machine"
     REFUSE = "do not try it again unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was tried against a fault, and what can be tried: the remedy of a row follows from this."""
+
+    tries: int = 0
+    """How often in a row the group was formed for this class."""
+    transport_forms: int = 0
+    """How often in a row the group was formed on its transport because something was wrong."""
+    has_fallback: bool = True
+    """Whether the deployment has a transport after the group's."""
+    facts_changed: bool = False
+    """Whether a fact that the group was formed under has changed, which may have helped: then what did not help is
+    not left for it."""
+    repaired: bool = False
+    """Whether a machine to blame is being repaired from here, or is about to be."""
+    quarantined: bool = False
+    """Whether a machine to blame is quarantined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The second remedy of a row, and when it is taken instead of the first."""
+
+    remedy: Remedy
+    when: str
+    """The condition in words, as docs/faults.md has it."""
+    holds: Callable[[History], bool]
+
+
+def _without_machine(tries: int) -> Next:
+    return Next(Remedy.FORM_WITHOUT, f"after {tries}", lambda past: past.tries >= tries)
+
+
+def _reboot(tries: int) -> Next:
+    return Next(Remedy.REBOOT, f"after {tries}", lambda past: past.tries >= tries and not past.facts_changed)
+
+
+def _next_transport(tries: int) -> Next:
+    def holds(past: History) -> bool:
+        often = past.tries >= tries or past.transport_forms >= TRANSPORT_FORMS_MAX
+        return often and past.has_fallback and not past.facts_changed
+
+    return Next(Remedy.NEXT_TRANSPORT, f"after {tries}", holds)
+
+
+_WITHOUT_LOST = Next(Remedy.FORM_WITHOUT, "when the machine is lost", lambda past: past.quarantined)
+_UNREPAIRED = Next(Remedy.NEXT_TRANSPORT, "when nothing is repaired", lambda past: not past.repaired)
+_REBOOT_IDLE = Next(Remedy.REBOOT, "when nothing runs on it", lambda past: False)
+"""Never for a group: the machine is restarted for itself, once the group has left it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +95,43 @@ class Row:
     fault: FaultClass
     seen: Detector
     remedy: Remedy
-    after: int = 0
-    """After so many tries of ``remedy`` in a row comes ``then``."""
-    then: Remedy | None = None
+    then: Next | None = None
     """What comes when the remedy did not help; None where the budget of restarts ends it."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
     counted: bool = True
     """Whether forming again is charged to the budget of restarts."""
+    forbids: bool = False
+    """Whether a group is not formed anew while this is detected, also where another row explains its end."""
 
     @property
     def reboots(self) -> bool:
         """Whether the class may lead to a restart of a machine, where its Node allows that."""
-        return Remedy.REBOOT in (self.remedy, self.then)
+        return self.then is not None and self.then.remedy is Remedy.REBOOT
 
-    def steps(self, sighting: Detection, deployment: str) -> str:
-        """What a person must do, with the names in place."""
-        node = ", ".join(sighting.nodes) or "each node"
+    def remedy_now(self, history: History) -> Remedy:
+        """Return the remedy for this time."""
+        return self.then.remedy if self.then is not None and self.then.holds(history) else self.remedy
+
+    def needs_person(self, now: Remedy) -> bool:
+        """Whether this remedy leaves something to a person; what forming again may well heal does not."""
+        return now is not self.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
+
+    def steps(self, detection: Detection, deployment: str) -> str:
+        """Return what a person must do, with the names in place."""
+        node = ", ".join(detection.nodes) or "each node"
         return self.person.format(
-            node=node, port=sighting.port, peer=sighting.peer, deployment=deployment or "NAME"
+            node=node, port=detection.port, peer=detection.peer, deployment=deployment or "NAME"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The row that explains the end of a group, what it has detected, and what is done now."""
+
+    row: Row
+    detection: Detection
+    remedy: Remedy
 
 
 RECOVERY = (
@@ -74,91 +149,110 @@ SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment},
 
 TABLE: tuple[Row, ...] = (
     Row(
-        FaultClass.HOST_UNREACHABLE, detectors.unreachable, Remedy.WAIT, 0, Remedy.FORM_WITHOUT,
+        FaultClass.HOST_UNREACHABLE, detectors.unreachable, Remedy.WAIT, _WITHOUT_LOST,
         person="see that {node} has power and network; after a power cut, unlock its disk at the screen",
         counted=False,
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_system, Remedy.LOWER_RUNG, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_system, Remedy.NEXT_TRANSPORT, counted=False,
         person="bring every node to the same macOS, 26.2 or newer: on {node}: System Settings, General, Software Update",
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_runtime, Remedy.LOWER_RUNG, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_runtime, Remedy.NEXT_TRANSPORT, counted=False,
         person="install reconciler[runtime] into the Python of {node}; MLX has JACCL from 0.32.1 on",
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, detectors.unequal, Remedy.REFUSE, counted=False,
-        person="install equal versions of mlx and mlx-lm, and put equal weights, on all nodes of deployment/"
+        person="install the same versions of mlx and mlx-lm, and put the same weights, on all nodes of deployment/"
         "{deployment}; then: reconciler rollout restart deployment/{deployment}",
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.slow_link, Remedy.LOWER_RUNG, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.slow_link, Remedy.NEXT_TRANSPORT, counted=False,
         person="join {port} by a Thunderbolt 5 cable to a Thunderbolt 5 port, without a dock between",
     ),
     Row(
-        FaultClass.RDMA_DISABLED, detectors.rdma_disabled, Remedy.LOWER_RUNG, counted=False, person=RECOVERY,
+        FaultClass.RDMA_DISABLED, detectors.rdma_disabled, Remedy.NEXT_TRANSPORT, counted=False, person=RECOVERY,
     ),
     Row(
-        FaultClass.LINK_DOWN, detectors.link_down, Remedy.LOWER_RUNG, 1, Remedy.FORM_WITHOUT, counted=False,
+        FaultClass.LINK_DOWN, detectors.link_down, Remedy.NEXT_TRANSPORT, _without_machine(1), counted=False,
         person="reseat the cable from {port} to {peer}, or replace it by another Thunderbolt 5 cable",
     ),
     Row(
-        FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, 0, Remedy.LOWER_RUNG, counted=False,
+        FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED, counted=False,
         person=ADDRESS,
     ),
-    Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, 3, Remedy.LOWER_RUNG),
-    Row(FaultClass.QUEUE_PAIRS, detectors.queue_pairs, Remedy.FORM, 1, Remedy.LOWER_RUNG),
+    Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),
+    Row(FaultClass.QUEUE_PAIRS, detectors.queue_pairs, Remedy.FORM, _next_transport(1)),
     Row(
-        FaultClass.KERNEL_OBJECTS, detectors.kernel_objects, Remedy.FORM, 1, Remedy.REBOOT, person=RESTART + REPLUG,
+        FaultClass.KERNEL_OBJECTS, detectors.kernel_objects, Remedy.FORM, _reboot(1), person=RESTART + REPLUG,
     ),
     Row(FaultClass.RANK_CRASH, detectors.never_started, Remedy.FORM),
-    Row(FaultClass.RANK_CRASH, detectors.crash, Remedy.FORM, 3, Remedy.LOWER_RUNG),
+    Row(FaultClass.RANK_CRASH, detectors.crash, Remedy.FORM, _next_transport(3)),
     Row(
         FaultClass.RANK_CRASH, detectors.refused, Remedy.REFUSE, counted=False,
         person="correct what the rank names; after a change that is in no manifest:"
         " reconciler rollout restart deployment/{deployment}",
     ),
-    Row(FaultClass.SILENT_HANG, detectors.hang, Remedy.FORM, 3, Remedy.LOWER_RUNG),
+    Row(FaultClass.SILENT_HANG, detectors.hang, Remedy.FORM, _next_transport(3)),
     Row(
         FaultClass.GPU_FAULT, detectors.out_of_memory, Remedy.REFUSE, counted=False,
         person=SMALLER + "; where something else took the memory: end it, then: reconciler rollout restart"
         " deployment/{deployment}",
     ),
-    Row(FaultClass.GPU_FAULT, detectors.gpu_fault, Remedy.FORM, 2, Remedy.REBOOT, person=RESTART),
+    Row(FaultClass.GPU_FAULT, detectors.gpu_fault, Remedy.FORM, _reboot(2), person=RESTART),
     Row(
-        FaultClass.WIRED_MEMORY, detectors.wired_memory, Remedy.FORM_WITHOUT, 0, Remedy.REBOOT, counted=False,
+        FaultClass.WIRED_MEMORY, detectors.wired_memory, Remedy.FORM_WITHOUT, _REBOOT_IDLE, counted=False,
         person=RESTART,
     ),
     Row(
-        FaultClass.REBOOT, detectors.panicking, Remedy.REFUSE, counted=False,
+        FaultClass.REBOOT, detectors.panicking, Remedy.REFUSE, counted=False, forbids=True,
         person="keep the newest *.panic of /Library/Logs/DiagnosticReports on {node} and report it; "
         + SMALLER + "; then: reconciler rollout restart deployment/{deployment}",
     ),
     Row(FaultClass.REBOOT, detectors.rebooted, Remedy.FORM, counted=False),
     Row(
-        FaultClass.VERBS_WEDGED, detectors.wedged, Remedy.LOWER_RUNG, 0, Remedy.REBOOT, counted=False,
+        FaultClass.VERBS_WEDGED, detectors.wedged, Remedy.NEXT_TRANSPORT, _REBOOT_IDLE, counted=False,
         person=RESTART + REPLUG,
     ),
     Row(
-        FaultClass.LAUNCH_CONTEXT, detectors.no_route, Remedy.FORM, 2, Remedy.FORM_WITHOUT,
+        FaultClass.LAUNCH_CONTEXT, detectors.no_route, Remedy.FORM, _without_machine(2),
         person="on {node}: System Settings, Privacy & Security, Local Network: allow Python; or start the agent"
         " as a system daemon (launchd, UserName)",
     ),
     Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM, counted=False),
-    Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, 2, Remedy.LOWER_RUNG),
+    Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, _next_transport(2)),
     Row(FaultClass.SERVICE_WEDGED, detectors.no_completion, Remedy.FORM),
 )  # fmt: skip
 
 
-def diagnose(scene: Evidence, rows: Iterable[Row] = TABLE) -> tuple[Row, Detection] | None:
-    """The first row that sees something, with what it sees; None where nothing is wrong."""
+def diagnose(evidence: Evidence, rows: Iterable[Row] = TABLE) -> tuple[Row, Detection] | None:
+    """Return the first row that detects something, with what it detects; None where nothing is wrong."""
     for row in rows:
-        sighting = row.seen(scene)
-        if sighting is not None:
-            return row, sighting
+        detection = row.seen(evidence)
+        if detection is not None:
+            return row, detection
     return None
 
 
-def every(scene: Evidence, rows: Iterable[Row]) -> list[tuple[Row, Detection]]:
-    """What each row sees of a machine: its troubles do not explain each other."""
-    return [(row, sighting) for row in rows if (sighting := row.seen(scene)) is not None]
+def explain(evidence: Evidence, history: Callable[[Row, Detection], History]) -> Explanation | None:
+    """Explain the end of a group and choose its remedy; None where nothing is wrong.
+
+    ``history`` says what was tried against what a row has detected.
+    """
+    found = diagnose(evidence)
+    if found is None:
+        return None
+    row, detection = found
+    now = row.remedy_now(history(row, detection))
+    against = None if now in (Remedy.WAIT, Remedy.REFUSE) else forbidding(evidence)
+    return Explanation(*against, Remedy.REFUSE) if against else Explanation(row, detection, now)
+
+
+def forbidding(evidence: Evidence) -> tuple[Row, Detection] | None:
+    """Return what a group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    return diagnose(evidence, (row for row in TABLE if row.forbids))
+
+
+def every(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Row, Detection]]:
+    """Return what each row detects of a machine, whose troubles do not explain each other."""
+    return [(row, detection) for row in rows if (detection := row.seen(evidence)) is not None]

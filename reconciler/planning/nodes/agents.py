@@ -1,4 +1,4 @@
-"""What to do about agents, and about what nodes keep of ranks that have ended."""
+"""What to do about agents, and about the leftovers of ranks on nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from reconciler.wire.node import HeldBy
 from . import leftovers, runtimes
 
 EPOCHS_KEPT = 2
-"""Epochs of a replica, the current one included, whose logs stay on the nodes."""
+"""How many epochs of a replica, the current one included, keep their logs on the nodes."""
 
 
 def decide(world: World, name: NodeName) -> Decision:
-    """Start the agent of a node that should have one, end that of one that should not."""
+    """Start the agent of a node that should have one; stop that of one that should not."""
     node = world.node(name)
     wanted = name in world.desired.nodes and not world.desired.stopping
     started = name in world.memory.agents
@@ -54,7 +54,7 @@ def decide(world: World, name: NodeName) -> Decision:
     if node.contact is Contact.AGENT_DOWN:
         return Decision(steps=(ForgetAgent(name),))
     if not world.seen_since_last_write(name):
-        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for news from it"),))
+        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for a newer report from it"),))
     return Decision(steps=(StopAgent(name),))
 
 
@@ -65,7 +65,7 @@ def _start(world: World, name: NodeName) -> Decision:
 
 
 def _behind(world: World, name: NodeName) -> str:
-    """Why the agent that runs is not the one that this controller would start; empty where it is."""
+    """Say why the running agent is not the one that this controller would start; empty where it is."""
     report, ours = world.node(name).report, world.memory.agent_file
     if report is not None and ours not in ("", report.agent_file):
         return f"{report.agent_file or 'an older one'} by {ours}"
@@ -78,7 +78,7 @@ def _behind(world: World, name: NodeName) -> str:
 
 
 def _unanswered(world: World, name: NodeName) -> Decision:
-    """Whatever runs there can be neither seen nor ended: it is waited for."""
+    """Wait for a node whose ranks can be neither seen nor ended."""
     if is_lost(world, name):
         return Decision(waiting=(_wait(name, WaitingFor.AGENT, "it is quarantined until it answers"),))
     at = lost_at(world, name)
@@ -86,7 +86,7 @@ def _unanswered(world: World, name: NodeName) -> Decision:
 
 
 def _abandon(world: World, name: NodeName, wanted: bool, started: bool) -> Decision | None:
-    """A node that nobody wants and that is lost is not waited for, once no group has a rank there."""
+    """Forget the agent of a lost node that nobody wants, once no group has a rank there."""
     used = name in world.memory.members
     if wanted or used or not started or not is_lost(world, name):
         return None
@@ -109,7 +109,8 @@ def _occupied(world: World, name: NodeName) -> bool:
 
 
 def _remembers(world: World, name: NodeName) -> bool:
-    """Whether ranks there, ended ones too, tell of epochs that the store has lost and no group was formed above yet."""
+    """Whether ranks there, ended ones too, tell of epochs that the store has lost and that no new group is above
+    yet."""
     wanted, known = world.desired.replicas(), world.memory.last_epochs
     return any(
         rank.replica in wanted and rank.report.id.epoch > known.get(rank.replica, 0)
@@ -118,10 +119,10 @@ def _remembers(world: World, name: NodeName) -> bool:
 
 
 def forget(world: World, name: NodeName) -> Decision:
-    """Remove what is left of ranks that ended, but for the newest epochs of replicas that live."""
+    """Remove what is left of ranks that ended, except for the newest epochs of replicas that live."""
     if world.desired.stopping or not world.seen_since_last_write(name):
         return NOTHING
-    # Of what is left of a rank only its directory tells.
+    # Leftovers of a rank are known from its directory alone, so it stays while there are any.
     gone = [
         rank for rank in world.observed.ranks_on(name) if not rank.alive and not leftovers.has_leftovers(rank)
     ]
@@ -141,5 +142,5 @@ def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
         return replica not in world.desired.replicas()
     failed = world.observed.failed(replica) if record.proven_at is None else None
     if failed is not None and failed.report.id.epoch == epoch:
-        return False  # nothing has served since: its log is what tells why
+        return False  # nothing has served since: its log says why
     return epoch <= record.epoch - EPOCHS_KEPT

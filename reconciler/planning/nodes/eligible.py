@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from reconciler.engine import MLX
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.memory_ledger import Placed
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
-from reconciler.resources import STOPPED, Model, ModelDeployment, Node
+from reconciler.resources import STOPPED, ModelDeployment, Node
 from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
 from reconciler.state.machine.weights import present, unfetched
 from reconciler.wire.node import ModelReport
@@ -20,36 +21,18 @@ NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be placed."""
-
-    replica: ReplicaId
-    deployment: ModelDeployment
-    model: Model
-    without: Placed = ()
-    """Nodes that are not to be used."""
-
-    @property
-    def path(self) -> str:
-        return self.model.spec.source.folder
-
-    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
-        return Refusal(self.replica.key, because, text, self.replica)
-
-
-@dataclass(frozen=True, slots=True)
 class CandidateNodes:
-    """The nodes with the labels that a deployment asks for, by what the manifests and quarantine say of each."""
+    """The nodes with the labels that a deployment asks for, sorted by what manifests and quarantine say of each."""
 
     tainted: list[NodeName]
     withheld: list[NodeName]
     kept_out: list[NodeName]
     matching: list[NodeName]
-    """Those that nothing speaks against."""
+    """Those with nothing against them."""
 
     @classmethod
     def classify(cls, world: World, deployment: ModelDeployment, without: Placed = ()) -> CandidateNodes:
-        """Each in the order of names."""
+        """Sort the nodes, each list in the order of names."""
         found = cls([], [], [], [])
         for name, node in sorted(world.desired.nodes.items()):
             if name in without or not suits(node, deployment):
@@ -64,20 +47,20 @@ class CandidateNodes:
                 found.matching.append(name)
         return found
 
-    def refusal_by_choice(self, world: World, request: Request) -> Refusal | None:
-        """Why there are too few, where somebody has asked for just that; None where it has another cause."""
+    def refusal_by_choice(self, world: World, workload: Workload) -> Refusal | None:
+        """Explain a lack of nodes that somebody asked for; None where it has another cause."""
         nodes = world.desired.nodes
         if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
-            text = "everything is stopped by request; to set it to work again: reconciler start"
-            return request.refuse(RefusedBecause.STOPPED, text)
+            text = "everything is stopped by request; to go on: reconciler start"
+            return workload.refuse(RefusedBecause.STOPPED, text)
         away: list[str] = [name for name in self.withheld if reboot_requests.begun(world, name)]
         if away:
             text = f"it is formed again when {few_names(away)}, which is being restarted, is back"
-            return request.refuse(RefusedBecause.RESTARTING, text)
+            return workload.refuse(RefusedBecause.RESTARTING, text)
         return None
 
     def states(self, world: World, deployment: ModelDeployment) -> str:
-        """What keeps nodes out, for people; empty where nothing does."""
+        """Say what keeps nodes out, for people; empty where nothing does."""
         nodes, text = world.desired.nodes, ""
         if self.kept_out:
             states = few_names(
@@ -99,19 +82,19 @@ def suits(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def tainted(node: Node, deployment: ModelDeployment) -> str:
-    """Which taint of a node the deployment does not tolerate; empty where there is none."""
+    """Name the taint of a node that the deployment does not tolerate; empty where there is none."""
     taint = deployment.spec.placement.untolerated(node.spec.taints)
     return f"the taint {taint}" if taint else ""
 
 
 def in_parts(deployment: ModelDeployment) -> bool:
-    """Whether no rank needs all of the weights, so that a node is given only the files that its rank does."""
+    """Whether no rank needs all of the weights, so that a node gets only the files that its rank reads."""
     parallelism = deployment.spec.parallelism
     return parallelism.strategy == "pipeline" and parallelism.nodes.min > 1
 
 
 def withheld(node: Node) -> str:
-    """Why the manifests keep new ranks away from a node, in a word; empty where they do not."""
+    """Say in a word why the manifests keep new ranks off a node; empty where they do not."""
     return "drained" if node.spec.drain else "cordoned" if node.spec.unschedulable else ""
 
 
@@ -121,7 +104,7 @@ def open_to(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Why there are fewer nodes than a deployment needs, by what the manifests say."""
+    """Say why there are fewer nodes than a deployment needs, by what the manifests say."""
     wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
     selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
@@ -135,13 +118,13 @@ def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable:
 
 
 def few_names(names: Sequence[str]) -> str:
-    """A few of many, for people."""
+    """Write the first few names, for people."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
-    """Those in the same state together, for people: ``ranks 0, 1 are starting, rank 2 is warming up``."""
+    """Write ranks together that are in the same state: ``ranks 0, 1 are starting, rank 2 is warming up``."""
     ranks: dict[str, list[str]] = {}
     for rank, state in states:
         ranks.setdefault(state, []).append(str(rank))
@@ -152,7 +135,7 @@ def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
 
 
 def about_to_report(world: World, name: NodeName, path: str) -> bool:
-    """Whether a node is about to say what it can do. One whose agent does not start is not waited for."""
+    """Whether a node is about to report what it can do. One whose agent does not start is not waited for."""
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         return not world.unstarted(name)
@@ -162,8 +145,8 @@ def about_to_report(world: World, name: NodeName, path: str) -> bool:
 
 
 def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
-    """Ranks of other replicas whose group was formed elsewhere while this node was away: it is not used before
-    they are gone."""
+    """Yield ranks of other replicas whose group was formed elsewhere while this node was away: the node is not used
+    before they are gone."""
     for rank in world.observed.ranks_on(name):
         record = world.memory.groups.get(rank.replica)
         if rank.alive and rank.replica != replica and record is not None and name not in record.members:
@@ -174,36 +157,36 @@ def _reports_complete(runtime: Mapping[str, str] | None, weights: ModelReport | 
     return runtime is not None and weights is not None and not weights.examining
 
 
-def unfit(world: World, name: NodeName, request: Request) -> Refusal | None:
-    """Why a node cannot run a rank; None if it can."""
-    node, title = world.node(name), request.model.metadata.name
-    weights = node.model(request.path)
+def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
+    """Say why a node cannot run a rank; None if it can."""
+    node, title = world.node(name), workload.model.metadata.name
+    weights = node.model(workload.path)
     if not world.reached(name) or node.report is None or weights is None:
-        return request.refuse(
+        return workload.refuse(
             RefusedBecause.NO_NODES, f"the agent of {name} cannot be started: {node.problem}"
         )
     if failed := runtimes.problem(world, name):
-        return request.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
+        return workload.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
     lacking = MLX.lacking(node.report.runtime)
     if lacking:
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install reconciler[runtime] there"
-        return request.refuse(RefusedBecause.NO_RUNTIME, text)
-    fetched = request.model.spec.source.huggingface is not None
-    if fetched and not present(weights, in_full=not in_parts(request.deployment)):
-        return request.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
+        return workload.refuse(RefusedBecause.NO_RUNTIME, text)
+    fetched = workload.model.spec.source.huggingface is not None
+    if fetched and not present(weights, in_full=not in_parts(workload.deployment)):
+        return workload.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
         remedy = f"correct {weights.directory}, or spec.source.path"
-        if fetched:  # what was verified nobody should touch
+        if fetched:  # verified files should not be edited
             remedy = f"to do: reconciler model update {title} --revision COMMIT"
         text = f"model {title} on {name}: {weights.problem}; {remedy}"
-        return request.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
+        return workload.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
     if not weights.present:
         text = (
             f"model {title}: no weights at {weights.directory} on {name};"
             " put them there or correct spec.source.path"
         )
-        return request.refuse(RefusedBecause.WEIGHTS_MISSING, text)
-    if weights.code and not request.model.spec.trust_remote_code:
+        return workload.refuse(RefusedBecause.WEIGHTS_MISSING, text)
+    if weights.code and not workload.model.spec.trust_remote_code:
         text = f"model {title}: {weights.code}; if you trust it, set spec.trustRemoteCode: true in its Model"
-        return request.refuse(RefusedBecause.CODE_UNTRUSTED, text)
+        return workload.refuse(RefusedBecause.CODE_UNTRUSTED, text)
     return None

@@ -1,9 +1,9 @@
-"""What ranks that ended may have left on a node: processes, ports, protection domains, wired memory.
+"""Leftovers of ranks on a node: processes, ports, protection domains, wired memory.
 
-The proof that it is gone has three values. *No* keeps new ranks away. *Unknown* does not: an agent that
-cannot say, and a machine whose probes do not tell, are used as before, for nothing there speaks of a remnant.
-Without RDMA devices there is nothing to prove of protection domains, and on Linux nothing of wired memory: there
-both end with their process.
+The proof that they are gone has three values. *No* keeps new ranks away. *Unknown* does not: an agent that cannot
+say, and a machine whose probes do not tell, are used as before, because nothing there points to leftovers. Without
+RDMA devices there is nothing to prove of protection domains, and on Linux nothing of wired memory: there both end
+with their process.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from reconciler.state import FaultClass, MachineFacts, NodeName, ObservedRank
 from reconciler.wire.node import Gone
 
 SETTLE_SECONDS = 60.0
-"""How long what a rank held may take to be given back; longer means that it never is, short of a person."""
+"""How long the system may take to free what a rank held. Longer means that only a person can."""
 NOTICE_SECONDS = 5.0
-"""How long it may take before people are told of it: most is gone in an instant."""
+"""How long it may take before people are told: most of it is gone in an instant."""
 
 
 class Proof(Enum):
-    """Whether nothing of it is left."""
+    """Whether nothing is left."""
 
     YES = "yes"
     NO = "no"
@@ -42,12 +42,12 @@ class Leftover:
     """CamelCase, for programs."""
     text: str
     seconds: float
-    """For how long, as far as is known."""
+    """How long, as far as is known."""
     person: str
 
 
 def proof(world: World, name: NodeName) -> Proof:
-    """Whether everything that ended ranks held on a node is given back."""
+    """Whether everything that ended ranks held on a node has been freed."""
     if next(leftovers(world, name), None) is not None:
         return Proof.NO
     facts = world.node(name).facts
@@ -57,14 +57,14 @@ def proof(world: World, name: NodeName) -> Proof:
 
 
 def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
-    """Everything that is proven to be left on a node."""
+    """List everything that is proven to be left on a node."""
     for rank in _ended(world, name):
         if has_leftovers(rank):
             yield _rank_leftover(rank)
     facts = world.node(name).facts
     domains, wired = _domains(facts), _wired(facts)
     if domains:
-        text = f"{domains} protection domains are held there by processes that are none of its ranks"
+        text = f"processes other than its ranks hold {domains} protection domains there"
         person = (
             f"end what holds them on {name} (ioreg -r -c AppleThunderboltIPPort -l shows each holder's pid as"
             " IOUserClientCreator); where no process holds them, restart the machine"
@@ -73,13 +73,13 @@ def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
             FaultClass.KERNEL_OBJECTS, "ProtectionDomainsHeld", text, _settled(world, name), person
         )
     if wired and wired > WIRED_EXCESS_BYTES:
-        text = f"{gib(wired)} of wired memory were not given back by ranks that ended"
-        person = f"restart {name}: nothing else gives wired memory back that has no process"
+        text = f"ranks that ended did not free {gib(wired)} of wired memory"
+        person = f"restart {name}: nothing else frees wired memory of no process"
         yield Leftover(FaultClass.WIRED_MEMORY, "WiredMemoryHeld", text, math.inf, person)
 
 
 def has_leftovers(rank: ObservedRank) -> bool:
-    """Whether something of a rank that has ended is left, or may be, for it is just being looked at."""
+    """Whether something of an ended rank is left, or may be because it is just being looked at."""
     return rank.report.gone in (Gone.NO, Gone.PENDING)
 
 
@@ -99,7 +99,7 @@ def _ended(world: World, name: NodeName) -> list[ObservedRank]:
 
 
 def _settled(world: World, name: NodeName) -> float:
-    """For how long no rank has ended there."""
+    """Return how many seconds ago a rank last ended there."""
     return min((rank.report.ended_seconds for rank in _ended(world, name)), default=math.inf)
 
 
@@ -112,7 +112,7 @@ def _wired(facts: MachineFacts) -> int | None:
 
 
 def _has_devices(facts: MachineFacts) -> bool:
-    """Whether the machine may have RDMA devices: only the system, or its ports, can say that it has none."""
+    """Whether the machine may have RDMA devices. Only the system, or its ports, can say that it has none."""
     return _may_be_mac(facts) and (not facts.ports or any(port.device for port in facts.ports))
 
 

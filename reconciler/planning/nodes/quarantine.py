@@ -1,7 +1,7 @@
-"""Nodes that are kept out: not heard of for too long, or holding what old ranks should have given back.
+"""Nodes that are kept out: silent for too long, or with leftovers of old ranks.
 
-Derived anew in each pass, never stored. Until it is over nothing new is placed on such a node, and no group
-that misses a rank there waits for it; what may run there stays charged, and gets no part in a new group.
+Derived anew in each pass, never stored. Until it is over, nothing new is placed on such a node, and no group that
+misses a rank there waits for it. What may run there stays charged, and is not part of a new group.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from . import leftovers
 
 
 def reason(world: World, name: NodeName) -> str:
-    """Why a node is kept out, for people; empty where it may be used."""
+    """Say why a node is kept out, for people; empty where it may be used."""
     found = quarantine_of(world, name)
     return found.text if found else ""
 
 
 def quarantine_of(world: World, name: NodeName) -> Quarantine | None:
-    """The first rule that keeps a node out."""
+    """Return the first rule that keeps a node out; None where none does."""
     return _lost(world, name) or _holding(world, name)
 
 
 def troubles(world: World, names: list[NodeName]) -> tuple[Trouble, ...]:
-    """What is wrong with these nodes themselves, from the first moment that it is seen."""
+    """List what is wrong with these nodes themselves, from the first moment that it is seen."""
     found = [_silent_trouble(world, name) for name in names] + [
         _leftover_trouble(world, name) for name in names
     ]
@@ -87,7 +87,7 @@ def _leftover_trouble(world: World, name: NodeName) -> Trouble | None:
         if kept.seconds < leftovers.NOTICE_SECONDS:
             continue
         settled = kept.seconds >= leftovers.SETTLE_SECONDS
-        doing = "nothing new is started there" if settled else "wait until it is given back"
+        doing = "nothing new is started there" if settled else "wait until it is freed"
         person = kept.person if settled else ""
         return Trouble(
             ObjectKey("Node", name), f"node/{name}", kept.fault, f"{name}: {kept.text}", doing, person

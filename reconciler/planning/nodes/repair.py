@@ -1,7 +1,8 @@
-"""When the settings of a machine are changed, and when that is confirmed: only what its Node allows, never what serves.
+"""When the settings of a machine are changed, and when the change is confirmed: only what its Node allows, never what
+serves.
 
-A boot undoes most of it, and then it is due again. What does not help is not tried without end: after a few times in
-one boot it is a person's, with the exact commands.
+A boot undoes most changes, and then they are due again. A change that does not help is not tried without end: after a
+few times in one boot a person gets it, with the exact commands.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from . import settings
 from .settings import Kind, Need
 
 TRIES_MAX = 3
-"""Of the same changes in one boot."""
+"""For the same changes in one boot."""
 BROKEN_OFF_MAX = 9
-"""Of the same in one boot: the process that made them was gone each time."""
+"""For the same changes in one boot whose process was gone each time."""
 REPAIRS_MAX = 12
-"""Of whatever changes in one boot, as far as they speak against more."""
+"""For all changes in one boot, as far as they count against more."""
 GID_SECONDS = 60.0
-"""How long after an address a port may take to show its GID, until a group does without it."""
+"""How long a port may take to show its GID after it got an address, before a group does without it."""
 
 
 def decide(world: World, name: NodeName) -> Decision:
-    """Confirm what was changed, else change what is due; and why not."""
+    """Confirm what was changed, else change what is due, and say why something is not."""
     if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
         return NOTHING
     if f"repair/{name}" in world.memory.in_flight:
@@ -67,8 +68,8 @@ def decide(world: World, name: NodeName) -> Decision:
 
 
 def pending_change(world: World, name: NodeName, ending: str = "") -> str:
-    """What is about to be changed on a machine, or was just now, for people: who would use it waits. Empty where
-    nothing is, or not soon. ``ending`` is a replica whose ranks are being ended."""
+    """Say what is about to be changed on a machine, or just was, for people: groups that would use it wait. Empty
+    where nothing is, or not soon. ``ending`` is a replica whose ranks are being ended."""
     if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
         return ""
     going_on = _running_repair(world, name)
@@ -81,30 +82,31 @@ def pending_change(world: World, name: NodeName, ending: str = "") -> str:
 
 
 def doing(world: World, row: Row, seen: Detection) -> str:
-    """What is done about something that is wrong with a machine, for people."""
+    """Say what is done about a fault of a machine, for people."""
     if row.remedy is not Remedy.REPAIR or row.then is None:
         return row.remedy.value
-    return (row.remedy if any(_in_hand(world, name) for name in seen.nodes) else row.then).value
+    return (row.remedy if any(_in_hand(world, name) for name in seen.nodes) else row.then.remedy).value
 
 
 def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:
-    """What a person must do about it: the exact commands, where the settings that are lacking are known; empty where
-    they are about to be made from here."""
+    """Say what a person must do about it: the exact commands where the missing settings are known; empty where they
+    are about to be made from here."""
     if row.remedy is not Remedy.REPAIR:
         return row.steps(seen, deployment)
     if any(_in_hand(world, name) for name in seen.nodes):
         return ""
-    told = [text for name in seen.nodes if (text := _manual_mismatch(world, name)) is not None]
-    return "; ".join(filter(None, told)) if told else row.steps(seen, deployment)
+    found = [text for name in seen.nodes if (text := _manual_mismatch(world, name)) is not None]
+    return "; ".join(filter(None, found)) if found else row.steps(seen, deployment)
 
 
 def _in_hand(world: World, name: NodeName) -> bool:
-    """Whether nobody else has to do anything about the settings of a machine, also while its agent is started again."""
+    """Whether nobody else has to touch the settings of a machine, also while its agent is started again."""
     return bool(pending_change(world, name) or _settling(world, name))
 
 
 def _manual_mismatch(world: World, name: NodeName) -> str | None:
-    """About the network of a machine; None where it is as it is declared, or nothing is."""
+    """Say what a person must do about the network of a machine; None where it is as declared, or nothing is
+    declared."""
     found = [need for need in settings.needs(world, name) if need.kind is Kind.NETWORK]
     if not found:
         return None
@@ -117,7 +119,7 @@ def _manual_mismatch(world: World, name: NodeName) -> str | None:
 
 
 def allowed(world: World, name: NodeName, kind: Kind) -> bool:
-    """Whether the Node of a machine allows such a change; of several Nodes on one machine the first speaks for it."""
+    """Whether the Node of a machine allows such a change; of several Nodes on one machine the first decides."""
     wanted = world.desired.nodes.get(name)
     if wanted is None or not kind.allowed(wanted.spec.repair):
         return False
@@ -138,7 +140,7 @@ def allowed(world: World, name: NodeName, kind: Kind) -> bool:
 
 
 def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
-    """What is changed next: of one kind, for what one kind is not allowed to do must not undo another."""
+    """List what is changed next, all of one kind, so that a kind that is not allowed cannot undo another."""
     found = settings.needs(world, name)
     for kind in Kind:
         ready = [
@@ -152,7 +154,7 @@ def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
 
 
 def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
-    """Why the same is not tried again in this boot; empty where it may be."""
+    """Say why the same is not tried again in this boot; empty where it may be."""
     report, boot = _report(world, name), world.boot(name)
     if report is None or report.boot_id != boot:
         return ""
@@ -171,20 +173,20 @@ def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
 
 
 def _refusals(world: World, name: NodeName) -> list[Refusal]:
-    """What is allowed and wanted, and cannot be done from here."""
+    """Yield what is allowed and wanted, and cannot be done from here."""
     found = settings.needs(world, name)
-    told = []
+    texts = []
     for kind in Kind:
         mine = [need for need in found if need.kind is kind]
         if mine and allowed(world, name, kind):
             person = _person(world, name, [need for need in mine if not need.user])
-            told += [f"{mine[0].text}: {person}"] if person else []
+            texts += [f"{mine[0].text}: {person}"] if person else []
     key = ObjectKey("Node", name)
-    return [Refusal(key, RefusedBecause.NOT_REPAIRED, text) for text in told]
+    return [Refusal(key, RefusedBecause.NOT_REPAIRED, text) for text in texts]
 
 
 def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
-    """What only a person can do about what is allowed; empty where nothing is left to one."""
+    """Say what only a person can do about what is allowed; empty where nothing is left to one."""
     against = [need.against for need in needs if need.against]
     ready = [need for need in needs if need.changes and not need.against]
     spent = _spent(world, name, ready) if ready else ""
@@ -194,17 +196,17 @@ def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
 
 
 def _hindered(world: World, name: NodeName) -> str:
-    """Why nothing is changed at this moment; empty where it may be."""
+    """Say why nothing is changed at this moment; empty where it may be."""
     node = world.node(name)
     if not (world.seen_since_last_write(name) and node.probed and node.examined):
         return "its settings are changed when its newest state is known"
     if f"node/{name}" in world.memory.in_flight or name in reboot_requests.pending(world):
-        return "its settings are changed when it is left alone"
+        return "its settings are changed when nothing else is done to it"
     return ""
 
 
 def _held(world: World, name: NodeName) -> Decision:
-    """What waits for those who use it."""
+    """List what waits for the groups that use it."""
     waits = [
         need
         for need in settings.needs(world, name)
@@ -233,7 +235,7 @@ def _running_repair(world: World, name: NodeName) -> RepairReport | None:
 
 
 def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
-    """Confirm it as soon as the facts, read over a connection that was made after it, show that it has helped."""
+    """Confirm a change as soon as facts read over a newer connection show that it has helped."""
     if report.state != RepairState.WAITING:
         return _wait(name, f"the change of its settings is {report.state}")
     node = world.node(name)
@@ -248,7 +250,7 @@ def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
     )
     if wanted and shown and seen and report.boot_id == world.boot(name):
         return Decision(steps=(ConfirmRepair(name, report.id),))
-    return _wait(name, "its settings were changed; they stay when it is seen that it is well")
+    return _wait(name, "its settings were changed; they are confirmed once they are seen to help")
 
 
 def _kind(argv: Sequence[str]) -> Kind:
@@ -256,7 +258,7 @@ def _kind(argv: Sequence[str]) -> Kind:
 
 
 def _settling(world: World, name: NodeName) -> str:
-    """That a port whose address is new has no GID yet."""
+    """Say that a port whose address is new has no GID yet; empty where none is so."""
     at = world.memory.repaired.get(name)
     if at is None or abs(world.now - at) >= GID_SECONDS:
         return ""

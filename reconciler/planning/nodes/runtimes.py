@@ -1,6 +1,6 @@
-"""The runtime of each node that is reached over SSH and has none of its owner's: put there, used, and in time removed.
+"""The runtime of each node that is reached over SSH and has none of its owner's: built, used, and in time removed.
 
-A new one is built beside the old one; the agent is replaced by one that uses it when it is there. Ranks go on.
+A new one is built beside the old one. Once it is there, the agent is replaced by one that uses it. Ranks go on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def decide(world: World, names: Iterable[NodeName]) -> Decision:
 
 
 def managed(world: World, name: NodeName) -> bool:
-    """Whether a node's runtime is this cluster's business."""
+    """Whether this cluster manages the node's runtime."""
     wanted = world.desired.nodes.get(name)
     return wanted is not None and wanted.spec.ssh is not None and wanted.spec.python is None
 
@@ -61,15 +61,15 @@ def _of_node(world: World, name: NodeName, room: int) -> Decision:
     if not needed:
         return _tidy(world, name, report, key) if room > 0 else NOTHING
     failure = world.memory.failures.get(step.key)
-    told = _building(name, f"last: {failure.text}" if failure is not None else "")
+    decision = _building(name, f"last: {failure.text}" if failure is not None else "")
     if failure is not None and failure.counted > 0:
         text = f"the runtime of {name} cannot be built: {failure.text}"
-        told += Decision(refused=(Refusal(step.object, RefusedBecause.RUNTIME_UNAVAILABLE, text),))
-    return told + Decision(steps=(step,)) if room > 0 else told
+        decision += Decision(refused=(Refusal(step.object, RefusedBecause.RUNTIME_UNAVAILABLE, text),))
+    return decision + Decision(steps=(step,)) if room > 0 else decision
 
 
 def retried_first(world: World, name: NodeName) -> bool:
-    """Whether a runtime is being built on a node whose agent never started: that is tried again when it is there."""
+    """Whether a runtime is being built on a node whose agent never started: the agent is tried again after that."""
     return world.node(name).report is None and BuildRuntime(name).subject in world.memory.in_flight
 
 
@@ -88,18 +88,18 @@ def _tidy(world: World, name: NodeName, report: NodeReport | None, key: str) -> 
 
 
 def _wanted(world: World, report: NodeReport | None) -> str:
-    """The name of the runtime that a node should have; empty for a machine of a kind that none is made for."""
+    """Name the runtime that a node should have; empty for a kind of machine that none is made for."""
     return world.memory.runtimes.wanted.get(f"{report.system}/{report.machine}", "") if report else ""
 
 
 def used(report: NodeReport | None) -> str:
-    """The name of the managed runtime that ranks are started with; empty where they are not with any."""
+    """Name the managed runtime that ranks are started with; empty where they are started with another."""
     found = _IN_RUNTIME.search(report.python) if report is not None else None
     return found[1] if found else ""
 
 
 def behind(world: World, name: NodeName) -> str:
-    """Why the agent is to be replaced by one that uses another runtime; empty where it is not."""
+    """Say why the agent is to be replaced by one that uses another runtime; empty where it is not."""
     report = world.node(name).report
     if report is None or not managed(world, name):
         return ""
@@ -119,7 +119,7 @@ def about_to_arrive(world: World, name: NodeName) -> bool:
 
 
 def problem(world: World, name: NodeName) -> str:
-    """Why a node cannot get a runtime; empty where it has one, or nobody would give it one."""
+    """Say why a node cannot get a runtime; empty where it has one, or gets none."""
     report = world.node(name).report
     if not managed(world, name) or not _wanted(world, report) or used(report):
         return ""

@@ -1,7 +1,7 @@
-"""What is not as it should be in the settings of a Mac, and the commands that put it right and back. Pure.
+"""What is wrong with the settings of a Mac, and the commands that change them and change them back. Pure.
 
-Three kinds, as ``spec.repair`` has them: the network of the Thunderbolt ports that declared links use, the memory that
-the GPU may have, and that the machine stays awake. A fact that is not known asks for nothing.
+There are three kinds, as in ``spec.repair``: the network of the Thunderbolt ports that declared links use, the memory
+that the GPU may have, and that the machine stays awake. A fact that is not known asks for nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reconciler.wire.repair import Change
 
 LINK_MASK, LINK_LOCAL_MASK = "255.255.255.252", "255.255.0.0"
 LINK_LOCAL = IPv4Network("169.254.0.0/16")
-"""What macOS gives a port by itself where nobody answers."""
+"""The addresses that macOS gives a port by itself where nobody answers."""
 _MIB = 2**20
 
 
@@ -51,15 +51,16 @@ class Need:
     text: str
     """What is wrong, for people."""
     changes: tuple[Change, ...]
-    """In this order; empty where it is not known how it could be undone."""
+    """In this order; empty where it is not known how they could be undone."""
     against: str = ""
-    """Why it must not be changed as things are, for people: something else has to change first."""
+    """Why it must not be changed as things are, for people: something else has to change first. Empty where it
+    may."""
     user: str = ""
-    """The replica that uses what would be changed: that waits for its end. Empty for none."""
+    """The replica that uses what would be changed: the change waits for its end. Empty for none."""
 
 
 def needs(world: World, name: NodeName) -> tuple[Need, ...]:
-    """All of a machine, whether its Node allows them or not, those of the network first."""
+    """List everything that is wrong with a machine, whether its Node allows a change or not, the network first."""
     node = world.node(name)
     if name not in world.desired.nodes or node.report is None or node.report.system != "Darwin":
         return ()
@@ -67,18 +68,18 @@ def needs(world: World, name: NodeName) -> tuple[Need, ...]:
 
 
 def identity(boot_id: str, changes: Sequence[Change]) -> str:
-    """By which the same changes in the same boot are known again."""
+    """Identify these changes in this boot."""
     written = json.dumps([boot_id, *(change.argv for change in changes)])
     return hashlib.sha256(written.encode()).hexdigest()[:12]
 
 
 def commands(needs: Sequence[Need]) -> str:
-    """What a person would type; empty where nothing helps."""
+    """Write what a person would type; empty where nothing helps."""
     return "; ".join(f"sudo {' '.join(change.argv)}" for need in needs for change in need.changes)
 
 
 def confirmed(change: Change, facts: MachineFacts) -> bool:
-    """Whether the facts show that a change was made: what is not known does not."""
+    """Whether the facts show that a change was made. A fact that is not known does not."""
     tool, *words = change.argv
     if tool == "sysctl":
         megabytes = int(words[0].partition("=")[2])
@@ -118,7 +119,7 @@ def _network(world: World, name: NodeName) -> Iterator[Need]:
 
 
 def _plugs(world: World, name: NodeName) -> Iterator[_Plug]:
-    """The ports in use: those with the cable that is declared for them."""
+    """Yield the ports with the cable that is declared for them."""
     planned = link_addresses.all_addresses(world.desired)
     ports = {port.receptacle: port for port in world.node(name).facts.ports}
     for _, fabric in sorted(world.desired.fabrics.items()):
@@ -139,7 +140,7 @@ def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Nee
     if plug.planned and port.address is not None and port.address != str(plug.planned.ip):
         has = f"has {port.address or 'no IPv4 address'}"
         flaws.append(f"{port.interface} {has} and is to have {plug.planned.ip}")
-        against = _obstacle(world, name, plug, moving)
+        against = _obstacle(world, name, port, plug.planned.network, moving)
         changes += [] if against else _addresses(world, port, plug.planned.ip)
     if not flaws:
         return None
@@ -153,7 +154,7 @@ def _bridge(port: PortFacts) -> Change:
 
 
 def _addresses(world: World, port: PortFacts, wanted: IPv4Address) -> list[Change]:
-    """From what it has to what it is to have: first the one away, so that each is undone exactly."""
+    """Change an address: the old one is removed first, so that each step is undone exactly."""
     found = []
     if port.address:
         mask = _previous_mask(world, port.address)
@@ -171,7 +172,7 @@ def _remove(port: PortFacts, address: str) -> tuple[str, ...]:
 
 
 def _previous_mask(world: World, address: str) -> str:
-    """Of an address that nobody but macOS or this controller has given; empty for any other."""
+    """Return the mask of an address that macOS or this controller has given; empty for any other."""
     if not address:
         return ""
     if IPv4Address(address) in LINK_LOCAL:
@@ -180,29 +181,27 @@ def _previous_mask(world: World, address: str) -> str:
     return LINK_MASK if any(pool and IPv4Address(address) in pool for pool in pools) else ""
 
 
-def _obstacle(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> str:
-    """Why a port must not have its address; empty where it may."""
-    port, facts = plug.port, world.node(name).facts
+def _obstacle(world: World, name: NodeName, port: PortFacts, planned: IPv4Network, moving: set[str]) -> str:
+    """Say why a port must not have its address, from the ``planned`` network; empty where it may."""
+    facts = world.node(name).facts
     if port.address and not _previous_mask(world, port.address):
         return (
-            f"somebody else has given {port.interface} of {name} the address {port.address}: take that away"
-            f" (sudo {' '.join(_remove(port, port.address))}), or the link out of its Fabric"
+            f"{port.interface} of {name} has the address {port.address} from somebody else: remove it"
+            f" (sudo {' '.join(_remove(port, port.address))}), or take the link out of its Fabric"
         )
     if facts.routes is None:
         return f"it is not known which networks {name} reaches, and so whether its address is free"
-    assert plug.planned is not None
-    own = plug.planned.network
     for route in facts.routes:
-        if IPv4Network(route.network).overlaps(own) and route.interface not in {port.interface, *moving}:
+        if IPv4Network(route.network).overlaps(planned) and route.interface not in {port.interface, *moving}:
             return (
-                f"{own} overlaps {route.network}, which {name} reaches over {route.interface}: give the Fabric"
+                f"{planned} overlaps {route.network}, which {name} reaches over {route.interface}: give the Fabric"
                 " another addressing.pool"
             )
     return ""
 
 
 def _user(world: World, name: NodeName, other: NodeName) -> str:
-    """The replica whose group uses, or is about to use, the cable between two nodes; empty for none."""
+    """Name the replica whose group uses, or is about to use, the cable between two nodes; empty for none."""
     for replica, record in sorted(world.memory.groups.items()):
         if not fallback.crosses(record, name, other):
             continue
@@ -218,7 +217,7 @@ def _user(world: World, name: NodeName, other: NodeName) -> str:
 
 
 def _of_group(world: World, rank: ObservedRank) -> bool:
-    """Whether a rank is of the group that its replica has now: what one before it uses is not known any more."""
+    """Whether a rank belongs to its replica's current group. It is not known any more what an earlier one uses."""
     record = world.memory.groups.get(rank.replica)
     return record is not None and record.epoch == rank.report.id.epoch
 
@@ -227,14 +226,14 @@ def _of_group(world: World, rank: ObservedRank) -> bool:
 
 
 def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
-    """What ``spec.memory`` leaves to models; nothing where it says nothing."""
+    """Yield the memory that ``spec.memory`` leaves to models; nothing where it says nothing."""
     memory, facts, report = (
         world.desired.nodes[name].spec.memory,
         world.node(name).facts,
         world.node(name).report,
     )
-    assert report is not None
-    if facts.wired_limit_bytes is None or (memory.limit is None and not memory.reserve):
+    configured = memory.limit is not None or memory.reserve
+    if report is None or facts.wired_limit_bytes is None or not configured:
         return
     wanted = min(memory.limit or report.memory_bytes, report.memory_bytes - memory.reserve) // _MIB
     if wanted <= 0 or facts.wired_limit_bytes == wanted * _MIB:
@@ -252,7 +251,7 @@ def _living(world: World, name: NodeName) -> str:
 
 
 def _sleep(world: World, name: NodeName) -> Iterator[Need]:
-    """RDMA does not wake a machine (Apple TN3205)."""
+    """Yield a machine that falls asleep: RDMA does not wake it (Apple TN3205)."""
     facts = world.node(name).facts
     if not facts.sleeps or facts.sleep_minutes is None:
         return

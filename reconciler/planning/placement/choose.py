@@ -1,23 +1,25 @@
-"""Where a group goes and how it is joined: the largest one that there are machines, memory and a transport for."""
+"""Choose where a group goes and how it is joined: the largest one that there are machines, memory and a transport
+for."""
 
 from __future__ import annotations
 
-from reconciler.planning.context.view import View
-from reconciler.planning.nodes.eligible import Request
+from reconciler.planning.context.memory_ledger import Ledger, Placed
+from reconciler.planning.context.workload import Workload
+from reconciler.planning.context.world import World
 from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Transport
-from reconciler.state import NodeName, Refusal, Waiting
+from reconciler.state import Refusal, Waiting
 
 from .place import Joined, place
 
 
-def choose(view: View, without: tuple[NodeName, ...] = ()) -> Joined | Waiting | Refusal:
-    """Machines and transport for the replica, but not ``without``; else what is awaited, or why it cannot be."""
-    deployment, model = view.deployment, view.model
-    assert deployment is not None
-    assert model is not None
+def choose(
+    world: World, ledger: Ledger, workload: Workload, without: Placed = ()
+) -> Joined | Waiting | Refusal:
+    """Choose machines and transport for a replica, but none of ``without``; else say what it waits for, or why it
+    cannot be placed."""
 
-    def join(members: tuple[NodeName, ...]) -> Transport | str:
-        return fallback.choose(view.world, view.replica, deployment, members)
+    def join(members: Placed) -> Transport | str:
+        return fallback.choose(world, workload.replica, workload.deployment, members)
 
-    return place(view.world, view.ledger, Request(view.replica, deployment, model, without), join)
+    return place(world, ledger, workload, join, without)

@@ -1,13 +1,12 @@
-"""Which nodes may be in one group: those that are alike in everything that its ranks must agree on.
+"""Which nodes may be in one group: those that agree in everything that its ranks must agree on.
 
-Asked only of groups that are about to be formed. Those that run go on.
+Checked only for groups that are about to be formed. Those that run go on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from reconciler.planning.context.view import View
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes.eligible import NAMES_SHOWN, few_names
 from reconciler.state import NodeName
@@ -27,7 +26,7 @@ from reconciler.state.machine.compatibility import together as joined
 from reconciler.state.machine.compatibility import traits as of
 
 SETS_MAX = 32
-"""Sets of like nodes that are tried; of a cluster with more kinds of machines the largest."""
+"""How many sets of compatible nodes are tried. In a cluster with more kinds of machines, the largest are."""
 _REMEDIES = {
     SYSTEM: "choose nodes of one kind with placement.nodeSelector",
     KERNEL: "bring all to one version of the system",
@@ -40,7 +39,7 @@ _REMEDIES = {
 
 
 def traits(world: World, name: NodeName, path: str) -> Traits | None:
-    """What counts of a node; None where nothing is known of it."""
+    """Return what a node must agree on with others; None where nothing is known of it."""
     node = world.node(name)
     return of(node.report, node.model(path)) if node.report is not None else None
 
@@ -48,7 +47,7 @@ def traits(world: World, name: NodeName, path: str) -> Traits | None:
 def compatible_sets(
     world: World, names: Sequence[NodeName], path: str, before: Collection[NodeName]
 ) -> list[list[NodeName]]:
-    """The nodes in sets of which all agree, none of them part of another; first those with most of ``before``, then
+    """Sort the nodes into sets that agree, none of them part of another: first those with most of ``before``, then
     the larger ones. A node of which little is known may be in several."""
     kinds = _kinds(world, names, path)
     if len(kinds) < 2:
@@ -83,7 +82,7 @@ def _kinds(world: World, names: Sequence[NodeName], path: str) -> dict[Traits, l
 def describe_differences(
     world: World, path: str, chosen: Sequence[NodeName], others: Sequence[NodeName]
 ) -> str:
-    """What of ``others`` is not as on the nodes that were chosen, and what to do about it, for people."""
+    """Say how ``others`` differ from the chosen nodes, and what to do about it, for people."""
     texts: list[str] = []
     remedies: dict[str, None] = {}
     for kind, members in _kinds(world, others, path).items():
@@ -102,12 +101,10 @@ def describe_differences(
     )
 
 
-def divergence(view: View) -> str:
-    """In what the nodes of a recorded group are not alike by now, for people; empty where they agree."""
-    assert view.record is not None
-    assert view.model is not None
-    world, path = view.world, view.model.spec.source.folder
-    members = list(dict.fromkeys(view.record.members))
+def divergence(world: World, path: str, group: Sequence[NodeName]) -> str:
+    """Say how the nodes of a formed group differ by now, for people; empty where they agree. ``path`` is where the
+    weights are."""
+    members = list(dict.fromkeys(group))
     first, *others = compatible_sets(world, members, path, ())
     return (
         describe_differences(world, path, first, [name for name in members if name not in first])

@@ -1,18 +1,17 @@
-"""Why replicas are where they are, and nowhere else, by what is known now: for people."""
+"""Explain to people why replicas are where they are, and nowhere else, by what is known now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import ModelNeeds, gib, needs
 from reconciler.planning.context.sharding import Split, Unsplit, splits
-from reconciler.planning.context.view import View
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import quarantine, runtimes
 from reconciler.planning.nodes.eligible import (
-    Request,
     about_to_report,
     few_names,
     returning,
@@ -36,7 +35,7 @@ class Seat:
     node: NodeName
     rank: int | None
     text: str
-    """What its rank is charged, or why it has none."""
+    """How much its rank is charged, or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +49,44 @@ class Places:
 
 
 def explain(world: World, name: DeploymentName) -> Iterator[Places]:
-    """Every replica that is wanted of a deployment, in order."""
+    """Explain every replica that a deployment asks for, in order."""
     deployment = world.desired.deployments.get(name)
     model = world.desired.models.get(deployment.spec.model) if deployment else None
     if deployment is None or model is None:
         return
     ledger = Ledger.of(world)
     for replica in sorted(id for id in world.desired.replicas() if id.deployment == name):
-        record = world.memory.groups.get(replica)
-        view = View(world, ledger, replica, deployment, model, record, world.ranks_of(replica))
-        seats = tuple(_seat(view, node, request=Request(replica, deployment, model)) for node in _names(view))
-        yield Places(replica.index, _size(view, record) if record else "", seats)
+        subject = _Subject(
+            world, ledger, Workload(replica, deployment, model), world.memory.groups.get(replica)
+        )
+        seats = tuple(_seat(subject, node) for node in subject.names)
+        yield Places(replica.index, _size(subject, subject.record) if subject.record else "", seats)
 
 
-def _names(view: View) -> list[NodeName]:
-    return sorted(view.world.desired.nodes.keys() | set(view.record.members if view.record else ()))
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The replica whose place is explained."""
+
+    world: World
+    ledger: Ledger
+    workload: Workload
+    record: GroupRecord | None
+
+    @property
+    def members(self) -> Placed:
+        """List the nodes of its group; empty without one."""
+        return self.record.members if self.record else ()
+
+    @property
+    def names(self) -> list[NodeName]:
+        """List the nodes that are wanted or used, in the order of names."""
+        return sorted(self.world.desired.nodes.keys() | set(self.members))
 
 
-def _size(view: View, record: GroupRecord) -> str:
-    """Why it is not larger."""
-    assert view.deployment is not None
-    bounds, size = view.deployment.spec.parallelism.nodes, len(record.members)
+def _size(subject: _Subject, record: GroupRecord) -> str:
+    """Say why its group is not larger."""
+    workload = subject.workload
+    bounds, size = workload.deployment.spec.parallelism.nodes, len(record.members)
     words = f"{size} node{'s' if size > 1 else ''}"
     if size == bounds.max:
         return (
@@ -78,8 +94,8 @@ def _size(view: View, record: GroupRecord) -> str:
         )
     if not bounds.min <= size < bounds.max:
         return f"{words}, which is not what its manifest wants"
-    larger = bounds.model_copy(update={"min": size + 1})
-    found = choose(replace(view, deployment=_bounded(view.deployment, larger)))
+    larger = _bounded(workload.deployment, bounds.model_copy(update={"min": size + 1}))
+    found = choose(subject.world, subject.ledger, replace(workload, deployment=larger))
     if isinstance(found, Refusal | Waiting):
         return f"{words}; not more: {found.text}"
     placement, _ = found
@@ -92,30 +108,31 @@ def _bounded(deployment: ModelDeployment, nodes: object) -> ModelDeployment:
     return deployment.model_copy(update={"spec": spec.model_copy(update={"parallelism": parallelism})})
 
 
-def _seat(view: View, name: NodeName, request: Request) -> Seat:
-    record, ledger = view.record, view.ledger
+def _seat(subject: _Subject, name: NodeName) -> Seat:
+    record, world, workload = subject.record, subject.world, subject.workload
     if record is not None and name in record.members:
         rank = record.members.index(name)
-        free = ledger.free(name, view.replica)
+        free = subject.ledger.free(name, workload.replica)
         text = f"charged {gib(record.charges[rank])}, of {gib(max(0, free))} that others leave"
         return Seat(name, rank, text)
-    against = _obstacle(view.world, name, view.world.desired.nodes[name], request)
-    return Seat(name, None, against or _unlike(view, name, request) or _room(view, name, request))
+    weights = world.node(name).model(workload.path)
+    against = _obstacle(world, name, world.desired.nodes[name], workload) or _unlike(subject, name)
+    if against or weights is None:
+        return Seat(name, None, against)
+    return Seat(name, None, _room(subject, name, weights))
 
 
-def _unlike(view: View, name: NodeName, request: Request) -> str:
-    """In what a node differs from those that the replica's group is on; empty where it does not."""
-    members = view.record.members if view.record else ()
-    return (
-        compatibility.describe_differences(view.world, request.path, members, [name])
-        if len(members) > 1
-        else ""
-    )
+def _unlike(subject: _Subject, name: NodeName) -> str:
+    """Say in what a node differs from those that the replica's group is on; empty where it does not."""
+    world, path, members = subject.world, subject.workload.path, subject.members
+    if len(members) < 2:
+        return ""
+    return compatibility.describe_differences(world, path, members, [name])
 
 
-def _obstacle(world: World, name: NodeName, node: Node, request: Request) -> str:
-    """What keeps a node from being used at all; empty where nothing does."""
-    deployment = request.deployment
+def _obstacle(world: World, name: NodeName, node: Node, workload: Workload) -> str:
+    """Say what keeps a node from being used at all; empty where nothing does."""
+    deployment = workload.deployment
     if not suits(node, deployment):
         wanted = deployment.spec.placement.node_selector
         lacking = [f"{k}={v}" for k, v in sorted(wanted.items()) if node.metadata.labels.get(k) != v]
@@ -127,39 +144,38 @@ def _obstacle(world: World, name: NodeName, node: Node, request: Request) -> str
     kept_out = quarantine.reason(world, name)
     if kept_out:
         return f"it is quarantined: {kept_out}"
-    if about_to_report(world, name, request.path):
-        return "it has not said yet what it can do"
+    if about_to_report(world, name, workload.path):
+        return "it has not reported yet what it can do"
     if runtimes.about_to_arrive(world, name):
         return "its runtime is being built"
-    ending = list(returning(world, name, request.replica))
+    ending = list(returning(world, name, workload.replica))
     if ending:
         return f"waiting for the end of {few_names(ending)}"
-    refusal = unfit(world, name, request)
+    refusal = unfit(world, name, workload)
     return refusal.text if refusal else ""
 
 
-def _room(view: View, name: NodeName, request: Request) -> str:
-    """Whether the smallest part of the model would have room beside what runs there."""
-    weights = view.world.node(name).model(request.path)
-    assert weights is not None
-    bounds = request.deployment.spec.parallelism.nodes
-    sizes = [len(view.record.members)] if view.record else range(bounds.min, bounds.max + 1)
+def _room(subject: _Subject, name: NodeName, weights: ModelReport) -> str:
+    """Say whether the smallest part of the model would have room beside what runs there."""
+    workload, ledger, replica = subject.workload, subject.ledger, subject.workload.replica
+    bounds = workload.deployment.spec.parallelism.nodes
+    sizes = [len(subject.members)] if subject.record else range(bounds.min, bounds.max + 1)
     parts = [
-        min(needs(ModelNeeds.of_deployment(request.deployment), weights, split.strategy, size))
+        min(needs(ModelNeeds.of_deployment(workload.deployment), weights, split.strategy, size))
         for size in sizes
-        for split in _splits(request, weights, size)
+        for split in _splits(workload, weights, size)
     ]
-    free = max(0, view.ledger.free(name, view.replica))
+    free = max(0, ledger.free(name, replica))
     if parts and min(parts) > free:
-        missing = f"{gib(min(parts) - free)} of memory are missing"
+        missing = f"it lacks {gib(min(parts) - free)} of memory"
         return f"{missing}: a rank needs {gib(min(parts))}, it has {gib(free)} free"
-    if view.record is None:
+    if subject.record is None:
         return f"it could be used: it has {gib(free)} free"
-    others = view.ledger.ranks(name, view.replica)
+    others = ledger.ranks(name, replica)
     beside = f" and {others} rank{'s' if others > 1 else ''} of others" if others else ""
     return f"it is not needed: it has {gib(free)} free{beside}"
 
 
-def _splits(request: Request, weights: ModelReport, size: int) -> tuple[Split, ...]:
-    possible = splits(request.deployment.spec.parallelism.strategy, weights, size)
+def _splits(workload: Workload, weights: ModelReport, size: int) -> tuple[Split, ...]:
+    possible = splits(workload.deployment.spec.parallelism.strategy, weights, size)
     return () if isinstance(possible, Unsplit) else possible

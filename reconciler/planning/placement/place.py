@@ -1,6 +1,6 @@
 """Where a group goes: which nodes, how many of them, how it is split, and how it is joined.
 
-Deterministic and stable: the same nodes again where nothing speaks against them.
+Deterministic and stable: it keeps the same nodes where nothing is against them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from itertools import groupby
 from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import ModelNeeds, Needs, needs
 from reconciler.planning.context.sharding import Split, Unsplit, alternatives, splits
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import runtimes
 from reconciler.planning.nodes.eligible import (
     CandidateNodes,
-    Request,
     about_to_report,
     few_names,
     returning,
@@ -46,70 +46,73 @@ class Placement:
 
 
 FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
-"""What more nodes would help against."""
+"""Reasons against which more nodes would help."""
 Joined = tuple[Placement, Transport]
 Join = Callable[[Placed], Transport | str]
-"""How these nodes, in this order, would be joined; else why they cannot be."""
+"""Say how these nodes, in this order, would be joined; else why they cannot be."""
 
 
-def place(world: World, ledger: Ledger, request: Request, join: Join) -> Joined | Waiting | Refusal:
-    """Where a replica's group goes; else what is awaited, or why it cannot be. Charges nothing."""
-    nodes = CandidateNodes.classify(world, request.deployment, request.without)
-    placed = _place(world, ledger, request, join, nodes.matching)
+def place(
+    world: World, ledger: Ledger, workload: Workload, join: Join, without: Placed = ()
+) -> Joined | Waiting | Refusal:
+    """Find a place for a replica's group, on none of ``without``; else say what it waits for, or why it cannot be
+    placed. Charges nothing."""
+    nodes = CandidateNodes.classify(world, workload.deployment, without)
+    placed = _place(world, ledger, workload, join, nodes.matching)
     if isinstance(placed, Refusal):
-        as_wished = nodes.refusal_by_choice(world, request) if placed.reason in FOR_WANT_OF_NODES else None
-        return as_wished or replace(placed, text=placed.text + nodes.states(world, request.deployment))
+        by_choice = nodes.refusal_by_choice(world, workload) if placed.reason in FOR_WANT_OF_NODES else None
+        return by_choice or replace(placed, text=placed.text + nodes.states(world, workload.deployment))
     return placed
 
 
 def _place(
-    world: World, ledger: Ledger, request: Request, join: Join, matching: list[NodeName]
+    world: World, ledger: Ledger, workload: Workload, join: Join, matching: list[NodeName]
 ) -> Joined | Waiting | Refusal:
-    late = [name for name in matching if about_to_report(world, name, request.path)]
+    late = [name for name in matching if about_to_report(world, name, workload.path)]
     if late:
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
-        text = f"{request.replica}: no answer yet from {', '.join(late)}"
-        return Waiting(request.replica.key, WaitingFor.AGENT, text, replica=request.replica)
-    ending = [text for name in matching for text in returning(world, name, request.replica)]
+        text = f"{workload.replica}: no answer yet from {', '.join(late)}"
+        return Waiting(workload.replica.key, WaitingFor.AGENT, text, replica=workload.replica)
+    ending = [text for name in matching for text in returning(world, name, workload.replica)]
     if ending:
-        text = f"{request.replica}: waiting for the end of {few_names(ending)}"
-        return Waiting(request.replica.key, WaitingFor.STOPPING, text, replica=request.replica)
+        text = f"{workload.replica}: waiting for the end of {few_names(ending)}"
+        return Waiting(workload.replica.key, WaitingFor.STOPPING, text, replica=workload.replica)
     building: list[str] = [name for name in matching if runtimes.about_to_arrive(world, name)]
     if building:
-        text = f"{request.replica}: the runtime of {few_names(building)} is being built"
-        return Waiting(request.replica.key, WaitingFor.RUNTIME, text, replica=request.replica)
-    fetching: list[str] = [name for name in matching if being_fetched(world, request, name)]
+        text = f"{workload.replica}: the runtime of {few_names(building)} is being built"
+        return Waiting(workload.replica.key, WaitingFor.RUNTIME, text, replica=workload.replica)
+    fetching: list[str] = [name for name in matching if being_fetched(world, workload, name)]
     if fetching:
-        text = f"{request.replica}: the weights of {request.model.metadata.name} are not on {few_names(fetching)} yet"
-        return Waiting(request.replica.key, WaitingFor.WEIGHTS, text, replica=request.replica)
+        text = f"{workload.replica}: the weights of {workload.model.metadata.name} are not on {few_names(fetching)} yet"
+        return Waiting(workload.replica.key, WaitingFor.WEIGHTS, text, replica=workload.replica)
     usable: list[NodeName] = []
     problem: Refusal | None = None
     for name in matching:
-        refusal = unfit(world, name, request)
+        refusal = unfit(world, name, workload)
         if refusal is None:
             usable.append(name)
         problem = problem or refusal
-    if len(usable) < request.deployment.spec.parallelism.nodes.min:
-        text = too_few(world.desired.nodes, request.deployment, len(usable))
-        return problem or request.refuse(RefusedBecause.NO_NODES, text)
-    return _among_compatible(world, ledger, request, usable, join)
+    if len(usable) < workload.deployment.spec.parallelism.nodes.min:
+        text = too_few(world.desired.nodes, workload.deployment, len(usable))
+        return problem or workload.refuse(RefusedBecause.NO_NODES, text)
+    return _among_compatible(world, ledger, workload, usable, join)
 
 
 def _among_compatible(
-    world: World, ledger: Ledger, request: Request, usable: list[NodeName], join: Join
+    world: World, ledger: Ledger, workload: Workload, usable: list[NodeName], join: Join
 ) -> Joined | Refusal:
-    """The largest group of nodes that agree in what its ranks must agree in; one rank agrees with itself."""
-    bounds = request.deployment.spec.parallelism.nodes
+    """Find the largest group of nodes that agree in what its ranks must agree on. One rank agrees with itself."""
+    bounds = workload.deployment.spec.parallelism.nodes
     if bounds.max == 1:
-        return _Search.start(world, ledger, request, usable, join).largest()
-    record = world.memory.groups.get(request.replica)
-    sets = compatibility.compatible_sets(world, usable, request.path, record.members if record else ())
+        return _Search.start(world, ledger, workload, usable, join).largest()
+    record = world.memory.groups.get(workload.replica)
+    sets = compatibility.compatible_sets(world, usable, workload.path, record.members if record else ())
     best: Joined | None = None
     problem: Refusal | None = None
     for names in sets:
         if len(names) < max(bounds.min, len(best[0].members) + 1 if best else 1):
             continue
-        found = _Search.start(world, ledger, request, names, join).largest()
+        found = _Search.start(world, ledger, workload, names, join).largest()
         if isinstance(found, Refusal):
             problem = problem or found
         elif best is None or len(found[0].members) > len(best[0].members):
@@ -117,102 +120,102 @@ def _among_compatible(
     if best is not None:
         return best
     others = compatibility.describe_differences(
-        world, request.path, sets[0], [name for name in usable if name not in sets[0]]
+        world, workload.path, sets[0], [name for name in usable if name not in sets[0]]
     )
     if problem is not None:
         return replace(problem, text=f"{problem.text}; not used: {others}") if others else problem
-    text = f"needs {bounds.min} nodes that are alike, {len(sets[0])} are: {others}"
-    return request.refuse(RefusedBecause.NODES_DIFFER, text)
+    text = f"needs {bounds.min} compatible nodes, {len(sets[0])} are: {others}"
+    return workload.refuse(RefusedBecause.NODES_DIFFER, text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The nodes that could be used, and what is to go there."""
+    """The nodes that could be used, and what is to be placed on them."""
 
-    request: Request
+    workload: Workload
     rooms: FreeMemory
     weights: ModelReport
     before: Placed
     """Where the replica's group is, or was last."""
     load: dict[NodeName, int]
-    """Ranks of others on each node."""
+    """Ranks of other replicas on each node."""
     join: Join
 
     @classmethod
     def start(
-        cls, world: World, ledger: Ledger, request: Request, usable: list[NodeName], join: Join
+        cls, world: World, ledger: Ledger, workload: Workload, usable: list[NodeName], join: Join
     ) -> _Search:
-        replica = request.replica
+        replica = workload.replica
         record = world.memory.groups.get(replica)
         before = record.members if record else ()
         load = {name: ledger.ranks(name, replica) for name in usable}
         nodes = tuple(sorted(usable, key=lambda name: (name not in before, load[name], name)))
         hosts = {name: ledger.host(name) for name in nodes}
         free = {host: ledger.free(name, replica) for name, host in hosts.items()}
-        reports = [world.node(name).model(request.path) for name in usable]
+        reports = [world.node(name).model(workload.path) for name in usable]
         known = [report for report in reports if report is not None]
         weights = next((report for report in known if report.shares), known[0])
 
         def cabled(name: NodeName) -> Placed:
             return tuple(port.peer[0] for port in world.node(name).facts.ports if port.peer)
 
-        return cls(request, FreeMemory(nodes, hosts, free, cabled), weights, before, load, join)
+        return cls(workload, FreeMemory(nodes, hosts, free, cabled), weights, before, load, join)
 
     def largest(self) -> Joined | Refusal:
-        """As many nodes as there are within the bounds, and fewer where the model, the memory or the transport
-        asks for it."""
-        bounds = self.request.deployment.spec.parallelism.nodes
-        # Refusals are put into words in the end, and only one of them: that costs more than to find a place.
-        unsplit: tuple[int, Unsplit] | None = None
-        short = 0
+        """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
+        requires it."""
+        bounds = self.workload.deployment.spec.parallelism.nodes
+        # Only one refusal is written, at the end: writing it costs more than finding a place.
+        unsplit: list[tuple[int, Unsplit]] = []
+        short: tuple[int, Split] | None = None
         unjoined: Refusal | None = None
         for size in range(min(bounds.max, len(self.rooms.nodes)), bounds.min - 1, -1):
-            possible = splits(self.request.deployment.spec.parallelism.strategy, self.weights, size)
+            possible = splits(self.workload.deployment.spec.parallelism.strategy, self.weights, size)
             if isinstance(possible, Unsplit):
-                unsplit = unsplit or (size, possible)
+                unsplit.append((size, possible))
                 continue
             answer = self._place_size(size, possible)
             if isinstance(answer, tuple):
                 return answer
-            if unjoined is None and not short:
-                unjoined, short = answer, 0 if answer else size
+            if unjoined is None and short is None:
+                unjoined, short = answer, None if answer else (size, possible[0])
         if unjoined is not None:
             return unjoined
-        # That it cannot be split over so many is no news where it can be over fewer, and those have no room.
+        # Where fewer nodes would do but have no room, the lack of room is the reason, and not the split.
         if short:
-            return suggestions.no_room(self.request, self.rooms, self.weights, short)
-        assert unsplit is not None
-        return self._unsplit(unsplit[1], unsplit[0])
+            return suggestions.no_room(self.workload, self.rooms, self.weights, *short)
+        size, why = unsplit[0]
+        return self._unsplit(why, size)
 
     def _place_size(self, size: int, possible: tuple[Split, ...]) -> Joined | Refusal | None:
-        """A place for a group of so many; a refusal where none can be joined, None where none have room."""
+        """Place a group of ``size`` nodes; a refusal where no nodes can be joined, None where none have room."""
         unjoined: Refusal | None = None
         for split in possible:
             each = needs(
-                ModelNeeds.of_deployment(self.request.deployment), self.weights, split.strategy, size
+                ModelNeeds.of_deployment(self.workload.deployment), self.weights, split.strategy, size
             )
             found = self._best(each)
             if isinstance(found, tuple):
-                members, rung = found
-                return Placement(members, each, split), rung
+                members, transport = found
+                return Placement(members, each, split), transport
             unjoined = unjoined or found
         return unjoined
 
     def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
-        """The nodes it has already, else the least occupied ones, of those the ones that are joined best; a refusal
-        where none can be joined, None where none have room."""
-        ladder = self.request.deployment.spec.transport
+        """Prefer the nodes it has already, then the least loaded ones, and of those the ones that are joined best. A
+        refusal where none can be joined, None where none have room."""
+        transports = self.workload.deployment.spec.transport
         candidates = sorted(self.rooms.candidates(each), key=self._preference)
         unjoined: Refusal | None = None
         for _, alike in groupby(candidates, key=self._preference):
             best: tuple[Placed, Transport] | None = None
             for members in self._candidates(list(alike), each):
-                rung = self.join(members)
-                if isinstance(rung, str):
-                    unjoined = unjoined or self._unjoined(members, rung)
-                elif best is None or _height(ladder, rung) < _height(ladder, best[1]):
-                    best = (members, rung)
-                if best is not None and _height(ladder, best[1]) == 0:
+                transport = self.join(members)
+                if isinstance(transport, str):
+                    unjoined = unjoined or self._unjoined(members, transport)
+                elif best is None or _height(transports, transport) < _height(transports, best[1]):
+                    best = (members, transport)
+                if best is not None and _height(transports, best[1]) == 0:
                     break
             if best is not None:
                 return best
@@ -223,7 +226,7 @@ class _Search:
         return -kept, sum(self.load[name] for name in members)
 
     def _candidates(self, candidates: list[Placed], each: Needs) -> Iterator[Placed]:
-        """Sets of nodes in the orders that make a difference; without any cable none does."""
+        """Yield sets of nodes in the orders that make a difference; without cables none does."""
         if not any(self.rooms.cabled(name) for name in self.rooms.nodes):
             candidates = candidates[:1]
         for members in candidates:
@@ -232,26 +235,26 @@ class _Search:
             yield members
             for around in rings(members, self.rooms.cabled) if len(members) >= RING_MIN else ():
                 turned = (around[turn:] + around[:turn] for turn in range(len(around)))
-                either = (order for way in turned for order in (way, way[::-1]))
+                either = (order for turn in turned for order in (turn, turn[::-1]))
                 order = next((order for order in either if self.rooms.fits(order, each)), None)
                 if order is not None:
                     yield order
 
     def _unjoined(self, members: Placed, why: str) -> Refusal:
         text = f"no transport of spec.transport can join {', '.join(members)}: {why}"
-        return self.request.refuse(RefusedBecause.NO_TRANSPORT, text)
+        return self.workload.refuse(RefusedBecause.NO_TRANSPORT, text)
 
     def _unsplit(self, why: Unsplit, size: int) -> Refusal:
-        parallelism, name = self.request.deployment.spec.parallelism, self.request.deployment.spec.model
+        parallelism, name = self.workload.deployment.spec.parallelism, self.workload.deployment.spec.model
         other = alternatives(
             parallelism.strategy, self.weights, range(1, min(RANKS_MAX, len(self.rooms.nodes)) + 1)
         )
         how = {"tensor": "by tensor", "pipeline": "as a pipeline"}.get(parallelism.strategy, "at all")
         because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
         text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
-        return self.request.refuse(because, f"{text}; works: {other}" if other else text)
+        return self.workload.refuse(because, f"{text}; works: {other}" if other else text)
 
 
-def _height(ladder: tuple[str, ...], rung: Transport) -> int:
-    """How far down its ladder a rung is; a single rank needs none."""
-    return ladder.index(rung.transport) if rung.transport else 0
+def _height(transports: tuple[str, ...], transport: Transport) -> int:
+    """Count the transports of its list before this one; a single rank needs none."""
+    return transports.index(transport.name) if transport.name else 0

@@ -1,4 +1,4 @@
-"""What manifests ask for that manifests do not have: knowable before any machine is looked at."""
+"""Find references in manifests to objects that no manifest has, before any machine is looked at."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.state import Desired, ObjectKey
 
 
 def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
-    """A sentence for each of the objects in ``concerned`` that could not be served as the manifests stand."""
+    """Write a sentence for each object in ``concerned`` that could not be served as the manifests stand."""
     found = []
     for name, deployment in sorted(desired.deployments.items()):
         key = ObjectKey("ModelDeployment", name)
@@ -20,7 +20,7 @@ def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
 
 
 def unknown_model(deployment: ModelDeployment) -> str:
-    """What to do about a Model that is not there."""
+    """Say what to do about a Model that does not exist."""
     return f'model "{deployment.spec.model}" does not exist; add a Model of this name or correct spec.model'
 
 

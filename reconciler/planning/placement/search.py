@@ -1,7 +1,7 @@
 """Which sets of nodes have room for the ranks of a group, and which rank goes on which: combinatorics alone.
 
-Complete where nodes are few: every set and, where ranks need unequal memory, every order is tried. Of many nodes the
-ones that are preferred are tried, and those that are cabled to one of them.
+Complete where nodes are few: every set and, where ranks need unequal memory, every order is tried. Of many nodes, the
+preferred ones are tried, and those that are cabled to one of them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from reconciler.planning.context.memory_needs import Needs
 from reconciler.state import NodeName
 
 SETS_MAX = 128
-"""Sets of nodes that are tried, all of them: as many as there are of four out of nine."""
+"""How many sets of nodes are tried exhaustively: as many as there are of four out of nine."""
 ORDERED_MAX = 8
-"""Nodes of which every order is tried, where their hosts are shared and their ranks unequal."""
+"""How many nodes are tried in every order, where they share hosts and their ranks are unequal."""
 RINGS_MAX = 12
-"""Ways round the same nodes that are tried: all those of five."""
+"""How many rings through the same nodes are tried: all those of five."""
 SEEDS_MAX = 16
-"""Of many nodes, so many are tried with those that they are cabled to."""
+"""How many of many nodes are tried together with those that they are cabled to."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """What nodes there are, the preferred ones first, and what their machines have left."""
+    """The nodes, the preferred ones first, and how much memory their machines have left."""
 
     nodes: Placed
     hosts: Mapping[NodeName, str]
     free: Mapping[str, int]
     """Bytes, by host."""
     cabled: Callable[[NodeName], Placed] = lambda name: ()
-    """The nodes at the other ends of a node's cables."""
+    """Return the nodes at the other ends of a node's cables."""
 
     def fits(self, members: Placed, needs: Needs) -> bool:
         """Whether each rank has room on its node, in this order."""
@@ -45,7 +45,7 @@ class FreeMemory:
         return all(size <= self.free[host] for host, size in taken.items())
 
     def arranged(self, members: Placed, needs: Needs) -> Placed | None:
-        """These nodes in the order of ranks, as they are given where that fits; None where no order does."""
+        """Order these nodes so that each rank fits, as they are given where that fits; None where no order does."""
         if self.fits(members, needs):
             return members
         if len(set(needs)) == 1 and len(members) == len(needs):
@@ -53,7 +53,7 @@ class FreeMemory:
         return self._assigned(members, needs)
 
     def _assigned(self, members: Placed, needs: Needs) -> Placed | None:
-        """The largest ranks choose first. Where every node has a host of its own, whatever they choose is right."""
+        """Let the largest ranks choose first. Where every node has a host of its own, any choice is right."""
         order = sorted(range(len(needs)), key=lambda rank: (-needs[rank], rank))
         left = {self.hosts[name]: self.free[self.hosts[name]] for name in members}
         shared = len(left) < len(members) <= ORDERED_MAX
@@ -81,7 +81,7 @@ class FreeMemory:
         return tuple(chosen[rank] for rank in range(len(needs))) if choose(0) else None
 
     def candidates(self, needs: Needs) -> Iterator[Placed]:
-        """Sets of nodes that have room, each in an order that fits, the preferred ones first."""
+        """Yield sets of nodes that have room, each in an order that fits, the preferred ones first."""
         size = len(needs)
         if size > len(self.nodes):
             return
@@ -109,7 +109,7 @@ class FreeMemory:
                 yield tuple(near)
 
     def _near(self, seed: NodeName, size: int) -> list[NodeName]:
-        """A node, those that it is cabled to, those that they are cabled to, and so on, up to so many."""
+        """Collect a node, those that it is cabled to, those that they are cabled to, and so on, up to ``size``."""
         found = [seed]
         for name in found:
             found += [other for other in self.cabled(name) if other not in found]
@@ -118,7 +118,7 @@ class FreeMemory:
         return found[:size]
 
     def roomiest(self, size: int) -> FreeMemory:
-        """As far as memory is concerned as good as all of them for up to ``size`` ranks: the roomiest machines."""
+        """Keep the roomiest machines: for up to ``size`` ranks their memory is as good as that of all."""
         by_host: dict[str, list[NodeName]] = {}
         for name in self.nodes:
             by_host.setdefault(self.hosts[name], []).append(name)
@@ -132,8 +132,8 @@ class FreeMemory:
 
 
 def rings(members: Placed, cabled: Callable[[NodeName], Sequence[NodeName]]) -> Iterator[Placed]:
-    """The same nodes in every order in which each is cabled to the next, and the last to the first; of one ring,
-    and of the same one the other way round, just one."""
+    """Yield the same nodes in every order in which each is cabled to the next, and the last to the first. A ring
+    comes once, in one direction."""
     path = [members[0]]
 
     def go_on() -> Iterator[Placed]:

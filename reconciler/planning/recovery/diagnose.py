@@ -1,4 +1,4 @@
-"""What a group died of: its symptom, the class that explains it, and what is to be done now."""
+"""What a group died of: its symptom, the class that explains it, and what is done now."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from reconciler.planning.context import attempt_facts
-from reconciler.planning.context.view import View
-from reconciler.planning.diagnosis.detectors import Detection, panicking
+from reconciler.planning.context.view import Formed, View, Wanted
+from reconciler.planning.diagnosis import rules
+from reconciler.planning.diagnosis.detectors import Detection
 from reconciler.planning.diagnosis.evidence import Evidence, restarted
-from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row, diagnose
+from reconciler.planning.diagnosis.rules import History, Remedy, Row, explain
 from reconciler.planning.nodes import quarantine, repair
 from reconciler.planning.transport import fallback
 from reconciler.state import (
     Attempt,
     Cause,
     FaultClass,
-    GroupRecord,
     NodeName,
     ObservedRank,
     Symptom,
@@ -28,9 +28,7 @@ from reconciler.wire.launch import Phase
 from . import stalls
 
 PROOFS_MAX = 3
-"""A group that is ready and cannot answer so often is as good as dead."""
-RUNG_FORMS_MAX = 4
-"""A transport on which a group was formed again so often in a row is given up, whatever the classes."""
+"""After this many failed completions a group that is ready is as good as dead."""
 TRIES_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
@@ -42,66 +40,69 @@ class Diagnosis:
     cause: Cause
     text: str
     at: float
-    """When, as far as is known."""
+    """When, as far as is known, in seconds of the controller's clock."""
     fault: FaultClass
     lasting: str = ""
-    """Why another attempt with the same files cannot end otherwise."""
+    """Why another attempt with the same files cannot end otherwise; empty where it can."""
     counted: bool = True
     """Whether forming again is charged to the budget of restarts."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
     remedy: Remedy = Remedy.FORM
-    """What is to be done now: the row's first remedy, or the next where that did not help."""
+    """What is done now: the row's first remedy, or its second where its condition holds."""
     nodes: tuple[NodeName, ...] = ()
-    """The machines that are to blame, where it is known which."""
+    """The machines to blame, where these are known."""
     seen: str = ""
     """What explains it; ``text`` also has how it showed."""
 
 
-def fault(view: View) -> Diagnosis | None:
-    """Why the replica's group is as good as dead; None for one that is not."""
+def fault(view: Formed) -> Diagnosis | None:
+    """Diagnose why the replica's group is as good as dead; None for one that is not."""
     shown = symptom(view)
     if shown is None:
         return None
     seen = gather_evidence(view, shown)
-    row, sighting, now = _judged(view, seen)
-    whole = shown.text in sighting.text
+    found = explain(seen, lambda row, detection: _history(view, row, detection))
+    assert found is not None, f"no class explains {shown}"
+    row, detection, now = found.row, found.detection, found.remedy
+    complete = shown.text in detection.text
     words = seen.first.ending_text if seen.first else shown.text
+    deployment = view.replica.deployment
     fault = Diagnosis(
         shown.cause,
-        sighting.text if whole else f"{sighting.text}; {shown.text}",
+        detection.text if complete else f"{detection.text}; {shown.text}",
         shown.at,
         row.fault,
-        lasting=(words if whole else f"{sighting.text}; {words}") if now is Remedy.REFUSE else "",
+        lasting=(words if complete else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
         counted=row.counted,
-        person=repair.steps(view.world, row, sighting, view.replica.deployment)
-        if _needs_person(row, now)
-        else "",
+        person=repair.steps(view.world, row, detection, deployment) if row.needs_person(now) else "",
         remedy=now,
-        nodes=sighting.nodes,
-        seen=sighting.text,
+        nodes=detection.nodes,
+        seen=detection.text,
     )
     return _after_restart(view, fault)
 
 
-def _judged(view: View, scene: Evidence) -> tuple[Row, Detection, Remedy]:
-    """What explains it and what is to be done. Whatever else explains it: what a spec has brought down again and again
-    is not formed anew."""
-    found = diagnose(scene)
-    assert found is not None, f"no class explains {scene.symptom}"
-    now = _remedy_now(view, *found)
-    against = None if now in (Remedy.WAIT, Remedy.REFUSE) else forbidding(view)
-    return (*against, Remedy.REFUSE) if against else (*found, now)
+def _history(view: Formed, row: Row, detection: Detection) -> History:
+    """Collect what was tried against a fault of this group, and what can be."""
+    world, record = view.world, view.record
+    return History(
+        tries=tries(view, row.fault),
+        transport_forms=_transport_forms(view),
+        has_fallback=fallback.lower(view.deployment, fallback.used(record)),
+        facts_changed=bool(attempt_facts.changes(record.facts, view.current_facts(record.members))),
+        repaired=any(repair.pending_change(world, name, str(view.replica)) for name in detection.nodes),
+        quarantined=any(quarantine.reason(world, name) for name in detection.nodes),
+    )
 
 
-def forbidding(view: View) -> tuple[Row, Detection] | None:
-    """What a group has done to its machines, so that it is not formed anew as it was, whatever else is wrong."""
-    return diagnose(gather_evidence(view, None), (row for row in TABLE if row.seen is panicking))
+def forbidding(view: Formed) -> tuple[Row, Detection] | None:
+    """Return what the group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    return rules.forbidding(gather_evidence(view, None))
 
 
-def _after_restart(view: View, fault: Diagnosis) -> Diagnosis:
-    """What a machine was restarted for is over: the group is formed again as it was, and that was planned."""
-    assert view.record is not None
+def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
+    """Replace a fault for which its machine has been restarted since: that is over, and the restart was planned."""
     boots = dict(zip(view.record.members, view.record.boots, strict=False))
     for name in fault.nodes:
         last, report = view.world.memory.reboots.get(name), view.world.node(name).report
@@ -113,46 +114,8 @@ def _after_restart(view: View, fault: Diagnosis) -> Diagnosis:
     return fault
 
 
-def _remedy_now(view: View, row: Row, sighting: Detection) -> Remedy:
-    """The remedy for this time."""
-    now = stage(row, tries(view, row.fault))
-    if now is Remedy.REPAIR:
-        return (
-            now
-            if any(repair.pending_change(view.world, n, str(view.replica)) for n in sighting.nodes)
-            else row.then or now
-        )
-    if (
-        row.then is Remedy.LOWER_RUNG
-        and now is not row.then
-        and _attempts_on_transport(view) >= RUNG_FORMS_MAX
-    ):
-        now = row.then
-    if now is Remedy.LOWER_RUNG and now is not row.remedy and not _has_fallback(view):
-        return row.remedy
-    if now in (Remedy.LOWER_RUNG, Remedy.REBOOT) and now is not row.remedy and _facts_changed(view):
-        return row.remedy
-    if row.fault is FaultClass.HOST_UNREACHABLE and any(
-        quarantine.reason(view.world, n) for n in sighting.nodes
-    ):
-        return Remedy.FORM_WITHOUT
-    return now
-
-
-def _facts_changed(view: View) -> bool:
-    """Whether a fact that the group was formed under is no longer the same, such as a boot: that may have helped, and
-    what did not is not to be left for it."""
-    assert view.record is not None
-    return bool(attempt_facts.changes(view.record.facts, view.current_facts(view.record.members)))
-
-
-def _has_fallback(view: View) -> bool:
-    assert view.record is not None
-    return view.deployment is not None and fallback.lower(view.deployment, fallback.used(view.record))
-
-
-def _attempts_on_transport(view: View) -> int:
-    """How often in a row the group was formed on its transport because something was wrong, of whatever class."""
+def _transport_forms(view: Wanted) -> int:
+    """Count how often in a row the group was formed on its transport because something was wrong."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
     since = view.world.now - TRIES_SECONDS
 
@@ -168,18 +131,8 @@ def _attempts_on_transport(view: View) -> int:
     return sum(1 for _ in takewhile(failing, latest))
 
 
-def stage(row: Row, tried: int) -> Remedy:
-    """The remedy of a row, or what comes after it has been tried often enough."""
-    return row.then if row.then is not None and 0 < row.after <= tried else row.remedy
-
-
-def _needs_person(row: Row, now: Remedy) -> bool:
-    """Whether what is being done leaves something to a person: what a Form may well heal does not."""
-    return now is not row.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
-
-
-def tries(view: View, fault: FaultClass) -> int:
-    """How often in a row, until now, the group was formed for this class and this wish."""
+def tries(view: Wanted, fault: FaultClass) -> int:
+    """Count how often in a row, until now, the group was formed for this class and this spec."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
     since = view.world.now - TRIES_SECONDS
 
@@ -189,10 +142,9 @@ def tries(view: View, fault: FaultClass) -> int:
     return sum(1 for _ in takewhile(same, latest))
 
 
-def gather_evidence(view: View, symptom: Symptom | None) -> Evidence:
-    """What is seen of a group that is as good as dead."""
+def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
+    """Collect what is observed of a group that is as good as dead."""
     record, world = view.record, view.world
-    assert record is not None
     ended = [rank for rank in view.current.values() if not rank.alive]
     if _ended_for(view) is not None:
         ended = [rank for rank in ended if rank.report.id not in world.memory.stops]
@@ -216,11 +168,9 @@ def gather_evidence(view: View, symptom: Symptom | None) -> Evidence:
     )
 
 
-def symptom(view: View) -> Symptom | None:
-    """Why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
+def symptom(view: Formed) -> Symptom | None:
+    """Say why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
     record, now = view.record, view.world.now
-    if record is None:
-        return None
     ended_for = _ended_for(view)
     if ended_for is not None:
         return ended_for
@@ -231,11 +181,11 @@ def symptom(view: View) -> Symptom | None:
     if missing and (record.proven_at is not None or not record.secret):
         text = f"rank {missing[0]} of epoch {record.epoch} is gone without a trace"
         return Symptom(Cause.RANK_MISSING, text, now)
-    why = _hopeless(view, record) if missing else ""
+    why = _hopeless(view) if missing else ""
     if why:
         text = f"rank {missing[0]} of epoch {record.epoch} cannot be started: {why}"
         return Symptom(Cause.RANK_MISSING, text, now)
-    if why := _unjoinable(view, record):
+    if why := _unjoinable(view):
         return Symptom(Cause.OVERDUE, f"epoch {record.epoch} cannot come up: {why}", now)
     stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
@@ -247,52 +197,51 @@ def symptom(view: View) -> Symptom | None:
     return Symptom(Cause.PROOF_FAILED, text, now)
 
 
-def _ended_for(view: View) -> Symptom | None:
-    """What ranks that lived were asked to end for: how they end then says nothing about it, and nothing else will."""
+def _ended_for(view: Formed) -> Symptom | None:
+    """Return why living ranks were asked to end: how they end then says nothing about it, and nothing else will."""
     stops = view.world.memory.stops
-    asked = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
+    symptoms = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
     by_themselves = (Cause.RANK_EXITED, Cause.RANK_MISSING)
-    return next((each for each in asked if each is not None and each.cause not in by_themselves), None)
+    return next((each for each in symptoms if each is not None and each.cause not in by_themselves), None)
 
 
-def _hopeless(view: View, record: GroupRecord) -> str:
-    """What has happened since an epoch was drawn, so that the rest of its ranks are better not started."""
+def _hopeless(view: Formed) -> str:
+    """Say what has happened since an epoch was drawn, so that its other ranks are better not started; empty for
+    nothing."""
     against = forbidding(view)
     if against is not None:
         return against[1].text
-    if not _unwired(view, record):
+    if not _unwired(view):
         return ""
-    return fallback.obstacle(view.world, view.replica, fallback.used(record), record.members)
+    return fallback.obstacle(view.world, view.replica, fallback.used(view.record), view.record.members)
 
 
-def _unwired(view: View, record: GroupRecord) -> bool:
-    """Whether the transport of a group can be had no more, by what its machines tell now."""
+def _unwired(view: Formed) -> bool:
+    """Whether the transport of a group is no longer available, by what its machines report now."""
+    record = view.record
     probed = all(view.world.node(name).probed for name in record.members)
     return probed and fallback.wiring(view.world, fallback.used(record), record.members) is None
 
 
-def _unjoinable(view: View, record: GroupRecord) -> str:
-    """Why ranks that look for each other will not find each other: what they were to be joined by is gone."""
-    phases = {rank.report.phase for rank in view.current.values() if rank.alive}
-    if (
-        record.proven_at is not None
-        or not phases & {Phase.RENDEZVOUS, Phase.VERBS}
-        or not _unwired(view, record)
-    ):
+def _unjoinable(view: Formed) -> str:
+    """Say why ranks that look for each other will not find each other: their links are gone. Empty where they may."""
+    record, phases = view.record, {rank.report.phase for rank in view.current.values() if rank.alive}
+    if record.proven_at is not None or not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not _unwired(view):
         return ""
     return fallback.obstacle(view.world, view.replica, fallback.used(record), record.members)
 
 
 def _lived(rank: ObservedRank) -> float:
-    """For how long, in seconds: both ends by its own node's clock, which may be another than the controller's."""
+    """Return how long a rank lived, in seconds: both ends by its own node's clock, which may differ from the
+    controller's."""
     report = rank.report
     return max(0.0, report.exit.at - report.started_at) if report.exit else 0.0
 
 
 def trouble(view: View, fault: Diagnosis, doing: str) -> Trouble:
-    """What is wrong with a replica now, and what is done about it.
+    """Say what is wrong with a replica now, and what is done about it.
 
-    Where a person is needed, only what explains it is said: that stays the same over the attempts.
+    Where a person is needed, only the explanation is given: it stays the same over the attempts.
     """
     seen = fault.seen if fault.person else fault.text
     return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, seen, doing, fault.person)

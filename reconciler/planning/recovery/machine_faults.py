@@ -1,4 +1,4 @@
-"""What is wrong with a machine itself, whether or not a group has noticed, from its own facts."""
+"""What is wrong with a machine itself, by its own facts, whether or not a group has noticed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SEEN_IN_FACTS = (
     FaultClass.VERBS_WEDGED,
     FaultClass.LAUNCH_CONTEXT,
 )
-"""Classes that the facts of a machine, or of both ends of a cable, tell without a group. Silence, and what ended
-ranks have left, are quarantine's."""
+"""Classes that the facts of a machine, or of both ends of a cable, show without a group. Silence and leftovers are
+matters of quarantine."""
 _ROWS = tuple(
     row
     for row in TABLE
@@ -35,10 +35,10 @@ _ROWS = tuple(
 
 
 def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
-    """Of a node in the manifests. RDMA is of no concern where no deployment would use it there."""
+    """List the faults of a declared node. RDMA matters only where a deployment would use it there."""
     if name not in world.desired.nodes:
         return ()
-    scene = Evidence((world.node(name),), verbs=uses(world, VERBS, name))
+    evidence = Evidence((world.node(name),), verbs=uses(world, VERBS, name))
     key = ObjectKey("Node", name)
     return tuple(
         Trouble(
@@ -49,12 +49,12 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
             repair.doing(world, row, seen),
             repair.steps(world, row, seen),
         )
-        for row, seen in every(scene, _ROWS)
+        for row, seen in every(evidence, _ROWS)
     )
 
 
 def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
-    """Restart the first machine whose own trouble asks for that, where its Node allows it and nothing runs there."""
+    """Restart the first machine whose own trouble asks for it, where its Node allows that and nothing runs there."""
     for trouble in troubles:
         name = NodeName(trouble.object.name)
         idle = not any(rank.alive for rank in world.observed.ranks_on(name))
@@ -67,7 +67,7 @@ def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
 
 
 def without_pending_restart(world: World, troubles: tuple[Trouble, ...]) -> tuple[Trouble, ...]:
-    """The same, where nobody is asked for what a restart from here is about to mend."""
+    """Return the same troubles, with nobody asked to fix what a restart from here is about to fix."""
     return tuple(
         replace(trouble, doing=Remedy.REBOOT.value, person="") if _restarts(world, trouble) else trouble
         for trouble in troubles
@@ -84,6 +84,6 @@ def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:
     """Whether a deployment would have a group over one of these transports on all of these nodes."""
     labels = [world.desired.nodes[name].metadata.labels.items() for name in names]
     return any(
-        not set(transports).isdisjoint(ladder) and all(selected <= of_node for of_node in labels)
-        for selected, ladder in world.desired.spreads
+        not set(transports).isdisjoint(listed) and all(selected <= of_node for of_node in labels)
+        for selected, listed in world.desired.spreads
     )

@@ -1,7 +1,8 @@
-"""Whether a machine may be restarted now, or why not: what costs most is done last, rarely, and one at a time.
+"""Whether a machine may be restarted now, and why not: restarts cost most, so they come last, rarely, and one at a
+time.
 
-Off unless the Node says otherwise. Never where it cannot help, never a machine that a person would have to unlock
-afterwards, never one that serves.
+They are off unless the Node allows them. A machine is never restarted where that cannot help, where a person would
+have to unlock it afterwards, or while it serves.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import TABLE, Remedy
 from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode, Trouble
@@ -24,18 +25,16 @@ EVERY_SECONDS = 6 * 3600.0
 
 
 def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> RebootNode | str:
-    """The step that restarts a machine because of this fault; else why it is not taken, for people."""
+    """Return the step that restarts a machine because of this fault; else why it is not taken, for people."""
     against = _obstacle(world, name, fault)
     if against:
         return against
-    report = world.node(name).report
-    assert report is not None
-    return RebootNode(name, Reboot(world.now, report.boot_id, f"{fault.value}: {why}"))
+    return RebootNode(name, Reboot(world.now, world.boot(name), f"{fault.value}: {why}"))
 
 
 def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
-    """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon as
-    another is back."""
+    """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon
+    as another is back."""
     if not _helps(fault):
         return False
     last = world.memory.reboots.get(name)
@@ -44,37 +43,36 @@ def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
     return not (_forbidden(world, name, fault) or _serving(world, name))
 
 
-def remedy(view: View, fault: Diagnosis) -> RebootNode | str:
-    """The restart of the first machine to blame that may be; else why there is none, empty where none is wanted."""
-    if fault.remedy is not Remedy.REBOOT or view.model is None or view.deployment is None:
+def remedy(view: Formed, fault: Diagnosis) -> RebootNode | str:
+    """Return the restart of the first machine to blame that may be restarted; else why there is none, empty where
+    none is wanted."""
+    if fault.remedy is not Remedy.REBOOT or not view.up_to_date:
         return ""
-    if view.record is None or view.record.fingerprint != view.spec_hash:
-        return ""
-    asked = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
-    steps = [step for step in asked if isinstance(step, RebootNode)]
-    return steps[0] if steps else "; ".join(str(why) for why in asked)
+    answers = [restart(view.world, name, fault.fault, fault.text) for name in fault.nodes]
+    steps = [step for step in answers if isinstance(step, RebootNode)]
+    return steps[0] if steps else "; ".join(str(why) for why in answers)
 
 
-def trouble(view: View, fault: Diagnosis, restart: RebootNode | str) -> Trouble:
-    """What is wrong with a replica, for which this was decided: nobody is asked for what a restart is about to mend."""
+def trouble(view: Formed, fault: Diagnosis, restart: RebootNode | str) -> Trouble:
+    """Say what is wrong with a replica. Nobody is asked to do what a restart is about to fix."""
     against = f", not now: {restart}" if isinstance(restart, str) and restart else ""
-    told = diagnose.trouble(view, fault, f"{fault.remedy.value}{against}")
+    found = diagnose.trouble(view, fault, f"{fault.remedy.value}{against}")
     coming = any(in_hand(view.world, name, fault.fault) for name in fault.nodes)
-    return replace(told, person="") if fault.remedy is Remedy.REBOOT and coming else told
+    return replace(found, person="") if fault.remedy is Remedy.REBOOT and coming else found
 
 
 def _obstacle(world: World, name: NodeName, fault: FaultClass) -> str:
-    """The first reason against it; empty where there is none."""
+    """Say the first reason against a restart; empty where there is none."""
     return _forbidden(world, name, fault) or _serving(world, name) or _other_reboot(world)
 
 
 def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
-    """What waiting does not change soon."""
+    """Say a reason that waiting does not change soon; empty where there is none."""
     wanted, node = world.desired.nodes.get(name), world.node(name)
     if not _helps(fault):
         return f"a restart of {name} would not help against {fault.value}"
     if wanted is None or not wanted.spec.repair.reboot:
-        return f"spec.repair.reboot of node/{name} does not allow to restart it"
+        return f"spec.repair.reboot of node/{name} does not allow a restart"
     if node.report is None or not world.reached(name) or not world.seen_since_last_write(name):
         return f"{name} does not answer now"
     if locked(world, name) and not wanted.spec.repair.file_vault:
@@ -101,11 +99,11 @@ def _serving(world: World, name: NodeName) -> str:
 def _other_reboot(world: World) -> str:
     away = [other for other in sorted(world.memory.reboots) if _away(world, other)]
     away += [other for other in reboot_requests.pending(world) if reboot_requests.begun(world, other)]
-    return f"{away[0]} is being restarted, and one at a time is" if away else ""
+    return f"{away[0]} is being restarted, and only one machine is at a time" if away else ""
 
 
 def locked(world: World, name: NodeName) -> bool:
-    """Whether somebody must unlock its disk afterwards: on a Mac, unless it is known that nobody has to."""
+    """Whether a person must unlock its disk afterwards: assumed on a Mac, unless it is known that nobody has to."""
     node = world.node(name)
     system = node.report.system if node.report else node.facts.system
     return node.facts.filevault is not False and (node.facts.filevault is True or system == "Darwin")
@@ -119,7 +117,7 @@ def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
 
 
 def _away(world: World, name: NodeName) -> bool:
-    """Whether a machine of this cluster was told to restart and has not come back."""
+    """Whether a machine of this cluster was asked to restart and has not come back."""
     last, node = world.memory.reboots[name], world.node(name)
     if name not in world.desired.nodes or not last.told:
         return False

@@ -1,8 +1,8 @@
 """When a group that died may be formed again: the back-off, and how many restarts there may be at all.
 
-Everything follows from the past formings in the store and from ``now``: a controller that has just started
-comes to the same verdict. Formings are ordered by their epochs; a clock can only shorten or lengthen a wait.
-One that was set back costs at most one attempt too many; one that goes ahead passes for time that went by.
+Everything follows from the past attempts in the store and from ``now``: a controller that has just started comes to
+the same verdict. Attempts are ordered by their epochs; a clock can only shorten or lengthen a wait. One that was set
+back costs at most one attempt too many; one that jumps ahead counts as time that went by.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
 from reconciler.state import Attempt, ReplicaId, Standing
 
@@ -21,14 +21,14 @@ from .diagnose import Diagnosis
 
 BACK_OFF_SECONDS_MAX = 300.0
 LOOKED_AT_SECONDS = 20.0
-"""Over a wait that is longer somebody may have mended what it waits for, and does not know how to say so."""
+"""During a longer wait somebody may have fixed its cause, and does not know how to say so."""
 JITTER = 0.1
-"""Share by which a wait is longer or shorter, so that replicas that died together do not come back together."""
+"""The share by which a wait is longer or shorter, so that replicas that died together do not come back together."""
 RESTARTS_MAX = 5
 WINDOW_SECONDS = 1800.0
-"""So many restarts within so long use the budget up; afterwards there is one in as long a time."""
+"""This many restarts within this time use the budget up; afterwards there is one in each such time."""
 HEALTHY_SECONDS = 600.0
-"""A group that served for so long, and for twice the time it took to come up, has earned an immediate restart."""
+"""A group that served for this long, and for twice the time it took to come up, has earned an immediate restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RestartLater:
 
     until: float
     text: str = ""
-    """What to do, where it is long enough for somebody to look."""
+    """What to do, where the wait is long enough for somebody to look; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Exhausted:
     """Too many restarts in too short a time: somebody has to change something."""
 
     until: float
-    """When it is tried again all the same."""
+    """When it is tried again all the same, in seconds of the controller's clock."""
     text: str
     """How often in what time, the last fault, when it is tried again, and what to do."""
 
@@ -62,7 +62,7 @@ Verdict = RestartNow | RestartLater | Exhausted
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """So long after a forming."""
+    """A wait after an attempt, in seconds."""
 
     after: float
     seconds: float
@@ -72,17 +72,17 @@ class _Wait:
         return self.after + self.seconds
 
     def over(self, now: float) -> bool:
-        """Whether it has passed, or the clock was set back so far that it cannot have been meant."""
+        """Whether it has passed, or was begun before the clock went back."""
         return now >= self.until or now < self.after - CLOCK_JUMP_SECONDS
 
 
-def verdict(view: View, fault: Diagnosis) -> Verdict:
-    """Whether a group that died of this may be formed again now. A wish that has changed begins anew."""
+def verdict(view: Formed, fault: Diagnosis) -> Verdict:
+    """Decide whether a group that died of this may be formed again now. A changed spec begins anew."""
     tried, now = _tried(view), view.world.now
     if not tried:
         return RestartNow(Standing.NORMAL)
-    fresh = lived_long(view, fault)
-    streak = () if fresh else _streak(tried)
+    healthy = lived_long(view, fault)
+    streak = () if healthy else _streak(tried)
     spent = fault.counted and _spent(tried, streak)
     rationed = [wait for wait in _ration(tried, spent) if fault.counted and not wait.over(now)]
     if rationed:
@@ -93,17 +93,17 @@ def verdict(view: View, fault: Diagnosis) -> Verdict:
     back_off = _Wait(tried[-1].at, delay)
     if not back_off.over(now):
         return RestartLater(back_off.until, _remedy(view) if delay >= LOOKED_AT_SECONDS else "")
-    return RestartNow(Standing.FRESH if fresh else Standing.SLOW if spent else Standing.NORMAL)
+    return RestartNow(Standing.FRESH if healthy else Standing.SLOW if spent else Standing.NORMAL)
 
 
-def planned(view: View, fault: Diagnosis | None) -> Standing:
-    """How the budget stands when a group is replaced that need not be dead; ``fault`` where it is."""
+def planned(view: Wanted, fault: Diagnosis | None) -> Standing:
+    """Return how the budget stands when a group is replaced that need not be dead; ``fault`` where it is."""
     return Standing.FRESH if lived_long(view, fault) else Standing.NORMAL
 
 
-def retrying(view: View) -> str:
-    """What to say of a group that comes up once more although the budget is used up; empty for others."""
-    if view.model is None or view.record is None or view.record.proven_at is not None:
+def retrying(view: Formed) -> str:
+    """Write what to say of a group that comes up once more although the budget is used up; empty for others."""
+    if view.workload is None or view.record.proven_at is not None:
         return ""
     tried = _tried(view)
     if not tried:
@@ -114,8 +114,8 @@ def retrying(view: View) -> str:
     return f"{_counts(tried)}, the last after {last.text}; it is being tried once more; {_remedy(view)}"
 
 
-def lived_long(view: View, fault: Diagnosis | None) -> bool:
-    """Whether the group has served long enough to wipe its replica's failures out."""
+def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
+    """Whether the group has served long enough to wipe out its replica's failures."""
     record = view.record
     if record is None or record.proven_at is None:
         return False
@@ -125,19 +125,20 @@ def lived_long(view: View, fault: Diagnosis | None) -> bool:
 
 
 def back_off_seconds(failures: int) -> float:
-    """None before the first repetition, then 1 s doubling to five minutes; without the jitter."""
+    """Return the wait in seconds: none before the first repetition, then 1 s doubling to five minutes, without the
+    jitter."""
     return 0.0 if failures == 0 else min(BACK_OFF_SECONDS_MAX, 2.0 ** min(failures - 1, 10))
 
 
 def _jitter(replica: ReplicaId, epoch: int) -> float:
-    """A factor near one, the same for every look at the same epoch."""
+    """Return a factor near one, the same for every look at the same epoch."""
     drawn = hashlib.sha256(f"{replica}/{epoch}".encode()).digest()
     return 1 + JITTER * (2 * int.from_bytes(drawn[:4], "big") / 2**32 - 1)
 
 
-def _tried(view: View) -> tuple[Attempt, ...]:
-    """The formings for the present wish, oldest first, none later than the next: where a clock says so it was set
-    back between them, and would come to the time of the first a second time."""
+def _tried(view: Wanted) -> tuple[Attempt, ...]:
+    """List the attempts for the present spec, oldest first, none later than the next: where times are not in order,
+    the clock was set back between them."""
     attempts = [
         each
         for each in view.world.memory.attempts.get(view.replica, ())
@@ -148,15 +149,15 @@ def _tried(view: View) -> tuple[Attempt, ...]:
 
 
 def _streak(tried: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Those since a group last lived long and well: with the one that followed on it."""
+    """Return the attempts since a group last lived long, with the one that followed it."""
     begins = [at for at, attempt in enumerate(tried) if attempt.standing is Standing.FRESH]
     return tuple(tried[begins[-1] if begins else 0 :])
 
 
 def _spent(tried: Sequence[Attempt], streak: Sequence[Attempt]) -> bool:
-    """Whether the budget was used up by one of the streak: then it stays so until a group lives long and well.
+    """Whether one of the streak used the budget up: it stays so until a group lives long.
 
-    A clock that was set back between two formings makes them seem closer than they were.
+    A clock that was set back between two attempts makes them seem closer than they were.
     """
     if any(attempt.standing is Standing.SLOW for attempt in streak):
         return True
@@ -166,7 +167,8 @@ def _spent(tried: Sequence[Attempt], streak: Sequence[Attempt]) -> bool:
 
 
 def _ration(tried: Sequence[Attempt], spent: bool) -> list[_Wait]:
-    """How restarts are spaced: one in a window once the budget is used up, and one above it in any window."""
+    """Return the waits between restarts: one in a window once the budget is used up, and one above it in any
+    window."""
     counted = [attempt for attempt in tried if attempt.counted]
     above = counted[-RESTARTS_MAX - 1 : -RESTARTS_MAX] if len(counted) > RESTARTS_MAX else []
     last = counted[-1:] if spent else []
@@ -176,13 +178,13 @@ def _ration(tried: Sequence[Attempt], spent: bool) -> list[_Wait]:
 # --- words -----------------------------------------------------------------------------------------
 
 
-def _exhausted(view: View, fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
+def _exhausted(view: Wanted, fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
     at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
     return f"{_counts(tried)}, the last after {fault.text}; the next attempt is made at {at}; {_remedy(view)}"
 
 
 def _counts(tried: Sequence[Attempt]) -> str:
-    """How many restarts in what time."""
+    """Write how many restarts there were in what time."""
     counted = [attempt for attempt in tried if attempt.counted]
     seconds = sum(max(0.0, later.at - earlier.at) for earlier, later in pairwise(counted))
     return f"formed again {len(counted)} times in {_duration_text(seconds)}"
@@ -196,6 +198,6 @@ def _duration_text(seconds: float) -> str:
     return f"{seconds / 3600:.0f} hours"
 
 
-def _remedy(view: View) -> str:
+def _remedy(view: Wanted) -> str:
     name = view.replica.deployment
     return f"correct what it names, or try at once: reconciler rollout restart deployment/{name}"

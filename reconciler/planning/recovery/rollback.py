@@ -1,17 +1,17 @@
-"""Back to the weights before: what is served instead of a commit that does not come up.
+"""Rollback: serve the weights before, instead of a revision that does not come up.
 
-The wish in git stays as it is. It applies again when it names other weights, or when the deployment is restarted.
+The spec in git stays as it is. It applies again when it names other weights, or when the deployment is restarted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.resources import Model, ModelDeployment
-from reconciler.state import DeploymentName, FaultClass, GroupRecord, Refusal, RefusedBecause
+from reconciler.state import DeploymentName, FaultClass, Refusal, RefusedBecause
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import named, shown
 from reconciler.state.plan import SetBack
@@ -21,25 +21,25 @@ from . import restart_budget
 from .diagnose import Diagnosis, tries
 
 TRIES_MAX = 2
-"""Groups of new weights that end before they have served for long; one that refuses them is enough."""
+"""How many groups with new weights may end before they have served for long. One that refuses the weights is
+enough."""
 BLAMED = (
     FaultClass.RANK_CRASH,
     FaultClass.SILENT_HANG,
     FaultClass.GPU_FAULT,
     FaultClass.SERVICE_WEDGED,
 )
-"""What may be the weights' doing. Cables, machines and their system are as they were with those before."""
+"""Faults that may come from the weights. Cables, machines and their system are as they were with the old ones."""
 
 
 def effective(world: World, deployment: ModelDeployment) -> Model | None:
-    """The Model that a deployment is served with: as its manifest says, or with the weights before."""
+    """Return the Model that a deployment is served with: as its manifest says, or with the weights before."""
     model = world.desired.models.get(deployment.spec.model)
-    setback = applying(world, deployment)
-    if model is None or setback is None:
+    rollback = applying(world, deployment)
+    hub = model.spec.source.huggingface if model else None
+    if model is None or rollback is None or hub is None:
         return model
-    repo, _, revision = setback.served.partition("@")
-    hub = model.spec.source.huggingface
-    assert hub is not None
+    repo, _, revision = rollback.served.partition("@")
     source = model.spec.source.model_copy(
         update={"huggingface": hub.model_copy(update={"repo": repo, "revision": revision})}
     )
@@ -47,51 +47,52 @@ def effective(world: World, deployment: ModelDeployment) -> Model | None:
 
 
 def applying(world: World, deployment: ModelDeployment) -> Rollback | None:
-    """The setback of a deployment whose wish is still the one that did not come up."""
-    setback = world.memory.setbacks.get(DeploymentName(deployment.metadata.name))
+    """Return the rollback of a deployment whose spec is still the one that did not come up; None where there is
+    none."""
+    rollback = world.memory.setbacks.get(DeploymentName(deployment.metadata.name))
     model = world.desired.models.get(deployment.spec.model)
-    if setback is None or model is None or setback.model != model.metadata.name:
+    if rollback is None or model is None or rollback.model != model.metadata.name:
         return None
-    same = setback.tried == named(model.spec.source.huggingface)
-    return setback if same and setback.restarted_at == (deployment.spec.restarted_at or "") else None
+    same = rollback.tried == named(model.spec.source.huggingface)
+    return rollback if same and rollback.restarted_at == (deployment.spec.restarted_at or "") else None
 
 
-def step(view: View, record: GroupRecord, fault: Diagnosis) -> SetBack | None:
-    """Give new weights up that do not come up, where others have served before."""
-    model, deployment = view.model, view.deployment
-    if model is None or deployment is None or record.fingerprint != view.spec_hash:
+def step(view: Formed, fault: Diagnosis) -> SetBack | None:
+    """Give up new weights that do not come up, where others have served before; None where there is no reason to."""
+    record, workload = view.record, view.workload
+    if workload is None or not view.up_to_date:
         return None
     new = record.weights and record.weights_before and record.weights != record.weights_before
     if not new or fault.fault not in BLAMED or restart_budget.lived_long(view, fault):
         return None
     if fault.remedy is not Remedy.REFUSE and tries(view, fault.fault) + 1 < TRIES_MAX:
         return None
-    setback = Rollback(
-        model.metadata.name,
+    rollback = Rollback(
+        workload.model.metadata.name,
         record.weights,
         record.weights_before,
-        deployment.spec.restarted_at or "",
+        workload.deployment.spec.restarted_at or "",
         view.world.now,
         fault.text,
     )
-    return SetBack(view.replica, setback)
+    return SetBack(view.replica, rollback)
 
 
 def refusals(world: World) -> Iterator[Refusal]:
-    """What is wanted and not served, said of the deployment and of its Model."""
+    """Say what is wanted and not served, of the deployment and of its Model."""
     for name, deployment in sorted(world.desired.deployments.items()):
-        setback = applying(world, deployment)
-        if setback is not None and not world.desired.stopping:
+        rollback = applying(world, deployment)
+        if rollback is not None and not world.desired.stopping:
             text = (
-                f"{shown(setback.tried)} did not come up in {name} ({setback.text}); {shown(setback.served)} is served"
-                f" instead; to do: reconciler model update {setback.model} --revision COMMIT, or try it once more:"
+                f"{shown(rollback.tried)} did not come up in {name} ({rollback.text}); {shown(rollback.served)} is served"
+                f" instead; to do: reconciler model update {rollback.model} --revision COMMIT, or try it once more:"
                 f" reconciler rollout restart deployment/{name}"
             )
-            for key in (ObjectKey("Model", setback.model), ObjectKey("ModelDeployment", name)):
+            for key in (ObjectKey("Model", rollback.model), ObjectKey("ModelDeployment", name)):
                 yield Refusal(key, RefusedBecause.SET_BACK, text)
 
 
-def replacement_reason(view: View) -> str:
-    """Why a group is replaced by one for another wish."""
-    back = applying(view.world, view.deployment) if view.deployment else None
+def replacement_reason(view: Wanted) -> str:
+    """Say why a group is replaced by one for another spec."""
+    back = applying(view.world, view.deployment)
     return f"back to {shown(back.served)}" if back else "its manifest has changed"

@@ -1,6 +1,7 @@
-"""Machines that somebody wants restarted, one after the other: emptied, restarted, and back in service before the next.
+"""Machines that somebody wants restarted, one after the other: emptied, restarted, and back in service before the
+next.
 
-What has begun is in the store: a controller that comes later goes on with it. What is asked for is a boot that is to
+A restart that has begun is in the store, so that a later controller continues it. A request names the boot that is to
 end, so that nothing is restarted twice, whatever is forgotten.
 """
 
@@ -30,7 +31,8 @@ REASON = "somebody asked for it"
 
 
 def decide(world: World, decided: list[Decision]) -> Decision:
-    """The next step of the restarts that are asked for, what waits, and what is refused. ``decided``: all else."""
+    """Return the next step of the requested restarts, what waits, and what is refused. ``decided`` is everything
+    else."""
     names = reboot_requests.pending(world)
     if not names:
         return NOTHING
@@ -53,7 +55,7 @@ def decide(world: World, decided: list[Decision]) -> Decision:
 
 
 def _obstacle(world: World, name: NodeName) -> str:
-    """Why a machine cannot be restarted as things are, and what to do; empty where it can be."""
+    """Say why a machine cannot be restarted as things are, and what to do; empty where it can be."""
     spec = world.desired.nodes[name].spec
     if spec.ssh is None:
         return "it is the controller's own machine: restart it by hand, everything comes back by itself"
@@ -76,9 +78,9 @@ def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
     noted = reboot_requests.begun(world, name)
     if reboot_requests.away(world, name) and noted is not None:
         until = noted.at + AWAY_SECONDS
-        return _wait(name, WaitingFor.RESTART, "it was told to restart, and is expected back", until)
+        return _wait(name, WaitingFor.RESTART, "it was asked to restart, and is expected back", until)
     if f"node/{name}" in world.memory.in_flight:
-        return _wait(name, WaitingFor.STEP, "it is being told to restart")
+        return _wait(name, WaitingFor.STEP, "it is being asked to restart")
     left = [str(rank.report.id) for rank in world.observed.ranks_on(name) if rank.alive]
     left += [
         str(replica) for replica, record in sorted(world.memory.groups.items()) if name in record.members
@@ -96,7 +98,7 @@ def _unanswered(world: World, name: NodeName) -> str:
 
 
 def _still_returning(world: World) -> str:
-    """What has to be back of the machines that were restarted lately, by whomever; empty where all are."""
+    """Say which recently restarted machine has to be back first, and how; empty where all are back."""
     for name, noted in sorted(world.memory.reboots.items()):
         if name not in world.desired.nodes or not noted.told or abs(world.now - noted.at) >= AWAY_SECONDS:
             continue
@@ -108,7 +110,7 @@ def _still_returning(world: World) -> str:
 
 
 def _unsettled(decided: list[Decision]) -> str:
-    """Which replica is to come up first; empty where all are served that can be."""
+    """Say which replica is to come up first; empty where all are served that can be."""
     for decision in decided:
         for step in decision.steps:
             replica = getattr(step, "replica", None)

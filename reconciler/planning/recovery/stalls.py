@@ -1,8 +1,8 @@
-"""Groups that stand still: who is stopped is continued, who stays silent for too long is given up.
+"""Groups that make no progress: a stopped rank is continued, one that is silent for too long is given up.
 
-A hang is no progress while work is pending; CPU load is no signal, for MLX spins. How long a rank has been
-silent is measured on its node: no clock of the controller, and none of its restarts, takes part, but that
-whoever was just continued is given the time again that a stall may take.
+A group hangs when it makes no progress while work is pending. CPU load is no signal, because MLX spins. How long a
+rank has been silent is measured on its node, so the controller's clock and restarts do not matter. Only a rank that
+was just continued gets the time of a stall once more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phas
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A group that has stood still for longer than it may."""
+    """A group that has made no progress for longer than it may."""
 
     cause: Cause
     text: str
@@ -36,7 +36,7 @@ class Stall:
 
 
 def resume(view: View) -> Decision | None:
-    """A rank that is merely stopped is continued, which costs no epoch; but not for ever."""
+    """Continue ranks that are merely stopped, which costs no epoch; but not for ever."""
     steps = tuple(
         ContinueRank(view.replica, rank.node, rank.report.id)
         for rank in view.alive
@@ -46,7 +46,7 @@ def resume(view: View) -> Decision | None:
 
 
 def _continued(view: View, rank: ObservedRank) -> list[float]:
-    """When the rank was continued, as far as it counts: longer ago than the stall rule takes, it does not."""
+    """Return when the rank was continued, as far as it counts: within the time that the stall rule takes."""
     now = view.world.now
     return [
         at for at in view.world.memory.continued.get(rank.report.id, ()) if now - _window(view) < at <= now
@@ -58,7 +58,7 @@ def _window(view: View) -> float:
 
 
 def of_group(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
-    """Whether the ranks of one epoch, all alive, have stood still for too long."""
+    """Return the stall of ranks of one epoch, all alive; None where they have not stood still for too long."""
     if not ranks:
         return None
     coming = [rank for rank in ranks if rank.report.phase in _COMING_UP]
@@ -66,7 +66,7 @@ def of_group(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
 
 
 def any_stalled(view: View, ranks: Iterable[ObservedRank]) -> bool:
-    """Whether one of several epochs has."""
+    """Whether the ranks of any epoch have stalled."""
     by_epoch = sorted(ranks, key=_epoch)
     return any(of_group(view, tuple(group)) is not None for _, group in groupby(by_epoch, key=_epoch))
 
@@ -76,14 +76,15 @@ def _epoch(rank: ObservedRank) -> int:
 
 
 def _since_continued(view: View, ranks: Sequence[ObservedRank]) -> float:
-    """How long ago a rank of the group was continued last: what it owed until then, it could not do."""
+    """Return how many seconds ago a rank of the group was last continued: before that it could not do what it
+    owed."""
     now, continued = view.world.now, view.world.memory.continued
     ago = [now - at for rank in ranks for at in continued.get(rank.report.id, ()) if at <= now]
     return min(ago, default=math.inf)
 
 
 def _overdue(view: View, coming: Sequence[ObservedRank], since: float) -> Stall | None:
-    """Of ranks that come up only those furthest behind are judged: the others wait for them."""
+    """Judge the ranks that are furthest behind while coming up: the others wait for them."""
     phase = min((rank.report.phase for rank in coming), key=Phase.ALL.index)
     cap = view.health.progress_deadline
     for rank in (rank for rank in coming if rank.report.phase == phase):
@@ -109,9 +110,9 @@ def _stalled(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
 
 
 def _silence(view: View, ranks: Sequence[ObservedRank]) -> float:
-    """For how long a group that is up owes its clients a step, or cannot do one.
+    """Return for how many seconds a group that is up has owed its clients a step, or could not do one.
 
-    Rank 0 alone knows what is owed, and its steps need all others. Whoever is stopped can do none.
+    Rank 0 alone knows what is owed, and its steps need all others. A stopped rank can do none.
     """
     judged = [rank.report for rank in ranks if rank.report.id.rank == 0 or rank.report.stopped]
     silence = max((report.silent_seconds for report in judged), default=0.0)
@@ -123,7 +124,8 @@ def _allowed(health: Health, ranks: Sequence[ObservedRank]) -> float:
 
 
 def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
-    """Who makes no progress, as far as it can be told: who is stopped, or has done fewer steps than others."""
+    """Name the ranks without progress, as far as these can be told: stopped ones, else those with the fewest
+    steps."""
     stopped = [rank for rank in ranks if rank.report.stopped]
     fewest = min(rank.report.steps for rank in ranks)
     blamed = stopped or [rank for rank in ranks if rank.report.steps == fewest]
@@ -136,7 +138,7 @@ def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
 
 
 def notice(view: View) -> Decision | None:
-    """Say of a group that stands still that it does, before it is given up."""
+    """Report a group that makes no progress before it is given up."""
     ranks = tuple(rank for _, rank in sorted(view.current.items()))
     silence, allowed = _silence(view, ranks), _allowed(view.health, ranks)
     stopped = [rank for rank in ranks if rank.report.stopped]

@@ -1,27 +1,27 @@
-"""What to make of ranks that the store does not know: it was lost, or an older copy was put in its place.
+"""Ranks that the store does not know, because it was lost or replaced by an older copy.
 
-Nodes keep what ran on them. From their reports the record of a group is made again, but for its secret, which
-only the start of a rank needs; so such a group is never completed, only proven or replaced.
+Nodes keep what ran on them. From their reports the record of a group is made again, without its secret, which only
+the start of a rank needs. So such a group is never completed, only proven or replaced.
 """
 
 from __future__ import annotations
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.lost_nodes import is_lost
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Wanted
 from reconciler.state import GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
 
-def unrecorded(view: View) -> bool:
+def unrecorded(view: Wanted) -> bool:
     """Whether nodes know of a later epoch of this replica than the store does, or run one that it does not know."""
     recorded = view.record.epoch if view.record else 0
     known = max(recorded, view.world.memory.last_epochs.get(view.replica, 0))
     return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
 
 
-def unasked(view: View) -> list[str]:
-    """Nodes that may know of later epochs and have not been heard; those that are lost are not waited for.
+def unreported(view: Wanted) -> list[str]:
+    """List the nodes that may know of later epochs and have not been heard; lost ones are not waited for.
 
     That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
     """
@@ -32,10 +32,10 @@ def unasked(view: View) -> list[str]:
     )
 
 
-def adopted(view: View) -> GroupRecord | str:
-    """The record of the one group that the living ranks are; else why they are none that could serve.
+def adopted(view: Wanted) -> GroupRecord | str:
+    """Return the record of the one group that the living ranks are; else why they are none that could serve.
 
-    Whether it is the group that is wanted is judged afterwards, as for any group.
+    Whether it is the wanted group is judged afterwards, as for any group.
     """
     epoch = _newest(view)
     alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
@@ -44,8 +44,7 @@ def adopted(view: View) -> GroupRecord | str:
     if flaw:
         return flaw
     first = alive[0].report
-    wanted = view.deployment is not None and view.model is not None
-    same = wanted and view.spec_hash == first.group
+    same = view.workload is not None and view.workload.spec_hash == first.group
     members = tuple(rank.node for rank in alive)
     needs = tuple(rank.report.memory_bytes for rank in alive)
     (transport, *others) = sorted({rank.report.transport for rank in alive})
@@ -60,18 +59,18 @@ def adopted(view: View) -> GroupRecord | str:
         rank_bytes=max(needs),
         needs=needs if len(set(needs)) > 1 else (),
         transport="" if others else transport,
-        model=view.model.metadata.name if view.model is not None and same else "",
+        model=view.workload.model.metadata.name if view.workload and same else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=attempt_facts.encode(view.current_facts(members)),
     )
 
 
-def _newest(view: View) -> int:
+def _newest(view: Wanted) -> int:
     return max((rank.report.id.epoch for rank in view.ranks), default=0)
 
 
 def _flaw(epoch: int, alive: list[ObservedRank], ended: list[ObservedRank]) -> str:
-    """Why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
+    """Say why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
     if ended:
         return ended[0].ending
     if not alive:

@@ -1,21 +1,21 @@
-"""Forming: the new group of a replica, its machines, its transport and its epoch."""
+"""Form the new group of a replica: its machines, its transport and its epoch."""
 
 from __future__ import annotations
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.reservations import first_ports
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Wanted
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import repair
 from reconciler.planning.nodes.eligible import suits
 from reconciler.planning.placement.choose import choose
-from reconciler.planning.placement.place import Placement
+from reconciler.planning.placement.place import Joined
 from reconciler.planning.placement.references import unknown_model
 from reconciler.planning.recovery import diagnose, restart_budget
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.transport import fallback
-from reconciler.planning.transport.fallback import Transport
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -35,43 +35,45 @@ from . import adopt, launch, shard_files
 
 
 def form(
-    view: View, cause: Cause, detail: str, fault: Diagnosis | None = None, standing: Standing | None = None
+    view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None, standing: Standing | None = None
 ) -> Decision:
-    """A new epoch on the nodes that suit it; else what it waits for, or why it is refused.
+    """Draw a new epoch on suitable nodes; else say what it waits for, or why it is refused.
 
-    ``fault`` is what it is to remedy, where something was wrong; ``standing`` is the budget's then.
+    ``fault`` is what the new group is to remedy, where something was wrong; ``standing`` is how the budget stands
+    then.
     """
-    assert view.deployment is not None
-    if view.model is None:
+    workload = view.workload
+    if workload is None:
         text = unknown_model(view.deployment)
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
-    unasked = adopt.unasked(view)
-    if unasked:
-        text = f"no answer yet from {', '.join(unasked)}, which may know of a later epoch"
+    unreported = adopt.unreported(view)
+    if unreported:
+        text = f"no answer yet from {', '.join(unreported)}, which may know of a later epoch"
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
-    failed = _abandoned_transport(view, fault) if fault else None
+    failed = _abandoned_transport(view, fault) if fault and isinstance(view, Formed) else None
     if failed is not None:
         unexamined = _unexamined(view)
         if unexamined:
             who = ", ".join(unexamined)
-            text = f"the probes of {who} are being asked, which may explain why {failed.transport} failed"
+            text = f"the probes of {who} are running, which may explain why {failed.transport} failed"
             return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED
     repaired = _repaired(view, str(view.replica) if fault else "")
     if repaired:
         return Decision(waiting=(view.wait(WaitingFor.REPAIR, repaired),))
-    vain = _wasted_verbs(view)
-    found = _find_place(view.with_wasted_verbs(vain), fault)
+    wasted = _wasted_verbs(view)
+    found = _find_place(view.with_wasted_verbs(wasted), workload, fault)
     if isinstance(found, Waiting):
         return Decision(waiting=(found,))
     if isinstance(found, Refusal):
         return Decision(refused=(found,))
-    coming = shard_files.bring(view, found[0])
+    coming = shard_files.bring(view.world, workload, found[0])
     if coming is not None:
         return coming
-    record = _record(view, *found)
+    ended = diagnose.fault(view) if isinstance(view, Formed) else None
+    record = _record(view, workload, found, ended)
     step = AllocateEpoch(
         view.replica,
         record,
@@ -80,24 +82,23 @@ def form(
         fault=fault.fault if fault else None,
         counted=fault is not None and fault.counted,
         wish=view.spec_generations,
-        standing=standing or restart_budget.planned(view, diagnose.fault(view)),
+        standing=standing or restart_budget.planned(view, ended),
         failed=failed,
-        vain=vain,
+        vain=wasted,
     )
     return Decision(steps=(step,))
 
 
-def _repaired(view: View, ending: str) -> str:
-    """What is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
-    assert view.deployment is not None
+def _repaired(view: Wanted, ending: str) -> str:
+    """Say what is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
     nodes = view.world.desired.nodes
     suited = [name for name in sorted(nodes) if suits(nodes[name], view.deployment)]
     return next((text for name in suited if (text := repair.pending_change(view.world, name, ending))), "")
 
 
-def _record(view: View, placed: Placement, rung: Transport) -> GroupRecord:
-    """What is to be written of the new group: also what it takes of ports, cables and memory."""
-    assert view.model is not None
+def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | None) -> GroupRecord:
+    """Write the record of the new group, with what it takes of ports, cables and memory."""
+    placed, transport = found
     memory = view.world.memory
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
@@ -107,25 +108,25 @@ def _record(view: View, placed: Placement, rung: Transport) -> GroupRecord:
         members=placed.members,
         port=first_ports(view.world, len(placed.members)),
         secret=launch.secret(view.world.entropy, view.replica, epoch),
-        fingerprint=view.spec_hash,
+        fingerprint=workload.spec_hash,
         created_at=view.world.now,
         rank_bytes=max(placed.needs),
         needs=placed.needs if len(set(placed.needs)) > 1 else (),
-        model=view.model.metadata.name,
+        model=workload.model.metadata.name,
         strategy=placed.split.strategy,
         strategy_why=placed.split.why,
-        transport=rung.transport,
-        transport_why=rung.why,
+        transport=transport.name,
+        transport_why=transport.why,
         boots=tuple(view.world.boot(name) for name in placed.members),
-        weights=named(view.model.spec.source.huggingface),
-        weights_before=_served(view),
+        weights=named(workload.model.spec.source.huggingface),
+        weights_before=_served(view, ended),
         facts=attempt_facts.encode(view.current_facts(placed.members)),
     )
 
 
-def _served(view: View) -> str:
-    """The weights that served well last, before a group that is about to be: those that just died early did not."""
-    record, fault = view.record, diagnose.fault(view)
+def _served(view: Wanted, fault: Diagnosis | None) -> str:
+    """Return the weights that last served well before this group; those that just died early did not."""
+    record = view.record
     if record is None:
         return ""
     well = record.proven_at is not None and (fault is None or restart_budget.lived_long(view, fault))
@@ -134,22 +135,21 @@ def _served(view: View) -> str:
     )
 
 
-def _find_place(view: View, fault: Diagnosis | None) -> tuple[Placement, Transport] | Waiting | Refusal:
-    """Where it goes: without the machines that are to blame, where the table says so and others suffice."""
+def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:
+    """Find a place without the machines to blame, where the table says so and others suffice; else anywhere."""
     if fault is not None and fault.remedy is Remedy.FORM_WITHOUT:
-        found = choose(view, fault.nodes)
+        found = choose(view.world, view.ledger, workload, fault.nodes)
         if isinstance(found, tuple):
             return found
-    return choose(view)
+    return choose(view.world, view.ledger, workload)
 
 
-def _abandoned_transport(view: View, fault: Diagnosis) -> TransportFailure | None:
-    """The transport that the group is to leave, where the table says so and its ladder has a lower rung."""
+def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | None:
+    """Return the failure of the transport that the group is to leave, where the table says so and there is a next
+    one."""
     record = view.record
-    assert record is not None
-    assert view.deployment is not None
     transport = fallback.used(record)
-    if fault.remedy not in (Remedy.LOWER_RUNG, Remedy.REBOOT) or not fallback.lower(
+    if fault.remedy not in (Remedy.NEXT_TRANSPORT, Remedy.REBOOT) or not fallback.lower(
         view.deployment, transport
     ):
         return None
@@ -161,9 +161,11 @@ def _abandoned_transport(view: View, fault: Diagnosis) -> TransportFailure | Non
     return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
 
 
-def _wasted_verbs(view: View) -> tuple[tuple[NodeName, str], ...]:
-    """The machines, in their boots, on which the group set RDMA up and never served: whoever ended before that took
-    nothing of the kernel's, and whoever served gives it back when it ends in order."""
+def _wasted_verbs(view: Wanted) -> tuple[tuple[NodeName, str], ...]:
+    """List the machines, with their boots, on which the group set RDMA up and never served.
+
+    A rank that ended before that took no kernel objects, and one that served frees them when it ends in order.
+    """
     record = view.record
     if record is None or record.proven_at is not None:
         return ()
@@ -175,8 +177,7 @@ def _wasted_verbs(view: View) -> tuple[tuple[NodeName, str], ...]:
     )
 
 
-def _unexamined(view: View) -> list[NodeName]:
-    """Machines of the group of which only is known what they were like before it failed: noted as what a transport
-    failed under, that would keep it away until something else changes."""
-    assert view.record is not None
-    return [name for name in view.record.members if not view.world.node(name).examined]
+def _unexamined(view: Wanted) -> list[NodeName]:
+    """List the machines of the group that were not probed since it failed: facts from before would keep its transport
+    away until something else changes."""
+    return [name for name in view.members if not view.world.node(name).examined]

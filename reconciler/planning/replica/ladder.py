@@ -1,20 +1,21 @@
-"""What to do about one replica: a ladder of rules, the first that decides wins.
+"""What to do about one replica: a list of rules, of which the first that decides wins.
 
-Form = new epoch in the store -> stop every rank of the replica -> see that they are gone -> start all
-together -> all report ready -> one real completion succeeds. Every rung is derived from what is seen, so
-the same ladder continues a formation that another controller began.
+A group is formed in steps: new epoch in the store -> stop every rank of the replica -> see that they are gone ->
+start all together -> all report ready -> one real completion succeeds. Each step follows from what is observed, so
+the same rules continue a formation that another controller began.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.lost_nodes import lost_at
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed, Unformed, Unwanted, View, Wanted
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import quarantine
 from reconciler.planning.nodes.eligible import suits
@@ -43,24 +44,34 @@ from .stop import stop
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a rule says beside the answer of a later rule: it does not end the ladder."""
+    """What a rule adds to the answer of a later rule, without ending the ladder."""
 
     before: Decision = NOTHING
     after: Decision = NOTHING
 
 
+Answer = Decision | Beside | None
+"""A decision, which ends the ladder; None where the rule does not concern the replica."""
+V = TypeVar("V", bound=View)
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Generic[V]):
     """A row of the ladder."""
 
-    answer: Callable[[View], Decision | Beside | None]
-    """The decision, which ends the ladder; None where the rule does not concern the replica."""
+    about: type[V]
+    """The replicas that it may concern; all others are passed by."""
+    judge: Callable[[V], Answer]
     reason: str
     """What the rule is for, as docs/architecture.md says it."""
 
+    def answer(self, view: View) -> Answer:
+        """Judge a replica."""
+        return self.judge(view) if isinstance(view, self.about) else None
+
 
 def decide(view: View) -> Decision:
-    """Return what the first rule decides that concerns this replica, with what rules before it say beside that."""
+    """Return what the first rule decides that concerns this replica, with what earlier rules add to it."""
     before = after = NOTHING
     for rule in LADDER:
         match rule.answer(view):
@@ -74,15 +85,15 @@ def decide(view: View) -> Decision:
 
 
 def _step_in_flight(view: View) -> Decision | None:
-    """What is being done is not decided anew."""
+    """Wait for a step that is being executed."""
     if f"replica/{view.replica}" not in view.world.memory.in_flight:
         return None
     return Decision(waiting=(view.wait(WaitingFor.STEP, "a step is being executed"),))
 
 
 def _not_observed(view: View) -> Decision | None:
-    """Nothing is decided about ranks on nodes that were not seen since the last change to them."""
-    nodes = {rank.node for rank in view.alive} | set(view.record.members if view.record else ())
+    """Decide nothing about ranks on nodes that were not seen since the last change to them."""
+    nodes = {rank.node for rank in view.alive} | set(view.members)
     nodes -= set(view.lost_members)
     down = sorted(n for n in nodes if not view.world.reached(n))
     if down:
@@ -90,31 +101,29 @@ def _not_observed(view: View) -> Decision | None:
         until = max((lost_at(view.world, n) for n in unreachable), default=None)
         text = f"no answer from {', '.join(down)}"
         wait = Decision(waiting=(view.wait(WaitingFor.AGENT, text, until),))
-        used = [n for n in unreachable if view.record and n in view.record.members]
+        used = [n for n in unreachable if n in view.members]
         return wait + (
             _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else NOTHING
         )
     stale = sorted(n for n in nodes if not view.world.seen_since_last_write(n))
     if stale:
-        text = f"waiting for news from {', '.join(stale)}"
+        text = f"waiting for a newer report from {', '.join(stale)}"
         return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
     return None
 
 
-def _unwanted(view: View) -> Decision | None:
-    """Nobody wants this replica any more: let it finish, end it, release it."""
-    if view.deployment is not None:
-        return None
+def _unwanted(view: Unwanted) -> Decision:
+    """Let a replica that nobody wants any more finish; then end it and release it."""
     if view.alive:
         stopping = view.world.desired.stopping
         return stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
 
 
-def _freed(view: View) -> Decision | None:
-    """A transport that had failed may be tried again when a fact that it failed under is no longer the same."""
+def _freed(view: Formed) -> Decision | None:
+    """Allow a failed transport again when a fact that it failed under has changed."""
     failures = view.world.memory.rungs.get(view.replica, ())
-    if view.record is None or not failures:
+    if not failures:
         return None
     now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
     for failure in failures:
@@ -124,8 +133,8 @@ def _freed(view: View) -> Decision | None:
     return None
 
 
-def _unrecorded(view: View) -> Decision | None:
-    """Ranks of a later epoch than the store knows: a whole group is adopted, anything less makes room."""
+def _unrecorded(view: Wanted) -> Decision | None:
+    """Adopt a whole group of a later epoch than the store knows; anything less makes room."""
     if not adopt.unrecorded(view):
         return None
     found = adopt.adopted(view)
@@ -137,14 +146,14 @@ def _unrecorded(view: View) -> Decision | None:
     return stop(view, view.alive, GRACE_SECONDS, f"the store does not know it: {found}") + decision
 
 
-def _leaving(view: View) -> list[NodeName]:
-    """The nodes of its group that are being drained."""
+def _leaving(view: Formed) -> list[NodeName]:
+    """List the nodes of its group that are being drained."""
     nodes = view.world.desired.nodes
-    return [n for n in view.record.members if n in nodes and nodes[n].spec.drain] if view.record else []
+    return [n for n in view.members if n in nodes and nodes[n].spec.drain]
 
 
-def _drained(view: View) -> Decision | Beside | None:
-    """A group on a node that is being drained moves; where it cannot, it finishes what it has and ends."""
+def _drained(view: Formed) -> Decision | Beside | None:
+    """Move a group off a node that is being drained. Where it cannot move, it finishes what it has and ends."""
     leaving = _leaving(view)
     if not leaving:
         return None
@@ -159,13 +168,13 @@ def _drained(view: View) -> Decision | Beside | None:
     return Decision(steps=(ReleaseReplica(view.replica),)) + decision
 
 
-def _lost(view: View) -> Decision | None:
-    """A group on a node that is lost is formed elsewhere. Where it cannot be it may go on when the node is back.
+def _lost(view: Formed) -> Decision | None:
+    """Form a group elsewhere that has a lost node. Where that is impossible, it may go on when the node is back.
 
-    What is left of it ends only when it is dead for certain, or when the lost node is not wanted any more.
+    Its other ranks end only when it is certainly dead, or when the lost node is no longer wanted.
     """
     lost = view.lost_members
-    if view.record is None or not lost or diagnose.forbidding(view) is not None:
+    if not lost or diagnose.forbidding(view) is not None:
         return None
     why = "; ".join(f"{name} is quarantined: {quarantine.reason(view.world, name)}" for name in lost)
     moved = form(view, Cause.NODE_QUARANTINED, why, _loss_fault(view, why))
@@ -177,45 +186,47 @@ def _lost(view: View) -> Decision | None:
         return stop(view, view.alive, GRACE_SECONDS, why) + decision
     if removed and not view.alive:
         return Decision(steps=(ReleaseReplica(view.replica),)) + decision
-    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for news: {why}"),))
+    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for a report: {why}"),))
 
 
 def _loss_fault(view: View, why: str) -> Diagnosis:
-    """What a group is remedied of that is formed without a node."""
+    """Return the fault of a group that is formed without a lost node."""
     return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE, counted=False)
 
 
 def _cut_off(view: View, why: str, doing: str) -> Decision:
-    """That a group gets no requests for a node that does not answer; what a person can do is said of the node."""
+    """Report that a group gets no requests because a node does not answer. A person's task is reported of the
+    node."""
     return Decision(troubles=(diagnose.trouble(view, _loss_fault(view, why), doing),))
 
 
-def _dead(view: View) -> Decision | None:
-    """One dead rank is a dead group: a new epoch, as soon as the back-off allows; its survivors end now."""
+def _dead(view: Formed) -> Decision | None:
+    """Form a dead group again as soon as the back-off allows, and end its other ranks now. One dead rank is a dead
+    group."""
     fault = diagnose.fault(view)
-    if view.record is None or fault is None:
+    if fault is None:
         return None
     restart = reboot.remedy(view, fault)
     trouble = reboot.trouble(view, fault, restart)
     if isinstance(restart, RebootNode):  # its own ranks end in order first
         decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
-    elif (back := rollback.step(view, view.record, fault)) is not None:
+    elif (back := rollback.step(view, fault)) is not None:
         decision = Decision(steps=(back,), troubles=(trouble,))
     else:
-        decision = _heal(view, view.record, fault) + Decision(troubles=(trouble,))
+        decision = _heal(view, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:
         return decision
     why = f"its group is dead: {fault.text}"
     return stop(view, view.alive, GRACE_SECONDS, why, diagnose.symptom(view)) + decision
 
 
-def _heal(view: View, record: GroupRecord, fault: Diagnosis) -> Decision:
-    """What the table says of the fault. A wish that has changed does not wait, nor do facts that have."""
-    if view.model is None or record.fingerprint != view.spec_hash:
+def _heal(view: Formed, fault: Diagnosis) -> Decision:
+    """Apply the remedy of the table. A changed spec does not wait, nor do changed facts."""
+    if not view.up_to_date:
         return form(view, Cause.SPEC_CHANGED, f"{rollback.replacement_reason(view)}; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
         return _retry(view, fault, fault.cause, fault.text)
-    changed = attempt_facts.changes(record.facts, view.current_facts(record.members))
+    changed = attempt_facts.changes(view.record.facts, view.current_facts(view.members))
     if fault.fault is FaultClass.REBOOT:
         changed = [change for change in changed if " boot: " not in change]  # that is the fault itself
     if changed:
@@ -223,8 +234,8 @@ def _heal(view: View, record: GroupRecord, fault: Diagnosis) -> Decision:
     return _refusal(view, RefusedBecause.RANK_REFUSES, f"{fault.lasting}; to do: {fault.person}")
 
 
-def _retry(view: View, fault: Diagnosis, cause: Cause, detail: str) -> Decision:
-    """The next attempt, as soon as the budget of restarts allows it."""
+def _retry(view: Formed, fault: Diagnosis, cause: Cause, detail: str) -> Decision:
+    """Form the group again as soon as the budget of restarts allows it."""
     match restart_budget.verdict(view, fault):
         case restart_budget.RestartNow(standing):
             return form(view, cause, detail, fault, standing)
@@ -240,92 +251,115 @@ def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
     return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica),))
 
 
-def _unformed(view: View) -> Decision | Beside | None:
-    """A replica without a group gets one; a group for another wish is replaced."""
-    record = view.record
+def _unformed(view: Unformed) -> Decision:
+    """Form the first group of a replica."""
+    return form(view, Cause.NEW_REPLICA, "it has no group yet")
+
+
+def _outdated(view: Formed) -> Decision | Beside | None:
+    """Replace a group that is not what the manifests ask for."""
     if _leaving(view):
         return None  # it is being replaced already, for the drain
-    if record is None:
-        return form(view, Cause.NEW_REPLICA, "it has no group yet")
-    if view.model is None:
-        return _replace(view, "its model is gone")
-    assert view.deployment is not None
-    bounds = view.deployment.spec.parallelism.nodes
-    nodes = view.world.desired.nodes
+    why = "its model is gone" if view.workload is None else _difference(view)
+    return _replace(view, why) if why else None
+
+
+def _difference(view: Formed) -> str:
+    """Say in what a group differs from its spec; empty where it does not."""
+    record, spec, nodes = view.record, view.deployment.spec, view.world.desired.nodes
+    bounds, size = spec.parallelism.nodes, len(record.members)
+    if not view.up_to_date:
+        return rollback.replacement_reason(view)
+    if fallback.used(record) and fallback.used(record) not in spec.transport:
+        return f"{fallback.used(record)} is no longer in its spec.transport"
+    if not bounds.min <= size <= bounds.max:
+        return f"it runs on {size} nodes, and {bounds.min} to {bounds.max} are wanted"
     missing = [n for n in record.members if n not in nodes]
-    unsuited = [n for n in record.members if n in nodes and not suits(nodes[n], view.deployment)]
-    if record.fingerprint != view.spec_hash:
-        return _replace(view, rollback.replacement_reason(view))
-    if fallback.used(record) and fallback.used(record) not in view.deployment.spec.transport:
-        return _replace(view, f"{fallback.used(record)} is no longer in its spec.transport")
-    if not bounds.min <= len(record.members) <= bounds.max:
-        return _replace(
-            view, f"it runs on {len(record.members)} nodes, wanted are {bounds.min} to {bounds.max}"
-        )
     if missing:
-        return _replace(view, f"{', '.join(missing)} is no longer a node of this cluster")
+        return f"{', '.join(missing)} is no longer a node of this cluster"
+    unsuited = [n for n in record.members if not suits(nodes[n], view.deployment)]
     if unsuited:
-        return _replace(view, f"{', '.join(unsuited)} has not the labels of its nodeSelector")
-    return None
+        return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
+    return ""
 
 
-def _replace(view: View, why: str) -> Decision | Beside:
-    """A new group where one can be formed; where not, say so, and let the old one go on."""
+def _replace(view: Formed, why: str) -> Decision | Beside:
+    """Form a new group where that is possible; where not, say so and let the old one go on."""
     decision = form(view, Cause.SPEC_CHANGED, why)
     return decision if decision.steps else Beside(decision)
 
 
-def _tried_once_more(view: View) -> Beside | None:
+def _tried_once_more(view: Formed) -> Beside | None:
     """Say of a group that comes up that its budget is spent, after what is done about it."""
     text = restart_budget.retrying(view)
     return Beside(after=_refusal(view, RefusedBecause.RESTARTS_SPENT, text)) if text else None
 
 
-LADDER: tuple[Rule, ...] = (
-    Rule(_step_in_flight, "a step that is being executed is waited for"),
+LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule[Formed], ...] = (
+    Rule(View, _step_in_flight, "a step that is being executed is waited for"),
     Rule(
+        View,
         _not_observed,
         "nothing is decided about ranks on nodes that were not seen since the last change to them; a node that gives"
         " no answer for longer than its `lostAfter` is lost, and is not waited for",
     ),
-    Rule(stalls.resume, "a rank that is merely stopped is continued, which costs no epoch, but not for ever"),
-    Rule(_unwanted, "a replica that nobody wants is drained, stopped and released"),
-    Rule(_freed, "a transport that failed may be tried again when a fact that it failed under has changed"),
     Rule(
-        _unrecorded,
-        "ranks of a later epoch than the store knows are adopted as a group; where they are not whole they make room",
+        View,
+        stalls.resume,
+        "a rank that is merely stopped is continued, which costs no epoch, but not for ever",
+    ),
+    Rule(Unwanted, _unwanted, "a replica that nobody wants is drained, stopped and released"),
+    Rule(
+        Formed,
+        _freed,
+        "a transport that failed may be tried again when a fact that it failed under has changed",
     ),
     Rule(
+        Wanted,
+        _unrecorded,
+        "ranks of a later epoch than the store knows are adopted as a group; an incomplete group makes room",
+    ),
+    Rule(
+        Formed,
         _drained,
         "a group on a node that is being drained moves; where it cannot, it finishes what it has and ends; as long"
         " as that is not known, later rules look after it",
     ),
     Rule(
+        Formed,
         _lost,
         "a group on a lost node is formed elsewhere; where it cannot be, it waits and goes on when the node is back",
     ),
     Rule(
+        Formed,
         _dead,
         "a group with a dead rank is dead: its other ranks are stopped, and a new epoch is formed when the back-off"
         " and the budget of restarts allow it (`planning/diagnosis/rules.py` says how)",
     ),
+    Rule(Unformed, _unformed, "a replica without a group gets one"),
     Rule(
-        _unformed,
-        "a replica without a group gets one; a group for another spec is replaced; where no new one can be formed,"
-        " later rules look after the old one",
+        Formed,
+        _outdated,
+        "a group for another spec is replaced; where no new one can be formed, later rules look after the old one",
     ),
-    Rule(_tried_once_more, "of a group that comes up although its budget is spent, that is said too"),
+    Rule(Formed, _tried_once_more, "a group that comes up although its budget is spent is reported too"),
     Rule(
+        Formed,
         start.old_ranks,
         "ranks of old epochs are stopped, and no rank of the new one starts before they are seen to be gone",
     ),
-    Rule(start.incomplete, "missing ranks are started, all together, where nothing of an old rank is left"),
-    Rule(start.not_ready, "ranks that load are waited for: loading is not failing"),
-    Rule(start.not_proven, "when all are ready, one real completion proves the group"),
-    Rule(stalls.notice, "of a group that stands still it is said, before it is given up"),
     Rule(
+        Formed,
+        start.incomplete,
+        "missing ranks are started, all together, where nothing of an old rank is left",
+    ),
+    Rule(Formed, start.not_ready, "ranks that load are waited for: loading is not failing"),
+    Rule(Formed, start.not_proven, "when all are ready, one real completion proves the group"),
+    Rule(Formed, stalls.notice, "a group that makes no progress is reported before it is given up"),
+    Rule(
+        Formed,
         start.better,
         "a group that could be larger, or better joined, is formed again when nobody is disturbed by that",
     ),
 )
-"""From the top; a rule calls no other rule."""
+"""From the top. No rule calls another."""

@@ -1,4 +1,4 @@
-"""What a group is made of: its wish's fingerprint, its ports, and the launch of each rank."""
+"""How each rank of a group is launched, and the group's secret."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import hashlib
 
 from reconciler.engine import MLX
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.transport.fallback import Wiring
-from reconciler.resources import Model, ModelDeployment
 from reconciler.state import GroupRecord
 from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig
@@ -15,21 +15,20 @@ from reconciler.wire.node import ModelReport, NodeReport
 
 
 def secret(entropy: str, replica: object, epoch: int) -> str:
-    """A group's secret, of 256 bits."""
+    """Derive a group's secret, of 256 bits."""
     return hashlib.sha256(f"{entropy}/{replica}/{epoch}".encode()).hexdigest()
 
 
 def launch(
     record: GroupRecord,
     rank: int,
-    deployment: ModelDeployment,
-    model: Model,
+    workload: Workload,
     node: NodeReport,
     weights: ModelReport,
     wiring: Wiring,
 ) -> LaunchSpec:
-    """How one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
-    rank_id = record.rank_id(rank)
+    """Return how one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
+    serving, rank_id = workload.deployment.spec.serving, record.rank_id(rank)
     size = len(record.members)
     addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
     controls = [
@@ -46,16 +45,16 @@ def launch(
         control=controls[max(0, rank - 1)],
         secret=record.secret,
         socket=paths.rank_socket(node.run_directory, rank_id),
-        context=deployment.spec.serving.context,
-        batch_max=deployment.spec.serving.max_batch,
+        context=serving.context,
+        batch_max=serving.max_batch,
         rendezvous_seconds=RENDEZVOUS_SECONDS,
-        trust_remote_code=model.spec.trust_remote_code,
+        trust_remote_code=workload.model.spec.trust_remote_code,
         devices=wiring.devices,
         also_control=accepts[1:],
         prefer_ring=wiring.ring,
         verbs_seconds=VERBS_SECONDS,
         keep_alive_seconds=KEEP_ALIVE_SECONDS if wiring.devices else 0.0,
-        fast_synch=deployment.spec.fast_synch,
+        fast_synch=workload.deployment.spec.fast_synch,
     )
     return LaunchSpec(
         id=rank_id,

@@ -1,7 +1,7 @@
-"""Back up, when nobody is disturbed: a group that is smaller, or on a lower transport, than it could be.
+"""Form a group again that is smaller, or on a later transport, than it could be, when nobody is disturbed by that.
 
-Only because something is there again that was not, never because time has passed; and seldom, so that a node or
-a cable that comes and goes costs no more than a few formings in an hour.
+Only because a node or cable is back, never because time has passed; and seldom, so that one that comes and goes costs
+no more than a few formations in an hour.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from dataclasses import dataclass
 
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.sharding import splits
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.placement.choose import choose
 from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Transport
-from reconciler.state import Cause, GroupRecord, NodeName, WaitingFor
+from reconciler.state import Cause, NodeName, WaitingFor
 
 PER_HOUR_MAX = 2
-"""So often in an hour a replica is formed anew for this."""
+"""How often in an hour a replica is formed again for this."""
 HOUR_SECONDS = 3600.0
 _UP = (Cause.TRANSPORT_BACK.value, Cause.NODES_BACK.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """What a group could be, and from when on it may become that."""
+    """What a group could become, and from when on."""
 
     cause: Cause
     text: str
@@ -32,67 +33,66 @@ class Improvement:
     quiet: bool
 
     def due(self, now: float) -> bool:
-        """Whether this is the moment."""
+        """Whether now is the time."""
         return self.quiet and now >= self.not_before
 
 
-def better(view: View) -> Improvement | None:
-    """A larger group, or a higher transport, that facts allow now; None where it is as good as it can be."""
-    record = view.record
-    if record is None or record.proven_at is None or view.deployment is None or view.model is None:
+def better(view: Formed) -> Improvement | None:
+    """Return the larger group, or the earlier transport, that facts allow now; None where it is as good as it can
+    be."""
+    record, workload = view.record, view.workload
+    if record.proven_at is None or workload is None:
         return None
-    ladder, now_used = view.deployment.spec.transport, fallback.used(record)
-    full = not _could_be_larger(view, record)
-    if full and now_used in ("", ladder[0]):
-        return None  # as nearly every group in nearly every pass: nobody has to look for anything
+    transports, now_used = view.deployment.spec.transport, fallback.used(record)
+    full = not _could_be_larger(view, workload)
+    if full and now_used in ("", transports[0]):
+        return None  # true of nearly every group in nearly every pass, so the search below is skipped
     climbed = fallback.choose(view.world, view.replica, view.deployment, record.members)
-    higher = isinstance(climbed, Transport) and _below(ladder, now_used, climbed.transport)
+    higher = isinstance(climbed, Transport) and _below(transports, now_used, climbed.name)
     if full and not higher:
         return None
-    found = choose(view)
+    found = choose(view.world, view.ledger, workload)
     if not isinstance(found, tuple):
         return None
-    placed, rung = found
+    placed, transport = found
     newcomers = [name for name in placed.members if name not in record.members]
-    if len(placed.members) > len(record.members) and not _below(ladder, rung.transport, now_used):
+    if len(placed.members) > len(record.members) and not _below(transports, transport.name, now_used):
         text = f"{', '.join(newcomers)} can be used: {len(placed.members)} nodes instead of {len(record.members)}"
         return _schedule(view, Cause.NODES_BACK, text, newcomers)
     if isinstance(climbed, Transport) and higher:
-        text = f"{climbed.transport} can be used instead of {now_used}"
+        text = f"{climbed.name} can be used instead of {now_used}"
         return _schedule(view, Cause.TRANSPORT_BACK, text, [])
     return None
 
 
-def _could_be_larger(view: View, record: GroupRecord) -> bool:
+def _could_be_larger(view: Formed, workload: Workload) -> bool:
     """Whether its bounds, the number of nodes and its model allow a group of more nodes."""
-    assert view.deployment is not None
-    assert view.model is not None
-    parallelism, size = view.deployment.spec.parallelism, len(record.members)
+    members, parallelism = view.record.members, view.deployment.spec.parallelism
+    size = len(members)
     most = min(parallelism.nodes.max, len(view.world.desired.nodes))
-    weights = view.world.node(record.members[0]).model(view.model.spec.source.folder)
+    weights = view.world.node(members[0]).model(workload.path)
     if size >= most or weights is None or weights.examining:
         return size < most
     more = range(size + 1, most + 1)
     return any(isinstance(splits(parallelism.strategy, weights, ranks), tuple) for ranks in more)
 
 
-def wait(view: View, found: Improvement) -> Decision:
-    """Say what could be, and what it waits for."""
+def wait(view: Formed, found: Improvement) -> Decision:
+    """Say what could be better, and what that waits for."""
     ahead = found.not_before > view.world.now
     until = found.not_before if ahead else None
-    when = "later" if ahead else f"as soon as no request has come for {view.growth.idle:g} s"
+    when = "later" if ahead else f"as soon as no request has come for {view.deployment.spec.growth.idle:g} s"
     text = f"{found.text}, {when}"
     return Decision(waiting=(view.wait(WaitingFor.QUIET, text, until),))
 
 
-def _below(ladder: tuple[str, ...], one: str, other: str) -> bool:
-    """Whether one transport is a lower rung than the other; a single rank has none."""
-    return one in ladder and other in ladder and ladder.index(one) > ladder.index(other)
+def _below(transports: tuple[str, ...], one: str, other: str) -> bool:
+    """Whether one transport comes after the other in the list; a single rank has none."""
+    return one in transports and other in transports and transports.index(one) > transports.index(other)
 
 
-def _schedule(view: View, cause: Cause, text: str, newcomers: list[NodeName]) -> Improvement:
-    assert view.record is not None
-    world, growth = view.world, view.growth
+def _schedule(view: Formed, cause: Cause, text: str, newcomers: list[NodeName]) -> Improvement:
+    world, growth = view.world, view.deployment.spec.growth
     ups = sorted(a.at for a in world.memory.attempts.get(view.replica, ()) if a.cause in _UP)
     ups = [at for at in ups if at <= world.now]
     again = [at + HOUR_SECONDS for at in ups[-PER_HOUR_MAX:][:1] if len(ups) >= PER_HOUR_MAX]
@@ -103,5 +103,5 @@ def _schedule(view: View, cause: Cause, text: str, newcomers: list[NodeName]) ->
 
 
 def _not_before(at: float, seconds: float, now: float) -> float:
-    """So long after a moment; one that is still to come is of before the clock was set back, and is over."""
+    """Return the end of a wait. One that began in the future was set before the clock went back, and is over."""
     return at + seconds if at <= now else now

@@ -1,6 +1,6 @@
-"""The weight files that the ranks of a pipeline need, brought to the nodes of its next group, and no others.
+"""Bring the weight files that the ranks of a pipeline need to the nodes of its next group, and no others.
 
-By then every node has outlines of all of them, of which its runtime tells what each rank reads.
+By then every node has outlines of all files, from which its runtime tells what each rank reads.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.sharding import Split
-from reconciler.planning.context.view import View
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.place import Placement
 from reconciler.planning.weights.distribute import from_peer, on_node, place_of, targets
@@ -21,10 +21,9 @@ from reconciler.wire.node import ModelReport
 Files = frozenset[str]
 
 
-def bring(view: View, placed: Placement) -> Decision | None:
-    """What is still to come to the nodes of a group before it may be formed; None where it is all there."""
-    world, model = view.world, view.model
-    assert model is not None
+def bring(world: World, workload: Workload, placed: Placement) -> Decision | None:
+    """Bring what the nodes of a group lack before it may be formed; None where everything is there."""
+    replica, model = workload.replica, workload.model
     if model.spec.source.huggingface is None:
         return None
     lacks = _by_folder(world, model, placed)
@@ -32,16 +31,16 @@ def bring(view: View, placed: Placement) -> Decision | None:
         return None
     decision = NOTHING
     for name, files in _shared_out(world, model, lacks).items():
-        if not targets(world, model).get(name, False):  # else all of them are on their way
+        if not targets(world, model).get(name, False):  # else all files are being fetched anyway
             decision += _fetch_to(world, model, name, files)
-    text = f"{view.replica}: what its ranks need of {model.metadata.name} is not on {', '.join(lacks)} yet"
-    return decision + Decision(
-        waiting=(Waiting(view.replica.key, WaitingFor.WEIGHTS, text, None, view.replica),)
+    text = (
+        f"{replica}: weights of {model.metadata.name} that its ranks read are not on {', '.join(lacks)} yet"
     )
+    return decision + Decision(waiting=(Waiting(replica.key, WaitingFor.WEIGHTS, text, None, replica),))
 
 
 def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:
-    """The files that a rank reads of those that its node lacks."""
+    """Return the files that a rank reads and its node lacks."""
     lacking = frozenset(weights.lacking)
     shares = weights.shares.get(f"{split.strategy}/{ranks}", ())
     if split.strategy != "pipeline" or len(shares) not in (1, ranks):
@@ -51,7 +50,7 @@ def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:
 
 
 def _by_folder(world: World, model: Model, placed: Placement) -> dict[NodeName, Files]:
-    """What nodes lack, of those that share a folder the first."""
+    """Return what nodes lack; of nodes that share a folder, the first has it."""
     first: dict[tuple[str, str], NodeName] = {}
     found: dict[NodeName, Files] = {}
     for rank, name in enumerate(placed.members):
@@ -67,8 +66,11 @@ def _by_folder(world: World, model: Model, placed: Placement) -> dict[NodeName, 
 
 
 def _shared_out(world: World, model: Model, lacks: Mapping[NodeName, Files]) -> dict[NodeName, Files]:
-    """Which node is to get which files now: what several lack comes once from the hub, and what a node cannot get
-    there comes to one that can; the others copy when it is there."""
+    """Share out which node gets which files now.
+
+    Files that several nodes lack come once from the hub. Files that a node cannot get there come to one that can, and
+    the others copy them then.
+    """
     path = model.spec.source.folder
     able = [name for name in lacks if failed(world.node(name).model(path)) is None]
     found: dict[NodeName, Files] = {}
@@ -84,7 +86,7 @@ def _shared_out(world: World, model: Model, lacks: Mapping[NodeName, Files]) -> 
 
 
 def _fetch_to(world: World, model: Model, name: NodeName, files: Files) -> Decision:
-    """Some files to one node: from the node that has most of them, else from the hub."""
+    """Fetch files to one node: from the node that has most of them, else from the hub."""
     path = model.spec.source.folder
     by_node: dict[NodeName, Files] = {}
     for file in sorted(files):
@@ -97,7 +99,7 @@ def _fetch_to(world: World, model: Model, name: NodeName, files: Files) -> Decis
 
 
 def _holders(world: World, path: str, file: str) -> list[NodeName]:
-    """Nodes that have a file in full."""
+    """List the nodes that have a file in full."""
     found = []
     for name in sorted(world.observed.nodes):
         weights = world.node(name).model(path)

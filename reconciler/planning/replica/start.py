@@ -1,10 +1,11 @@
-"""Rules of the ladder for a group on its way up: from the ranks of old epochs to the first completion."""
+"""Rules for a group that is coming up: from the ranks of old epochs to the first completion."""
 
 from __future__ import annotations
 
 from reconciler.planning.context.deadlines import DRAIN_SECONDS, GRACE_SECONDS
 from reconciler.planning.context.decision import NOTHING, Decision
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Formed
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.nodes import leftovers, quarantine
 from reconciler.planning.nodes.eligible import ranks_by_state
 from reconciler.planning.placement import compatibility
@@ -26,9 +27,8 @@ from .form import form
 from .stop import stop
 
 
-def old_ranks(view: View) -> Decision | None:
-    """No rank of a new epoch starts while one of an old epoch may be alive."""
-    assert view.record is not None
+def old_ranks(view: Formed) -> Decision | None:
+    """Stop the ranks of old epochs before any rank of a new one starts."""
     current = view.current.values()
     old = tuple(r for r in view.alive if r not in current)
     if not old:
@@ -37,65 +37,64 @@ def old_ranks(view: View) -> Decision | None:
     return stop(view, old, GRACE_SECONDS if dead else DRAIN_SECONDS, f"epoch {view.record.epoch} replaces it")
 
 
-def better(view: View) -> Decision | None:
-    """A group that could be larger, or better joined, is formed anew when nobody is disturbed by that."""
+def better(view: Formed) -> Decision | None:
+    """Form a group again that could be larger, or better joined, when nobody is disturbed by that."""
     found = rebalance.better(view)
     if found is None:
         return None
     return form(view, found.cause, found.text) if found.due(view.world.now) else rebalance.wait(view, found)
 
 
-def incomplete(view: View) -> Decision | None:
+def incomplete(view: Formed) -> Decision | None:
     """Start, all together, the ranks that were never started."""
-    assert view.record is not None
     missing = [rank for rank in range(len(view.record.members)) if rank not in view.current]
     if not missing:
         return None
-    if view.model is None or view.record.fingerprint != view.spec_hash:
+    workload = view.workload
+    if workload is None or not view.up_to_date:
         return NOTHING  # a group that is going to be replaced is not completed: its parts would not match
-    held = _held(view, [view.record.members[rank] for rank in missing])
+    held = _held(view, workload, [view.record.members[rank] for rank in missing])
     if held is not None:
         return held
-    starts = [_start(view, view.record, rank) for rank in missing]
+    starts = [_start(view, workload, rank) for rank in missing]
     return Decision(steps=tuple(step for step in starts if step is not None))
 
 
-def _held(view: View, names: list[NodeName]) -> Decision | None:
-    """No rank starts where an old one is not proven to be gone; a node that keeps what it held is avoided."""
+def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision | None:
+    """Start no rank where an old one is not proven to be gone, and avoid a node that keeps leftovers."""
     world = view.world
     unprobed = [name for name in names if not world.node(name).probed]
     if unprobed:
-        text = f"the probes of {', '.join(dict.fromkeys(unprobed))} are being asked"
+        text = f"the probes of {', '.join(dict.fromkeys(unprobed))} are running"
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     for name in names:
         why = quarantine.reason(world, name)
         if why:
             return form(view, Cause.NODE_QUARANTINED, f"{name} is quarantined: {why}")
-    if differ := compatibility.divergence(view):
-        return form(view, Cause.FACTS_CHANGED, f"its nodes are no longer alike: {differ}")
+    if differ := compatibility.divergence(world, workload.path, view.record.members):
+        return form(view, Cause.FACTS_CHANGED, f"its nodes are no longer compatible: {differ}")
     kept = [f"{name}: {left.text}" for name in names for left in leftovers.leftovers(world, name)]
     if not kept:
         return None
     return Decision(waiting=(view.wait(WaitingFor.LEFTOVERS, "; ".join(dict.fromkeys(kept))),))
 
 
-def _start(view: View, record: GroupRecord, rank: int) -> StartRank | None:
-    assert view.deployment is not None
-    assert view.model is not None
+def _start(view: Formed, workload: Workload, rank: int) -> StartRank | None:
+    record = view.record
     name: NodeName = record.members[rank]
     node = view.world.node(name)
-    weights = node.model(view.model.spec.source.folder)
+    weights = node.model(workload.path)
     if node.report is None or weights is None or not view.world.reached(name):
         return None
     wiring = fallback.wiring(view.world, fallback.used(record), record.members)
     if wiring is None:
         return None
-    spec = launch.launch(record, rank, view.deployment, view.model, node.report, weights, wiring)
+    spec = launch.launch(record, rank, workload, node.report, weights, wiring)
     return StartRank(view.replica, name, spec)
 
 
-def not_ready(view: View) -> Decision | None:
-    """Loading is not failing."""
+def not_ready(view: Formed) -> Decision | None:
+    """Wait for ranks that load. Loading is not failing."""
     late = [r for _, r in sorted(view.current.items()) if r.report.phase != Phase.READY]
     if not late:
         return None
@@ -107,13 +106,12 @@ def _phase(rank: ObservedRank) -> str:
     report = rank.report
     if report.phase == Phase.LOADING and report.total_bytes:
         return f"loading ({100 * report.loaded_bytes // report.total_bytes} %)"
-    told = {Phase.RENDEZVOUS: "looking for the others", Phase.VERBS: "setting up RDMA"}
-    return {**told, Phase.WARM: "warming up"}.get(report.phase, report.phase)
+    words = {Phase.RENDEZVOUS: "looking for the others", Phase.VERBS: "setting up RDMA"}
+    return {**words, Phase.WARM: "warming up"}.get(report.phase, report.phase)
 
 
-def not_proven(view: View) -> Decision | None:
-    """Ready is what a rank says; a completion is what it does."""
-    assert view.record is not None
+def not_proven(view: Formed) -> Decision | None:
+    """Prove a group whose ranks say that they are ready by one completion."""
     if view.record.proven_at is not None:
         return None
     first = view.current[0]
@@ -126,12 +124,12 @@ def not_proven(view: View) -> Decision | None:
         view.record.created_at,
     )
     if step.subject in view.world.memory.in_flight:
-        return Decision(waiting=(view.wait(WaitingFor.STEP, "its first completion is awaited"),))
+        return Decision(waiting=(view.wait(WaitingFor.STEP, "waiting for its first completion"),))
     return Decision(steps=(step,))
 
 
 def _moved(record: GroupRecord) -> str:
-    """From which weights to which its replica moves with a group; empty where they stay the same."""
+    """Say between which weights its replica moves with a group; empty where they stay the same."""
     if not record.weights_before or record.weights == record.weights_before:
         return ""
     return f"from {shown(record.weights_before)} to {shown(record.weights)}"

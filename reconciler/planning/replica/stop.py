@@ -1,4 +1,4 @@
-"""Asking ranks to end, and waiting until they have."""
+"""Ask ranks to end, and wait until they have."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from reconciler.planning.recovery import stalls
 from reconciler.state import ObservedRank, RequestedStop, Step, StopRank, Symptom, WaitingFor
 
 IMPATIENCE_SECONDS = 1.0
-"""A stop is asked again when it has to be over so much sooner than was said before."""
+"""A stop is requested again when it has to be over this much sooner than before."""
 
 
 def stop(
     view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str, symptom: Symptom | None = None
 ) -> Decision:
-    """Ask each rank to end, once; then wait until all are gone. Those that hang get little of the grace.
+    """Ask each rank to end, once; then wait until all are gone. A group that hangs gets a shorter grace.
 
-    ``symptom``: what the group is as good as dead for.
+    ``grace`` is in seconds; ``symptom`` is what the group is as good as dead for.
     """
     if stalls.any_stalled(view, ranks):
         grace = min(grace, HUNG_GRACE_SECONDS)
-    asked = view.world.memory.stops
+    requested = view.world.memory.stops
     now = view.world.now
     steps: tuple[Step, ...] = tuple(
         StopRank(view.replica, r.node, r.report.id, grace, reason, symptom)
         for r in ranks
-        if _ask_again(asked.get(r.report.id), now, grace)
+        if _ask_again(requested.get(r.report.id), now, grace)
     )
     names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
-    voids = (asked[r.report.id].void_at for r in ranks if r.report.id in asked)
+    voids = (requested[r.report.id].void_at for r in ranks if r.report.id in requested)
     until = min((at for at in voids if at > now), default=None)
     return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
 
 
 def _ask_again(before: RequestedStop | None, now: float, grace: float) -> bool:
-    """Never asked yet, or in vain, or with more patience than there is now."""
+    """Whether a stop was never requested, was lost, or has to be over sooner now."""
     return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS

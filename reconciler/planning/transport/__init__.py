@@ -1,0 +1,4 @@
+"""How the machines of a group are joined: transports, cables and addresses.
+
+Start with ``fallback.py``.
+"""

@@ -1,7 +1,7 @@
-"""Declared cables against those that are there: of each what is wrong with it, with both of its ends.
+"""Compare declared cables with those that are there: what is wrong with each, with both of its ends.
 
-A cable is there where two ports name each other; what a machine that does not answer has told before is not known
-any more. A cable that is in another port than declared is told once, of the link that lacks it.
+A cable is there where two ports name each other. What a silent machine reported before is not known any more. A cable
+in another port than declared is reported once, of the link that lacks it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from . import link_addresses
 
 
 def compare(world: World) -> Cabling:
-    """How every Fabric stands. An undeclared cable is told by the first Fabric that names one of its machines."""
+    """Return the state of every Fabric. An undeclared cable is reported by the first Fabric that names one of its
+    machines."""
     seen = _ObservedCables(world)
     declared = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.cables}
     judged = _LinkCheck(seen, declared).judge()
-    told: set[Link] = set()
+    said: set[Link] = set()
     found: dict[str, tuple[LinkStatus, ...]] = {}
     for name, fabric in sorted(world.desired.fabrics.items()):
         nodes = {end.node for link in fabric.spec.cables for end in link}
         strangers = [
             link
-            for link in sorted(judged.undeclared - told)
+            for link in sorted(judged.undeclared - said)
             if not nodes.isdisjoint({end.node for end in link})
         ]
-        told.update(strangers)
-        rows = [*(judged.sights[link] for link in fabric.spec.cables), *map(seen.undeclared, strangers)]
+        said.update(strangers)
+        rows = [*(judged.found[link] for link in fabric.spec.cables), *map(seen.undeclared, strangers)]
         found[name] = tuple(_with_addresses(fabric, rows))
     return found
 
@@ -51,7 +52,7 @@ def _with_addresses(fabric: Fabric, rows: Iterable[LinkStatus]) -> Iterator[Link
 
 @dataclass(frozen=True)
 class _ObservedCables:
-    """What the machines that answer tell of their ports."""
+    """What the machines that answer report of their ports."""
 
     world: World
 
@@ -66,7 +67,7 @@ class _ObservedCables:
 
     @cached_property
     def cables(self) -> frozenset[Link]:
-        """Where both ends say the same; with a dock on the way it is none."""
+        """Return the cables of which both ends say the same. One with a dock on the way does not count."""
         return frozenset(
             link_between(end, end_there)
             for end, end_there in self.peers.items()
@@ -82,23 +83,23 @@ class _ObservedCables:
         }
 
     def at(self, end: End) -> Link | None:
-        """The cable in a receptacle."""
+        """Return the cable in a receptacle."""
         there = self.peers.get(end)
         link = link_between(end, there) if there else None
         return link if link in self.cables else None
 
     def owner(self, domain: str) -> End | None:
-        """Whose port has this domain, whatever it says itself."""
+        """Return whose port has this domain, whatever it says itself."""
         found = [end for end, port in self.ports.items() if domain and port.domain == domain]
         return found[0] if len(found) == 1 else None
 
     def unknown(self, end: End) -> str:
-        """Why it is not known what is at an end; empty where it is."""
+        """Say why it is not known what is at an end; empty where it is."""
         name = NodeName(end.node)
         if not self.world.reached(name):
             return f"{name} does not answer"
         if not self.world.node(name).facts.ports:
-            return f"{name} does not tell of its Thunderbolt ports"
+            return f"{name} does not report its Thunderbolt ports"
         port = self.ports.get(end)
         return (
             f"it is not known whether anything is plugged in at {end}"
@@ -113,7 +114,7 @@ class _ObservedCables:
     def status(
         self, link: Link, state: LinkState, text: str = "", person: str = "", verbs_only: bool = False
     ) -> LinkStatus:
-        """The speed is only said of a cable that is there."""
+        """Build the status of a link. The speed is given only of a cable that is there."""
         one, other = (self.ports.get(end) for end in link)
         speeds = [port.gbps for port in (one, other) if port and port.gbps is not None]
         gbps = min(speeds) if speeds and link in self.cables else None
@@ -125,17 +126,17 @@ class _ObservedCables:
 
 
 class _LinkCheck:
-    """All declared links at once: a cable in the wrong port is missing elsewhere."""
+    """Check all declared links at once: a cable in the wrong port is missing elsewhere."""
 
     def __init__(self, seen: _ObservedCables, declared: set[Link]) -> None:
         self._seen = seen
         self._declared = declared
         self._strays = set(seen.cables - declared)
-        self.sights: dict[Link, LinkStatus] = {}
+        self.found: dict[Link, LinkStatus] = {}
 
     @property
     def undeclared(self) -> set[Link]:
-        """Cables that explain nothing that is missing."""
+        """Return the cables that explain no missing link."""
         return self._strays
 
     def judge(self) -> _LinkCheck:
@@ -143,14 +144,14 @@ class _LinkCheck:
         for link in sorted(self._declared):
             known = self._unknown(link) or self._joined(link) or self._docked(link)
             if known:
-                self.sights[link] = known
+                self.found[link] = known
             else:
                 absent.append(link)
         self._find_swaps(absent)
         explained: set[Link] = set()
         for link in absent:
-            if link not in self.sights:
-                self.sights[link] = self._misplaced(link, explained) or self._missing(link)
+            if link not in self.found:
+                self.found[link] = self._misplaced(link, explained) or self._missing(link)
         self._strays -= explained
         return self
 
@@ -161,28 +162,31 @@ class _LinkCheck:
         return self._seen.status(link, LinkState.UNKNOWN, why)
 
     def _joined(self, link: Link) -> LinkStatus | None:
-        """A cable that is where it belongs, and how well it does."""
+        """Judge a cable that is where it belongs; None where it is not there."""
         if link not in self._seen.cables:
             return None
-        sight, (one, other) = self._seen.status, link
+        status, (one, other) = self._seen.status, link
         down = next((text for end in link if (text := self._down(end))), "")
         if down:
             text = f"the link from {one} to {other} is down: {down}"
-            return sight(link, LinkState.DOWN, text, f"reseat the cable from {one} to {other}, or replace it")
-        gbps = sight(link, LinkState.CONNECTED).gbps
+            return status(
+                link, LinkState.DOWN, text, f"reseat the cable from {one} to {other}, or replace it"
+            )
+        gbps = status(link, LinkState.CONNECTED).gbps
         if gbps is None:
             text = f"the speed of the cable from {one} to {other} is not known"
-            return sight(link, LinkState.UNKNOWN, text)
+            return status(link, LinkState.UNKNOWN, text)
         if gbps < detectors.LINK_GBPS_MIN:
             text = f"the link from {one} to {other} has {gbps} Gb/s, and RDMA needs {detectors.LINK_GBPS_MIN}"
             steps = (
                 f"join {one} and {other} by a Thunderbolt 5 cable; a machine with Thunderbolt 4 has no RDMA"
             )
-            return sight(link, LinkState.TOO_SLOW, text, steps, verbs_only=True)
-        return sight(link, LinkState.CONNECTED)
+            return status(link, LinkState.TOO_SLOW, text, steps, verbs_only=True)
+        return status(link, LinkState.CONNECTED)
 
     def _down(self, end: End) -> str:
-        """Where RDMA is off on either machine its ports are down for that alone: which is told of the machine."""
+        """Say why an end is down. With RDMA off on either machine its ports are down for that alone, which is
+        reported of the machine."""
         port = self._seen.ports[end]
         if port.active is False:
             return f"the interface of {end} is not active"
@@ -203,22 +207,22 @@ class _LinkCheck:
     # --- not joined -----------------------------------------------------------------------------
 
     def _find_swaps(self, absent: list[Link]) -> None:
-        """Two links whose cables each have one end where an end of the other belongs."""
+        """Find two links whose cables each have one end where an end of the other belongs."""
         for number, link in enumerate(absent):
             for later in absent[number + 1 :]:
                 crossed = self._crossed(link, later)
-                if crossed and not {link, later} & self.sights.keys():
+                if crossed and not {link, later} & self.found.keys():
                     text = (
                         f"two cables are swapped: {link.one} leads to {self._seen.peers[link.one]} instead of {link.other},"
                         f" and {later.one} to {self._seen.peers[later.one]} instead of {later.other}"
                     )
                     steps = f"exchange the plugs at {crossed[0]} and {crossed[1]}"
                     for each in (link, later):
-                        self.sights[each] = self._seen.status(each, LinkState.SWAPPED, text, steps)
+                        self.found[each] = self._seen.status(each, LinkState.SWAPPED, text, steps)
                         self._strays -= {cable for end in each if (cable := self._seen.at(end))}
 
     def _crossed(self, link: Link, later: Link) -> tuple[End, End] | None:
-        """Which two plugs to exchange, best such that are in one machine; None where they are no swap."""
+        """Return which two plugs to exchange, preferably on one machine; None where the links are not swapped."""
         for here, there in (later, (later.other, later.one)):
             if {link_between(link.one, there), link_between(here, link.other)} <= self._strays:
                 pairs = [(link.one, here), (link.other, there)]
@@ -226,7 +230,7 @@ class _LinkCheck:
         return None
 
     def _misplaced(self, link: Link, explained: set[Link]) -> LinkStatus | None:
-        """An end that leads elsewhere, or the cable between the two machines that is in other ports."""
+        """Find an end that leads elsewhere, or the cable between the two machines that is in other ports."""
         for end, other in (link, (link.other, link.one)):
             stray = self._seen.at(end)
             if stray is not None and stray in self._strays:
@@ -261,7 +265,7 @@ class _LinkCheck:
         return self._seen.status(link, LinkState.MISSING, text, steps)
 
     def _at(self, end: End) -> str:
-        """What is at an end that is not what it should be."""
+        """Say what is at an end that should not be; empty where the other end says enough."""
         port = self._seen.ports.get(end)
         if port is None:
             receptacles = [str(each.receptacle) for each in sorted(self._seen.ports) if each.node == end.node]
@@ -272,8 +276,8 @@ class _LinkCheck:
             return f"{end} leads to {End(*port.peer)}"
         there = self._seen.owner(port.peer_domain)
         if there is None:
-            stranger = port.through[0] if port.through else "something that is none of these machines"
+            stranger = port.through[0] if port.through else "something other than these machines"
             return f"{end} leads to {stranger}"
         if self._seen.ports[there].connected is False:
-            return ""  # it was asked before the cable was out, and the other end says enough
-        return f"{end} leads to {there}, which tells otherwise"
+            return ""  # probed before the cable was out; the other end says enough
+        return f"{end} leads to {there}, which reports otherwise"

@@ -1,9 +1,9 @@
-"""The ladder of transports: which rung the facts allow, and why those above it are skipped.
+"""Fallback: which transport of a deployment's list the facts allow, and why those before it are skipped.
 
 From the fastest down: ``jaccl`` and ``jaccl-ring`` are RDMA over Thunderbolt, as a mesh and as a ring; ``ring`` is
-TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. A rung above the last needs
-facts that say that it works: what is not known is never fine. One that failed is left alone until a fact that it
-failed under has changed.
+TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. Every transport but the last
+needs facts that say that it works: what is not known is never fine. One that failed is left alone until a fact that
+it failed under has changed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MESH = next(name for name in VERBS if name not in RINGS)
 LAN = next(each.name for each in MLX.transports if not each.cables)
 _BACKENDS = {each.name: each.backend for each in MLX.transports}
 VERBS_ATTEMPTS_MAX = MLX.rdma_setups_max
-"""In one boot of a machine, of the eleven protection domains that it has: a failed attempt may keep one."""
-_MACHINE_SIGHTS = (
+"""In one boot of a machine, of its eleven protection domains: a failed attempt may keep one."""
+_MACHINE_DETECTORS = (
     detectors.old_system,
     detectors.old_runtime,
     detectors.rdma_disabled,
@@ -44,9 +44,9 @@ _MACHINE_SIGHTS = (
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """A transport for a group, and why those above it were skipped, for people; both empty for a single rank."""
+    """A transport for a group, and why those before it were skipped, for people; both empty for a single rank."""
 
-    transport: str
+    name: str
     why: str
 
 
@@ -68,7 +68,7 @@ class Wiring:
 
 
 def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, members: Placed) -> Transport | str:
-    """The first rung of the deployment's ladder that may be used now; else why none may."""
+    """Choose the first transport of the deployment's list that may be used now; else say why none may."""
     if len(members) == 1:
         return Transport("", "")
     skipped: list[tuple[str, str]] = []
@@ -81,7 +81,7 @@ def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, member
 
 
 def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
-    """Why a transport may not be used by a group on these nodes; empty where it may."""
+    """Say why a transport may not be used by a group on these nodes; empty where it may."""
     failed = failure(world, replica, transport)
     if failed is not None:
         return failed.text
@@ -94,8 +94,8 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
 
 
 def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailure | None:
-    """How a transport failed a replica, where it did and is left alone since: with nothing left to set up RDMA
-    with, in either of its shapes."""
+    """Return how a transport failed a replica and is left alone since; None where it did not. With no kernel objects
+    left for RDMA, both its shapes have failed."""
 
     def concerns(failed: TransportFailure) -> bool:
         both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
@@ -105,15 +105,20 @@ def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailur
 
 
 def used(record: GroupRecord) -> str:
-    """The transport of a group; one from before there was a choice uses the last. Empty for a single rank, and
-    where it is not known: of a group that was adopted, whose ranks do not tell."""
+    """Return the transport of a group; one from before there was a choice uses the last.
+
+    Empty for a single rank, and for an adopted group, whose ranks do not say.
+    """
     before = LAN if record.secret else ""
     return record.transport or before if len(record.members) > 1 else ""
 
 
 def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
-    """Whether a group has connections over the cables between two nodes: those of its transport, and those by which
-    its other ranks have found rank 0, as ``_controls`` says; of a transport that is not known, all."""
+    """Whether a group has connections over the cables between two nodes.
+
+    These are the cables of its transport, and those over which its other ranks have found rank 0, as in
+    ``_controls``; where its transport is not known, all of them.
+    """
     members, transport = record.members, used(record) or MESH
     if one not in members or other not in members or transport not in CABLES:
         return False
@@ -123,13 +128,13 @@ def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
 
 
 def lower(deployment: ModelDeployment, transport: str) -> bool:
-    """Whether the deployment's ladder has a rung below this one."""
-    ladder = deployment.spec.transport
-    return transport in ladder and ladder.index(transport) + 1 < len(ladder)
+    """Whether the deployment's list has a transport after this one."""
+    transports = deployment.spec.transport
+    return transport in transports and transports.index(transport) + 1 < len(transports)
 
 
 def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
-    """How a group on this rung is wired; None while facts that it needs are not known."""
+    """Return how a group on this transport is wired; None while facts that it needs are not known."""
     size = len(members)
     if transport not in CABLES:
         found = lan_addresses.lan_addresses(world, members)
@@ -152,8 +157,11 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
 
 
 def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
-    """Where each rank from 1 on finds rank 0: over the cable that joins the two, for nobody routes between the cables
-    of a Mac; where none does, over the network. Else why that cannot be told."""
+    """Return where each rank from 1 on finds rank 0; else say why that is not known.
+
+    That is over the cable that joins the two, because nobody routes between the cables of a Mac; where there is none,
+    over the network.
+    """
     found = []
     for name in members[1:]:
         here, there = _port(world, members[0], name), _port(world, name, members[0])
@@ -171,18 +179,18 @@ def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
 
 
 def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
-    """Why a rung that uses the cables cannot be had, the plainest reason first."""
+    """Yield why a transport that uses the cables is not available, the plainest reason first."""
     verbs = transport in VERBS
     nodes = tuple(world.node(name) for name in members)
     for node in nodes:
         system = node.facts.system or (node.report.system if node.report else "")
         if verbs and system not in ("", "Darwin"):
             yield f"{node.name} runs {system}, and RDMA over Thunderbolt needs macOS"
-    scene = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS)
-    for sight in _MACHINE_SIGHTS:
-        sighting = sight(scene)
-        if sighting is not None:
-            yield sighting.text
+    evidence = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS)
+    for detect in _MACHINE_DETECTORS:
+        detection = detect(evidence)
+        if detection is not None:
+            yield detection.text
     if verbs:
         yield from _unknown_facts(world, members)
         yield from _exhausted_verbs(world, members)
@@ -191,7 +199,7 @@ def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
 
 
 def _unknown_facts(world: World, members: Placed) -> Iterator[str]:
-    """What has to be known of each machine."""
+    """Yield facts that have to be known of each machine and are not."""
     for name in members:
         facts = world.node(name).facts
         if not facts.ports:
@@ -201,48 +209,51 @@ def _unknown_facts(world: World, members: Placed) -> Iterator[str]:
 
 
 def _exhausted_verbs(world: World, members: Placed) -> Iterator[str]:
-    """Machines on which RDMA was set up too often to try it again before they restart."""
+    """Yield machines on which RDMA was set up too often to try it again before they restart."""
     for name in members:
         attempts = world.memory.verbs.get(name)
         if attempts and attempts.boot_id == world.boot(name) and attempts.count >= VERBS_ATTEMPTS_MAX:
-            yield f"RDMA was set up {attempts.count} times in vain on {name} since it booted, as often as is safe"
+            yield f"setting up RDMA failed {attempts.count} times on {name} since it booted, as often as is safe"
 
 
 def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Iterator[str]:
-    """What keeps two neighbours from using a cable between them."""
+    """Yield what keeps two neighbours from using a cable between them."""
     for here, there in (pair, pair[::-1]):
         port = _port(world, here, there)
         if port is None or not port.connected:
             yield f"no Thunderbolt cable is known between {pair[0]} and {pair[1]}"
         elif not port.address:
-            yield f"no IPv4 address is known of {here}/{port.receptacle}"
+            yield f"no IPv4 address of {here}/{port.receptacle} is known"
         elif verbs and not (port.device and port.verbs_up and (port.gbps or 0) >= detectors.LINK_GBPS_MIN):
             yield f"no working RDMA device is known at {here}/{port.receptacle}"
 
 
 def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
-    """Which other group has the RDMA devices at the ends of a cable; empty where none has. A device registers some
-    hundred memory regions (github.com/ml-explore/mlx/issues/3162), and one group takes more than half of them."""
+    """Say which other group has the RDMA devices at the ends of a cable; empty where none has.
+
+    A device registers some hundred memory regions (github.com/ml-explore/mlx/issues/3162), and one group takes more
+    than half of them.
+    """
     wanted = _joined(transport, members) if transport in VERBS else frozenset()
     for other, record in sorted(world.memory.groups.items()) if wanted else ():
         both = wanted & _joined(used(record), record.members) if used(record) in VERBS else ()
         if other != replica and both:
             one, peer = min(both)
             return (
-                f"the cable between {one} and {peer} carries {other} already, and an RDMA device has memory regions"
+                f"the cable between {one} and {peer} already carries {other}, and an RDMA device has memory regions"
                 " for one group"
             )
     return ""
 
 
 def _joined(transport: str, members: Placed) -> frozenset[tuple[NodeName, NodeName]]:
-    """The nodes that a group joins by cables, each pair once."""
+    """Return the nodes that a group joins by cables, each pair once."""
     pairs = _pairs(transport, range(len(members)))
     return frozenset((min(members[a], members[b]), max(members[a], members[b])) for a, b in pairs)
 
 
 def _pairs(transport: str, ranks: range) -> Collection[tuple[int, int]]:
-    """The pairs of ranks that speak with each other: all of them in a mesh, neighbours in a ring."""
+    """Return the pairs of ranks that exchange tensors: all of them in a mesh, neighbours in a ring."""
     if transport == MESH:
         return tuple(combinations(ranks, 2))
     return sorted({_pair(rank, (rank + 1) % len(ranks)) for rank in ranks})
@@ -262,7 +273,7 @@ def _device(world: World, here: NodeName, there: NodeName) -> str:
 
 
 def _skipped_text(skipped: list[tuple[str, str]]) -> str:
-    """Which rungs were skipped and why, those with one reason together."""
+    """Say which transports were skipped and why, those with one reason together."""
     by_reason: dict[str, list[str]] = {}
     for transport, why in skipped:
         by_reason.setdefault(why, []).append(transport)

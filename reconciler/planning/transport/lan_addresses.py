@@ -1,4 +1,4 @@
-"""At which address the nodes of a group reach each other where no cable joins them."""
+"""At which addresses the nodes of a group reach each other where no cable joins them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ LOOPBACK = "127.0.0.1"
 
 
 def lan_addresses(world: World, members: Sequence[NodeName]) -> tuple[str, ...] | str:
-    """An IPv4 address for each; else why there is none for one of them, and what to do.
+    """Return an IPv4 address for each node; else say why there is none for one of them, and what to do.
 
-    ``spec.address`` counts most, then the one at which the controller reaches the node, or the last machine on the way
-    there does. For nodes on the controller's
-    own machine it is the address from which the others are reached.
+    ``spec.address`` comes first, then the address at which the controller, or the last jump host, reaches the node.
+    For nodes on the controller's own machine it is the address from which the others are reached.
     """
     if len(members) == 1 or all(_own(world, name) for name in members):
         return (LOOPBACK,) * len(members)
@@ -53,7 +52,7 @@ def _seen_at(world: World, name: NodeName) -> str:
 
 
 def _seen_from(world: World, members: Sequence[NodeName]) -> str:
-    """The controller's end of the connections to the others."""
+    """Return the controller's end of the connections to the others."""
     ends = (world.node(name).ends.here for name in members if not _own(world, name))
     return next((here for here in ends if here), "")
 

@@ -1,8 +1,8 @@
-"""The address of each end of each declared link: a /30 of the Fabric's pool for a link, whatever else is declared.
+"""The addresses of both ends of each declared link: a /30 of the Fabric's pool for each link.
 
-Where a link's network is follows from the link's name alone, unless another link has the same place: then the one
-whose name comes later takes the next free one. So a link that is added or removed moves no other but, rarely, one
-that shares its place. In a /16 that is one pair of links in 16,384.
+The network of a link follows from its name alone, unless another link has the same place: then the one whose name
+comes later takes the next free one. So adding or removing a link moves no other, except rarely one that shares its
+place. In a /16 that is one pair of links in 16,384.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIZE = 2 ** (32 - LINK_PREFIX)
 
 
 def networks(pool: IPv4Network, links: Iterable[Link]) -> dict[Link, IPv4Network]:
-    """The network of each link. Raises ``ValueError`` where the pool has too little room for them."""
+    """Return the network of each link. Raises ``ValueError`` where the pool has too little room for them."""
     ordered = sorted(set(links))
     slots = pool.num_addresses // _SIZE
     if len(ordered) > slots:
@@ -37,7 +37,7 @@ def networks(pool: IPv4Network, links: Iterable[Link]) -> dict[Link, IPv4Network
 
 
 def fabric_addresses(fabric: Fabric) -> dict[End, IPv4Interface]:
-    """The address of each end of a Fabric's links, with its /30; empty where it has no pool."""
+    """Return the address of each end of a Fabric's links, with its /30; empty where it has no pool."""
     pool = fabric.spec.addressing.network
     found: dict[End, IPv4Interface] = {}
     for link, network in networks(pool, fabric.spec.cables).items() if pool else ():
@@ -48,7 +48,7 @@ def fabric_addresses(fabric: Fabric) -> dict[End, IPv4Interface]:
 
 
 def all_addresses(desired: Desired) -> Mapping[End, IPv4Interface]:
-    """The address of every end that is declared in any Fabric."""
+    """Return the address of every end that is declared in any Fabric."""
     return {
         end: address
         for _, fabric in sorted(desired.fabrics.items())

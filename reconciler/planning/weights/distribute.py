@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import runtimes
-from reconciler.planning.nodes.eligible import CandidateNodes, Request, in_parts
+from reconciler.planning.nodes.eligible import CandidateNodes, in_parts
 from reconciler.planning.recovery.rollback import effective
 from reconciler.resources import Model, ModelDeployment
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
@@ -28,13 +29,13 @@ from reconciler.wire.weights import SPARE_BYTES, FetchProblem, FetchReport, Fetc
 
 BACK_OFF_SECONDS_MAX = 300.0
 COPIES_MAX = 2
-"""So often in a row a copy from another node fails before the hub is asked."""
+"""How often in a row a copy from another node may fail before the hub is asked."""
 LASTING_SECONDS = 600.0
-"""What a person has to change is looked at again so often: nobody has to tell when it is done."""
+"""How often a problem is looked at again that a person has to fix: nobody has to say when it is done."""
 
 
 def decide(world: World) -> Decision:
-    """Have all weights where they are wanted."""
+    """Bring all weights where they are wanted."""
     decision = NOTHING
     if not world.desired.stopping:
         for _, model in sorted(wanted(world).items()):
@@ -43,7 +44,7 @@ def decide(world: World) -> Decision:
 
 
 def wanted(world: World) -> dict[str, Model]:
-    """The Models of hubs that deployments are served with, by the path of their weights."""
+    """Return the Models from hubs that deployments are served with, by the path of their weights."""
     found = [effective(world, each) for each in world.desired.deployments.values() if each.spec.replicas]
     return {
         model.spec.source.folder: model
@@ -53,7 +54,7 @@ def wanted(world: World) -> dict[str, Model]:
 
 
 def _decide_model(world: World, name: str, model: Model) -> Decision:
-    """Several nodes that keep their weights in one folder of one machine fetch once."""
+    """Decide about one Model. Nodes that share a folder of one machine fetch once."""
     path = model.spec.source.folder
     nodes = targets(world, model)
     at_work = {in_full: _holders(world, path, in_full, nodes) for in_full in (True, False)}
@@ -74,7 +75,7 @@ def _decide_model(world: World, name: str, model: Model) -> Decision:
             continue
         if busy and not having and node not in busy.values():
             first = next(iter(busy.values()))
-            text = f"{name}: {node} waits for {first}, to copy from there what is fetched once"
+            text = f"{name}: {node} waits for {first} to fetch it, and copies it from there"
             decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
         decided = on_node(world, model, node, None if in_full else ())
@@ -87,16 +88,15 @@ def _decide_model(world: World, name: str, model: Model) -> Decision:
 
 
 def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
-    """The same fetch, but from a node that has the weights; where that has failed the hub is asked after all."""
+    """Fetch the same from a node that has the weights; where that has failed, from the hub after all."""
     step = next((step for step in decided.steps if isinstance(step, FetchWeights)), None)
-    if step is None or not world.seen_since_last_write(origin):
+    giving = world.node(origin).report
+    taking = world.node(step.node).report if step else None
+    if step is None or giving is None or taking is None or not world.seen_since_last_write(origin):
         return decided
     last = failed(world.node(step.node).model(step.path))
     if last is not None and last.attempts >= COPIES_MAX and last.attempts % 2 == 0:
-        return decided  # by turns: it may be the hub that has failed
-    giving, taking = world.node(origin).report, world.node(step.node).report
-    assert giving is not None
-    assert taking is not None
+        return decided  # alternate, because the hub may have failed instead
     sockets = (
         giving_socket(giving.run_directory, origin, step.path),
         taking_socket(taking.run_directory, step.node, step.path),
@@ -107,7 +107,8 @@ def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
 def _holders(
     world: World, path: str, in_full: bool, nodes: Mapping[NodeName, bool]
 ) -> dict[tuple[str, str], NodeName]:
-    """For each folder the node that has the weights there, or is about to; maybe that, where news are awaited."""
+    """Return for each folder the node that has the weights there, or is about to, or may be until it is seen
+    again."""
     return {
         place: node
         for node in sorted(world.observed.nodes)
@@ -120,7 +121,7 @@ def _holders(
 
 
 def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
-    """Machine and folder of some weights of a node."""
+    """Return machine and folder of some weights of a node; None where they are not known."""
     seen = world.node(node)
     weights = seen.model(path)
     return (seen.report.host_id, weights.directory) if seen.report and weights else None
@@ -129,23 +130,26 @@ def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
 def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> bool:
     """Whether a node has the weights, is fetching them, or has just been asked to."""
     weights = world.node(node).model(path)
-    asked = f"weights/{node}/{path}" in world.memory.in_flight
-    return world.reached(node) and (present(weights, in_full) or asked or running(weights) is not None)
+    requested = f"weights/{node}/{path}" in world.memory.in_flight
+    return world.reached(node) and (present(weights, in_full) or requested or running(weights) is not None)
 
 
-def being_fetched(world: World, request: Request, name: NodeName) -> bool:
+def being_fetched(world: World, workload: Workload, name: NodeName) -> bool:
     """Whether a node is about to have weights that it does not have yet."""
-    model = request.model
+    model = workload.model
     weights = world.node(name).model(model.spec.source.folder)
-    in_full = not in_parts(request.deployment)
+    in_full = not in_parts(workload.deployment)
     if model.spec.source.huggingface is None or present(weights, in_full):
         return False
     return given_up(weights) is None and name in targets(world, model)
 
 
 def targets(world: World, model: Model) -> dict[NodeName, bool]:
-    """The nodes that are to have the weights: for each deployment as many as it may come to use, and those first that
-    have them; whether in full, or by outlines, to which comes what ranks turn out to need."""
+    """Return the nodes that are to have the weights, and whether in full.
+
+    For each deployment there are as many as it may come to use, first those that have them. Without the full weights
+    a node gets outlines, and later the files that its rank turns out to need.
+    """
     found: dict[NodeName, bool] = {}
     for _, deployment in sorted(world.desired.deployments.items()):
         served = effective(world, deployment) if deployment.spec.replicas else None
@@ -171,22 +175,22 @@ def _of_deployment(world: World, model: Model, deployment: ModelDeployment) -> l
 
 
 def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | None) -> Decision:
-    """What is done now for the weights of one Model on one node: ``only`` as in ``FetchWeights``."""
+    """Decide what is done now for the weights of one Model on one node: ``only`` as in ``FetchWeights``."""
     name, hub, path = model.metadata.name, model.spec.source.huggingface, model.spec.source.folder
     weights = world.node(node).model(path)
-    assert weights is not None
+    if hub is None or weights is None:
+        return NOTHING
     key = ObjectKey("Model", name)
     fetch = running(weights)
     if fetch is not None:
         return _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
-    assert hub is not None
     source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
     wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
     step = FetchWeights(name, node, path, source, hub.token_ref, wish, only=only)
     if step.subject in world.memory.in_flight:
-        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being begun")
+        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being started")
     if not world.seen_since_last_write(node):
-        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for news from {node}")
+        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for a newer report from {node}")
     ended = failed(weights)
     if ended is None or (ended.wish != wish and not ended.wish.startswith(ON_DEMAND)):
         return Decision(steps=(step,))
@@ -194,23 +198,23 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
 
 
 def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelReport) -> Decision:
-    """The next attempt, when it is time; and what is wrong, where nobody should wait for that."""
+    """Try again when it is time, and report a problem that nobody should wait out."""
     lasting = ended.progress.problem not in FetchProblem.PASSING and not _disk_freed(world, step, ended)
     seconds = LASTING_SECONDS if lasting else min(BACK_OFF_SECONDS_MAX, 2.0 ** min(ended.attempts, 10))
-    told = f"{step.model} on {step.node}: {ended.progress.text}"
+    problem = f"{step.model} on {step.node}: {ended.progress.text}"
     refused = (
-        Refusal(step.object, RefusedBecause(ended.progress.problem), told) if given_up(weights) else None
+        Refusal(step.object, RefusedBecause(ended.progress.problem), problem) if given_up(weights) else None
     )
     said = Decision(refused=(refused,) if refused else ())
     if ended.ended_seconds >= seconds:
         return Decision(steps=(step,)) + said
     until = world.now + seconds - ended.ended_seconds
-    text = f"{told}; tried again in {seconds - ended.ended_seconds:.0f} s"
+    text = f"{problem}; tried again in {seconds - ended.ended_seconds:.0f} s"
     return _wait(step.object, WaitingFor.BACK_OFF, text, until) + said
 
 
 def _disk_freed(world: World, step: FetchWeights, ended: FetchReport) -> bool:
-    """Whether a disk that was full has room by now for what was still to come."""
+    """Whether a disk that was full now has room for what was still to come."""
     report, progress = world.node(step.node).report, ended.progress
     free = report.models_free_bytes if report else None
     if progress.problem != FetchProblem.DISK_FULL or not progress.total_bytes or free is None:

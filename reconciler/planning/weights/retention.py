@@ -1,4 +1,4 @@
-"""The end of weights that nobody wants any more: never of what a ``path`` names, never of what may be used."""
+"""Remove weights that nobody wants any more: never those of a ``path``, never those that may be used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.wire.weights import KeptWeights, repo_folder
 
 
 def decide(world: World) -> Decision:
-    """Remove what is left of fetches, on every node, once for each folder that several nodes share."""
+    """Remove what is left of fetches on every node, once for each folder that several nodes share."""
     used = in_use(world)
     if world.desired.stopping or used is None:
         return NOTHING
@@ -34,18 +34,18 @@ def decide(world: World) -> Decision:
 
 
 def in_use(world: World) -> frozenset[str] | None:
-    """The paths that something in the cluster may read; None while that is not known for certain."""
+    """Return the paths that something in the cluster may read; None while that is not known for certain."""
     found: set[str] = set()
     for record in world.memory.groups.values():
         if not record.secret:
-            return None  # it was adopted: nobody noted what its ranks hold
+            return None  # it was adopted: what its ranks hold was not recorded
         found |= {folder(weights) for weights in (record.weights, record.weights_before) if weights}
     for rank in world.observed.ranks():
         known = world.memory.groups.get(rank.replica)
         if rank.alive and (known is None or known.epoch != rank.report.id.epoch):
             return None
-    for setback in world.memory.setbacks.values():
-        found |= {folder(setback.tried), folder(setback.served)}
+    for rollback in world.memory.setbacks.values():
+        found |= {folder(rollback.tried), folder(rollback.served)}
     leaving = [each.manifest for each in world.memory.leaving.values() if isinstance(each.manifest, Model)]
     for model in (*world.desired.models.values(), *leaving):
         if model.spec.source.huggingface is not None:
@@ -54,7 +54,7 @@ def in_use(world: World) -> frozenset[str] | None:
 
 
 def _superfluous(world: World, kept: tuple[KeptWeights, ...], used: frozenset[str]) -> list[KeptWeights]:
-    """What nobody has asked for in a while, but for the newest of each repository that its Models want kept."""
+    """List weights that were not asked for in a while, except for the newest that the Models of a repository keep."""
     unused = [weights for weights in kept if weights.path not in used]
     spared: set[str] = set()
     for repo in {_repo(weights.path) for weights in unused}:
@@ -67,7 +67,7 @@ def _superfluous(world: World, kept: tuple[KeptWeights, ...], used: frozenset[st
 
 
 def _revisions_kept(world: World, repo: str) -> int:
-    """How many older revisions of a repository are kept."""
+    """Return how many older revisions of a repository are kept."""
     keeps = [
         model.spec.keep
         for model in world.desired.models.values()

@@ -89,20 +89,20 @@ from tests.mutants.operators import (
     respell,
 )
 
-REBOOTS = ("tests/planning/test_reboots.py",)
-BUDGET = ("tests/planning/test_budget.py",)
+REBOOTS = ("tests/planning/recovery/test_reboot.py",)
+BUDGET = ("tests/planning/recovery/test_restart_budget.py",)
 PLANNING = tuple(
-    f"tests/planning/test_{name}.py"
+    f"tests/planning/{name}.py"
     for name in (
-        "replica",
-        "observations",
-        "adoption",
-        "stalls",
-        "placement",
-        "diagnosis",
-        "clocks",
-        "drain",
-        "safety",
+        "replica/test_ladder",
+        "replica/test_observations",
+        "replica/test_adopt",
+        "recovery/test_stalls",
+        "placement/test_place",
+        "diagnosis/test_diagnosis",
+        "recovery/test_clocks",
+        "replica/test_drain",
+        "test_safety",
     )
 )
 PROPERTIES = (*PLANNING, "tests/properties")
@@ -138,10 +138,10 @@ DEATHS = tuple(
         "a_later_process_with_the_number_of_a_rank_is_left_alone",
     )
 )
-LOSSES = ("tests/planning/test_lost.py", "tests/planning/test_remains.py")
-RUNGS = (
-    "tests/planning/test_rungs.py",
-    "tests/planning/test_healing_table.py",
+LOSSES = ("tests/planning/nodes/test_quarantine.py", "tests/planning/nodes/test_leftovers.py")
+FALLBACK = (
+    "tests/planning/transport/test_fallback.py",
+    "tests/planning/diagnosis/test_healing_table.py",
     "tests/store/test_transports.py",
 )
 CLOCK_GAPS = ("tests/controller/test_clock_gaps.py",)
@@ -186,7 +186,7 @@ PLANNED = (
     Mutant(
         "one-rank-is-restarted",
         diagnose.symptom,
-        drop(Compare, 4, 9),
+        drop(Compare, 3, 8),
         "one rank rejoins a group that has served, whose other ranks are in the middle of a collective",
         PLANNING,
     ),
@@ -200,7 +200,7 @@ PLANNED = (
     Mutant(
         "epochs-of-the-nodes-are-forgotten",
         form._record,
-        put(BinOp, "{it.left.args[0].elts[0]} + 1"),
+        put(BinOp, "{it.left.args[0].elts[0]} + 1", 1, 2),
         "after the loss of the store an epoch is given twice, and ranks of two groups pass for one",
         PLANNING,
     ),
@@ -284,7 +284,7 @@ PLANNED = (
     Mutant(
         "planned-moves-use-the-budget-up",
         form.form,
-        always(BoolOp, 0, 2),
+        always(BoolOp, 1, 3),
         "a node that is drained and put back a few times leaves nothing of the budget for a crash",
         BUDGET,
     ),
@@ -389,13 +389,13 @@ PLANNED = (
     Mutant(
         "proofs-have-no-end",
         diagnose.symptom,
-        drop(Compare, 7, 9),
+        drop(Compare, 6, 8),
         "a group that is ready and could not answer once is killed and loaded again",
         PLANNING,
     ),
     Mutant(
         "a-group-forms-before-all-answered",
-        adopt.unasked,
+        adopt.unreported,
         never(BoolOp),
         "after the loss of the store a second group forms beside one on a node that has not answered yet",
         PLANNING,
@@ -480,7 +480,7 @@ PLANNED = (
     Mutant(
         "a-stopped-rank-is-killed",
         "reconciler.planning.replica.ladder:LADDER",
-        drop(Call, 2, 17),
+        drop(Call, 2, 18),
         "a rank that somebody stopped by mistake costs a restart of the whole group",
         PLANNING,
     ),
@@ -566,7 +566,7 @@ HEALED = (
     ),
     Mutant(
         "the-same-remedy-for-ever",
-        diagnose.stage,
+        rules.Row.remedy_now,
         keep(IfExp, "orelse"),
         "a group whose queue pairs cannot be set up never falls back to another transport",
         PLANNING,
@@ -628,28 +628,28 @@ CLIMBED = (
         fallback.obstacle,
         drop(If, 0, 2),
         "a group whose queue pairs cannot be set up is formed on them again and again",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-changed-fact-frees-nothing",
         ladder._freed,
         never(If, 1, 2),
         "after a new cable a group stays on the slow transport for ever",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "what-is-not-known-is-fine",
         fallback._unknown_facts,
         never(If, 1, 2),
         "RDMA is tried where nobody knows whether it is on, and a protection domain is lost each time",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "rdma-is-set-up-too-often",
         fallback._exhausted_verbs,
         never(Compare, 1, 2),
         "the last protection domain of a machine is used up, which only a restart gives back",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-boot-gives-nothing-back",
@@ -663,42 +663,42 @@ CLIMBED = (
         form.form,
         put(keyword, "None", 10, 13),
         "after a restart of the controller the transport that failed is tried again",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-group-grows-under-load",
         rebalance.Improvement.due,
         drop(Attribute, 0, 2),
         "a node that is back cuts the answers that run",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-group-grows-and-shrinks-on",
         rebalance._schedule,
         put(List, "[0.0, {it.elts[2]}]"),
         "a cable with a loose contact costs a forming a minute",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-node-that-flaps-is-counted-on",
         rebalance._schedule,
         drop(Starred, 1, 2),
         "a group grows by a node that is gone again a moment later",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-group-climbs-all-the-time",
         rebalance._schedule,
-        never(Compare, 3, 6),
+        never(Compare, 2, 5),
         "what comes and goes every quarter of an hour has the group formed anew each time",
-        RUNGS,
+        FALLBACK,
     ),
     Mutant(
         "a-cable-is-asked-for-twice",
         _name_each_task_once,
         drop(AugAssign),
         "two people are woken for one cable: for its place, and for each group that it joined",
-        ("tests/planning/test_fabric.py",),
+        ("tests/planning/transport/test_cabling.py",),
     ),
 )
 

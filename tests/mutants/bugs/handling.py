@@ -41,8 +41,8 @@ GIT_FAULTS = ("tests/source/git/test_git_faults.py",)
 HOOKS = ("tests/source/git/test_hooks.py",)
 INTENT = ("tests/controller/test_desired_state.py",)
 SAFETY = ("tests/planning/test_safety.py",)
-SHARDING = ("tests/planning/test_sharding.py",)
-PLACEMENT = ("tests/planning/test_placement.py",)
+SHARDING = ("tests/planning/context/test_sharding.py",)
+PLACEMENT = ("tests/planning/placement/test_place.py",)
 AGENT_WEIGHTS = ("tests/agent/weights/test_weights.py",)
 EXAMINATION = ("tests/runner/test_examination.py",)
 RANK_WEIGHTS = ("tests/runner/model/test_weights.py",)
@@ -351,14 +351,14 @@ WEIGHTS = (
         eligible.unfit,
         never(If, 6, 8),
         "ranks are started again and again without weights",
-        ("tests/planning/test_replica.py", *PLACEMENT, "tests/controller/test_controller.py"),
+        ("tests/planning/replica/test_ladder.py", *PLACEMENT, "tests/controller/test_controller.py"),
     ),
     Mutant(
         "unusable-weights-are-started",
         eligible.unfit,
         never(If, 4, 8),
         "ranks are started again and again with weights that are cut short",
-        ("tests/planning/test_replica.py", *PLACEMENT),
+        ("tests/planning/replica/test_ladder.py", *PLACEMENT),
     ),
     Mutant(
         "cut-weights-look-whole",

@@ -13,11 +13,11 @@ from reconciler.store.tables import groups
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, drop, keep, never, put
 
-NEEDS = ("tests/planning/test_needs.py",)
-TAINTS = ("tests/planning/test_taints.py",)
+NEEDS = ("tests/planning/context/test_memory_needs.py",)
+TAINTS = ("tests/planning/nodes/test_eligible.py",)
 SHARES = ("tests/runner/model/test_shares.py",)
 BRUTE = (*NEEDS, "tests/properties/test_placement.py")
-EXPLAIN = ("tests/planning/test_explain.py",)
+EXPLAIN = ("tests/planning/placement/test_explain.py",)
 
 PLACED = (
     Mutant(
@@ -95,7 +95,7 @@ PLACED = (
         memory.GroupRecord.charges,
         put(Tuple, "(0,)", 0, 2),
         "what ran before an upgrade costs nothing, and its memory is given away",
-        ("tests/planning/test_placement.py",),
+        ("tests/planning/placement/test_place.py",),
     ),
     Mutant(
         "the-store-forgets-unequal-ranks",

@@ -12,7 +12,7 @@ from reconciler.planning.transport import fallback
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, drop, never, put
 
-PLANNED = "tests/planning/test_repair.py"
+PLANNED = "tests/planning/nodes/test_repair.py"
 AGENT = "tests/agent/repairs/test_repair.py"
 MESH = "test_a_port_that_a_ring_goes_past_is_set_while_it_serves_and_then_the_mesh_can_be_had"
 

@@ -80,7 +80,7 @@ def has_violation(world: World, words: str) -> bool:
 
 
 def test_a_new_epoch_that_does_not_wait_for_the_end_of_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    without = tuple(rule for rule in ladder.LADDER if rule.answer is not start.old_ranks)
+    without = tuple(rule for rule in ladder.LADDER if rule.judge is not start.old_ranks)
     monkeypatch.setattr(ladder, "LADDER", without)
     found = play(SCENARIOS["spec-change"], Points())
     assert any("was started on" in text and "while" in text for text in found.violations)

@@ -19,9 +19,8 @@ from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
 from reconciler.state.machine.cabling import LinkState, LinkStatus
 from reconciler.status import machine
 from reconciler.status.cabling import readiness
+from tests.planning.macs import A, B, learn, learn_of_port, three_macs, two_macs
 from tests.worlds import World, deployment, fabric, model, node
-
-from .macs import A, B, learn, learn_of_port, three_macs, two_macs
 
 STUDIOS = ("studio-1", "studio-2", "studio-3", "studio-4")
 MESH = (
@@ -104,13 +103,13 @@ CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
         ONE, (),
         {"studio-1/1": {"connected": True, "peer_domain": "studio-3/1"}, "studio-3/1": {"connected": True}},
         LinkState.MISSING,
-        "no cable joins studio-1/1 and studio-2/1: studio-1/1 leads to studio-3/1, which tells otherwise;"
+        "no cable joins studio-1/1 and studio-2/1: studio-1/1 leads to studio-3/1, which reports otherwise;"
         " nothing is plugged in at studio-2/1",
         "plug a Thunderbolt 5 cable into studio-1/1 and studio-2/1, or reseat the one that is there",
     ),
     "at the other end is no machine of ours": (
         ONE, (), {"studio-1/1": {"connected": True, "peer_domain": "elsewhere"}}, LinkState.MISSING,
-        "no cable joins studio-1/1 and studio-2/1: studio-1/1 leads to something that is none of these machines;"
+        "no cable joins studio-1/1 and studio-2/1: studio-1/1 leads to something other than these machines;"
         " nothing is plugged in at studio-2/1",
         "plug a Thunderbolt 5 cable into studio-1/1 and studio-2/1, or reseat the one that is there",
     ),

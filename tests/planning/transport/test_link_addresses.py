@@ -65,8 +65,8 @@ def test_a_pool_without_room_is_refused() -> None:
 
 
 def test_the_ends_of_a_link_are_neighbours_in_its_network() -> None:
-    wish = fabric("studios", ("studio-2/3", "studio-1/4"), pool=str(POOL))
-    found = link_addresses.fabric_addresses(wish)
+    studios = fabric("studios", ("studio-2/3", "studio-1/4"), pool=str(POOL))
+    found = link_addresses.fabric_addresses(studios)
     one, other = found[End("studio-1", 4)], found[End("studio-2", 3)]
     assert one.network == other.network
     assert (str(one), str(other)) == ("10.77.223.113/30", "10.77.223.114/30")
@@ -74,5 +74,5 @@ def test_the_ends_of_a_link_are_neighbours_in_its_network() -> None:
 
 
 def test_fabrics_without_a_pool_give_no_address() -> None:
-    wishes = fabric("a", ("x/1", "y/1"), pool="10.77.0.0/16"), fabric("b", ("x/2", "y/2"))
-    assert set(link_addresses.all_addresses(Desired.of("r", wishes))) == {End("x", 1), End("y", 1)}
+    fabrics = fabric("a", ("x/1", "y/1"), pool="10.77.0.0/16"), fabric("b", ("x/2", "y/2"))
+    assert set(link_addresses.all_addresses(Desired.of("r", fabrics))) == {End("x", 1), End("y", 1)}

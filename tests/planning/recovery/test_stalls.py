@@ -278,7 +278,7 @@ def test_a_group_that_serves_has_no_deadline() -> None:
     assert world.plan() == Plan()
 
 
-# --- the wish --------------------------------------------------------------------------------------
+# --- the spec --------------------------------------------------------------------------------------
 
 
 def test_a_change_of_health_restarts_nothing() -> None:

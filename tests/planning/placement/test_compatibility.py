@@ -1,4 +1,4 @@
-"""Groups are formed of nodes that are alike, and of no others."""
+"""Groups are formed of compatible nodes, and of no others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nodes_that_differ_form_no_group_and_it_says_in_what(changes: dict[str, 
     decided = world.settle()
     (refused,) = decided.refused
     assert refused.reason is RefusedBecause.NODES_DIFFER
-    assert refused.text.startswith("needs 2 nodes that are alike, 1 are: node-b has ")
+    assert refused.text.startswith("needs 2 compatible nodes, 1 are: node-b has ")
     assert words in refused.text
     assert not world.groups
     world.reports = {}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.reservations import Reservations, first_ports
+from reconciler.planning.context.view import Wanted
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.plan import view_of
 from reconciler.planning.replica.form import form
@@ -39,6 +40,7 @@ def test_a_group_that_is_tried_out_and_dropped_takes_nothing(history: list[Actio
     before, taken = world.plan(), Reservations.of(snapshots(world))
     for name in sorted(taken.world.desired.replicas()):
         view = view_of(taken, name)
+        assert isinstance(view, Wanted)
         first = decide(view)
         form(view, Cause.NEW_REPLICA, "tried out")  # and dropped
         assert taken == Reservations.of(snapshots(world))

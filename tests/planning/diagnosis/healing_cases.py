@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from reconciler.state import NodeName, StepFailure
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
+from tests.planning.macs import A, B, learn, learn_of_port
 from tests.worlds import World
-
-from .macs import A, B, learn, learn_of_port
 
 Happen = Callable[[World], None]
 

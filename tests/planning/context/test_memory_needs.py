@@ -33,10 +33,10 @@ def world(*nodes: Any, **spec: Any) -> World:
 
 
 def test_a_rank_is_charged_what_the_runtime_says_that_it_holds() -> None:
-    wish = ModelNeeds(context=2048, batch=4)
-    assert needs(wish, told(), "tensor", 2) == (11 * GIB + 2048 * 4 * 1000 + RANK_OVERHEAD_BYTES,) * 2
+    model = ModelNeeds(context=2048, batch=4)
+    assert needs(model, told(), "tensor", 2) == (11 * GIB + 2048 * 4 * 1000 + RANK_OVERHEAD_BYTES,) * 2
     stages = (14 * GIB + 2048 * 4 * 600, 8 * GIB + 2048 * 4 * 400)
-    assert needs(wish, told(), "pipeline", 2) == tuple(size + RANK_OVERHEAD_BYTES for size in stages)
+    assert needs(model, told(), "pipeline", 2) == tuple(size + RANK_OVERHEAD_BYTES for size in stages)
 
 
 def test_a_window_bounds_what_a_sequence_takes() -> None:

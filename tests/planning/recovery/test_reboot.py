@@ -79,10 +79,9 @@ def test_a_machine_that_may_is_restarted_for_what_it_helps_against() -> None:
 
 def test_it_is_off_by_default() -> None:
     world = cluster(reboot=False)
-    assert asked(world) == "spec.repair.reboot of node/node-a does not allow to restart it"
+    assert asked(world) == "spec.repair.reboot of node/node-a does not allow a restart"
     assert (
-        asked(world, NodeName("stranger"))
-        == "spec.repair.reboot of node/stranger does not allow to restart it"
+        asked(world, NodeName("stranger")) == "spec.repair.reboot of node/stranger does not allow a restart"
     )
 
 
@@ -122,7 +121,7 @@ def test_one_at_a_time_in_the_whole_cluster_until_it_is_back() -> None:
     world = cluster()
     restarted(world, OTHER)
     world.now += 10 * HOURS
-    assert asked(world) == "node-b is being restarted, and one at a time is"
+    assert asked(world) == "node-b is being restarted, and only one machine is at a time"
     world.settle()  # its agent answers again, from another boot
     assert isinstance(asked(world), RebootNode)
 
@@ -140,7 +139,7 @@ def test_a_restart_that_never_took_place_does_not_hold_others_back_for_ever() ->
     step = asked(world, OTHER)
     assert isinstance(step, RebootNode)
     world.reboots[OTHER] = step.reboot
-    assert asked(world) == "node-b is being restarted, and one at a time is"
+    assert asked(world) == "node-b is being restarted, and only one machine is at a time"
     world.now += AWAY_SECONDS
     assert isinstance(asked(world), RebootNode)
 
@@ -223,7 +222,7 @@ def test_where_it_may_not_be_the_group_is_formed_again_and_the_reason_is_told() 
     world = exhausted(reboot=False)
     (trouble,) = world.plan().troubles
     assert trouble.doing == (
-        "restart the machine, not now: spec.repair.reboot of node/node-b does not allow to restart it"
+        "restart the machine, not now: spec.repair.reboot of node/node-b does not allow a restart"
     )
     assert "sudo shutdown -r now" in trouble.person
     plan = world.settle()

@@ -10,11 +10,11 @@ import pytest
 from reconciler.planning import plan
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Ledger
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis.evidence import Evidence
-from reconciler.planning.diagnosis.rules import Remedy, Row, diagnose
-from reconciler.planning.recovery.diagnose import stage, tries
+from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX, History, Remedy, Row, diagnose
+from reconciler.planning.recovery.diagnose import tries
 from reconciler.state import (
     AllocateEpoch,
     Attempt,
@@ -32,9 +32,8 @@ from reconciler.state import (
     Symptom,
 )
 from reconciler.wire.launch import ExitCode, RankId
+from tests.planning.macs import B, learn, two_macs
 from tests.worlds import two_nodes
-
-from .macs import B, learn, two_macs
 
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
 
@@ -48,7 +47,7 @@ def ended(code: int | None = None, signal: int | None = None) -> ObservedRank:
     return ObservedRank(NODE_A, world.ranks[rank][1])
 
 
-def scene(facts: MachineFacts | None = None, **more: Any) -> Evidence:
+def evidence(facts: MachineFacts | None = None, **more: Any) -> Evidence:
     """Of two nodes joined by a cable, whose group used RDMA over it and died."""
     seen = two_nodes()
     seen.settle()
@@ -67,24 +66,24 @@ def found(of: Evidence) -> Row:
 
 def test_facts_that_no_probe_has_told_explain_nothing() -> None:
     hung = Symptom(Cause.STALLED, "rank 0 makes no progress", 1000.0)
-    assert found(scene(MachineFacts(), symptom=hung)).fault is FaultClass.SILENT_HANG
-    assert found(scene(MachineFacts(verbs_answer=False), symptom=hung)).fault is FaultClass.VERBS_WEDGED
+    assert found(evidence(MachineFacts(), symptom=hung)).fault is FaultClass.SILENT_HANG
+    assert found(evidence(MachineFacts(verbs_answer=False), symptom=hung)).fault is FaultClass.VERBS_WEDGED
 
 
 def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:
     disabled = MachineFacts(rdma_enabled=False)
-    assert found(scene(disabled, first=ended(code=ExitCode.VERBS))).fault is FaultClass.RDMA_DISABLED
-    assert found(scene(first=ended(code=ExitCode.VERBS))).fault is FaultClass.QUEUE_PAIRS
+    assert found(evidence(disabled, first=ended(code=ExitCode.VERBS))).fault is FaultClass.RDMA_DISABLED
+    assert found(evidence(first=ended(code=ExitCode.VERBS))).fault is FaultClass.QUEUE_PAIRS
 
 
 def test_what_does_not_fit_is_not_tried_again_unchanged() -> None:
-    assert found(scene(first=ended(code=ExitCode.MEMORY))).remedy is Remedy.REFUSE
+    assert found(evidence(first=ended(code=ExitCode.MEMORY))).remedy is Remedy.REFUSE
 
 
 def test_a_machine_that_has_booted_since_explains_the_end_of_its_rank() -> None:
     before = {NODE_A: "another boot", NODE_B: "boot"}
-    assert found(scene(first=ended(signal=9), boots=before)).fault is FaultClass.REBOOT
-    assert found(scene(first=ended(signal=9), boots={NODE_A: "boot"})).fault is FaultClass.RANK_CRASH
+    assert found(evidence(first=ended(signal=9), boots=before)).fault is FaultClass.REBOOT
+    assert found(evidence(first=ended(signal=9), boots={NODE_A: "boot"})).fault is FaultClass.RANK_CRASH
 
 
 def test_machines_that_are_joined_in_a_ring_are_not_missing_the_cables_across_it() -> None:
@@ -101,22 +100,33 @@ def test_machines_that_are_joined_in_a_ring_are_not_missing_the_cables_across_it
     nodes = tuple(
         NodeObservation(name, Contact.REACHED, 0.0, facts=joined(at)) for at, name in enumerate(names)
     )
-    assert found(scene(nodes=nodes, ring=True)).fault is FaultClass.RANK_CRASH
-    assert found(scene(nodes=nodes)).fault is FaultClass.LINK_DOWN
-    assert found(scene(nodes=nodes[:3], ring=True)).fault is FaultClass.LINK_DOWN
+    assert found(evidence(nodes=nodes, ring=True)).fault is FaultClass.RANK_CRASH
+    assert found(evidence(nodes=nodes)).fault is FaultClass.LINK_DOWN
+    assert found(evidence(nodes=nodes[:3], ring=True)).fault is FaultClass.LINK_DOWN
 
 
 def test_a_crash_is_charged_a_restart_of_the_machine_and_a_pulled_cable_are_not() -> None:
     unplugged = MachineFacts(ports=(PortFacts(3, connected=False, peer=(NODE_B, 3)),))
-    assert found(scene(first=ended(signal=9))).counted
-    assert not found(scene(first=ended(signal=9), boots={NODE_A: "another boot"})).counted
-    assert found(scene(unplugged, first=ended(signal=9))).fault is FaultClass.LINK_DOWN
-    assert not found(scene(unplugged, first=ended(signal=9))).counted
+    assert found(evidence(first=ended(signal=9))).counted
+    assert not found(evidence(first=ended(signal=9), boots={NODE_A: "another boot"})).counted
+    assert found(evidence(unplugged, first=ended(signal=9))).fault is FaultClass.LINK_DOWN
+    assert not found(evidence(unplugged, first=ended(signal=9))).counted
 
 
 def test_a_remedy_that_did_not_help_gives_way_to_the_next() -> None:
-    row = found(scene(first=ended(code=ExitCode.VERBS)))
-    assert [stage(row, tried) for tried in (0, 1, 2)] == [Remedy.FORM, Remedy.LOWER_RUNG, Remedy.LOWER_RUNG]
+    row = found(evidence(first=ended(code=ExitCode.VERBS)))
+    assert [row.remedy_now(History(tries=tried)) for tried in (0, 1, 2)] == [
+        Remedy.FORM,
+        Remedy.NEXT_TRANSPORT,
+        Remedy.NEXT_TRANSPORT,
+    ]
+
+
+def test_a_transport_is_left_for_the_next_one_where_there_is_one_and_nothing_has_changed() -> None:
+    row = found(evidence(first=ended(code=ExitCode.RENDEZVOUS)))
+    assert row.remedy_now(History(transport_forms=TRANSPORT_FORMS_MAX)) is Remedy.NEXT_TRANSPORT
+    assert row.remedy_now(History(tries=3, has_fallback=False)) is Remedy.FORM
+    assert row.remedy_now(History(tries=3, facts_changed=True)) is Remedy.FORM
 
 
 @pytest.mark.parametrize(
@@ -140,17 +150,18 @@ def test_tries_for_another_wish_or_of_long_ago_do_not_count() -> None:
 QUEUES = FaultClass.QUEUE_PAIRS
 
 
-def attempt(number: int, fault: FaultClass, wish: str) -> Attempt:
-    return Attempt(number, 900.0, "RankExited", fault, True, "it ended", wish)
+def attempt(number: int, fault: FaultClass, generations: str) -> Attempt:
+    return Attempt(number, 900.0, "RankExited", fault, True, "it ended", generations)
 
 
-def view(attempts: list[Attempt]) -> View:
-    """Of a replica that was formed so often before."""
+def view(attempts: list[Attempt]) -> Wanted:
+    """Look at a replica that was formed so often before."""
     world = two_nodes()
     memory = replace(world.memory(), attempts={world.replica(): tuple(attempts)})
     snapshots = Snapshots(world.desired(), world.observed(), memory, world.now, "entropy")
-    deployment = world.desired().deployments[world.replica().deployment]
-    return View(snapshots, Ledger.of(snapshots), world.replica(), deployment, None, None, ())
+    found = look(snapshots, Ledger.of(snapshots), world.replica(), None)
+    assert isinstance(found, Wanted)
+    return found
 
 
 def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:

@@ -178,7 +178,7 @@ def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:
     assert [r.reason for r in plan.refused] == [RefusedBecause.RANK_REFUSES]
     world.now += 100_000
     assert world.settle().refused == plan.refused
-    world.manifests[-1] = deployment(serving={"context": 1024})  # a new wish is tried at once
+    world.manifests[-1] = deployment(serving={"context": 1024})  # a new spec is tried at once
     assert world.settle() == Plan()
     assert world.alive() != []
 

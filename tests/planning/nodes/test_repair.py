@@ -30,10 +30,9 @@ from reconciler.state import (
 )
 from reconciler.status import Snapshots
 from reconciler.wire.repair import RepairState, permitted
+from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.settings import changed
 from tests.worlds import World, deployment, fabric, model, node
-
-from .macs import A, B, learn, learn_of_port, mac, port, two_macs
 
 POOL = "10.77.0.0/16"
 LAN = (Route("192.168.1.0/24", "en0"), Route("169.254.0.0/16", "en0"))
@@ -176,7 +175,7 @@ def test_an_address_that_it_has_is_given_back_exactly_or_is_not_touched(
     found = [line.removeprefix("ifconfig ") for step in repairs(plan) for line in typed(step)]
     assert found == [own if line == "OWN" else line for line in expected]
     if not expected:
-        assert "somebody else has given en3 of node-a the address 192.168.7.1" in refused(plan)[0]
+        assert "en3 of node-a has the address 192.168.7.1 from somebody else" in refused(plan)[0]
         return
     mask = "255.255.0.0" if before.startswith("169") else "255.255.255.252"
     (step,) = repairs(plan)

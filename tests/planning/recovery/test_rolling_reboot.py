@@ -165,7 +165,7 @@ def test_a_machine_that_is_told_and_does_not_restart_is_told_again_and_the_next_
     world.reboots[A] = step.reboot  # and that was all
     assert world.plan().steps == ()
     assert (waits(world, A), waits(world, B)) == ([WaitingFor.RESTART], [WaitingFor.TURN])
-    assert text(world, A) == "node-a: it was told to restart, and is expected back"
+    assert text(world, A) == "node-a: it was asked to restart, and is expected back"
     world.pass_time(world.now + AWAY_SECONDS)
     (again,) = world.plan().steps
     assert isinstance(again, RebootNode)
@@ -224,7 +224,7 @@ def test_none_is_restarted_beside_another_whoever_wanted_that() -> None:
     step_by_step(world, until="EmptyNode node-a")
     snapshot = Snapshots(world.desired(), world.observed(), world.memory(), world.now, "")
     healing = reboot.restart(snapshot, C, FaultClass.KERNEL_OBJECTS, "held")
-    assert healing == "node-a is being restarted, and one at a time is"
+    assert healing == "node-a is being restarted, and only one machine is at a time"
     world.reboots[C] = Reboot(world.now, FIRST_BOOT, "C7: held")
     world.down.add(C)
     assert [step for step in world.plan().steps if not isinstance(step, StartAgent)] == []

@@ -19,8 +19,8 @@ def weights(unsplittable: dict[str, str] | None = None, ranks_tried: int = 8, **
     return ModelReport("m", "/m", True, 1, body, unsplittable=unsplittable or {}, ranks_tried=ranks_tried)
 
 
-def why_not(wished: str, report: ModelReport, ranks: int) -> str:
-    answer = split(wished, report, ranks)
+def why_not(wanted: str, report: ModelReport, ranks: int) -> str:
+    answer = split(wanted, report, ranks)
     assert isinstance(answer, Unsplit), answer
     return answer.text
 

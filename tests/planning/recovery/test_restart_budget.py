@@ -77,7 +77,7 @@ def spent(world: World | None = None) -> World:
     return world
 
 
-def wish(world: World, manifest: Manifest) -> None:
+def apply(world: World, manifest: Manifest) -> None:
     """A commit changes one object."""
     key = ObjectKey(manifest.kind, manifest.metadata.name)
     keys = [ObjectKey(m.kind, m.metadata.name) for m in world.manifests]
@@ -154,7 +154,7 @@ def test_what_the_last_failure_printed_is_kept_until_a_group_serves() -> None:
     failed = RankId("tiny", 0, world.groups[world.replica()].epoch, 0)
     world.first_phase = Phase.LOADING
     for context in (512, 1024, 2048):
-        wish(world, deployment(nodes=1, serving={"context": context}))
+        apply(world, deployment(nodes=1, serving={"context": context}))
         world.settle()
     assert failed in world.ranks, "three groups later nothing has served yet"
     (rank,) = world.alive()
@@ -182,7 +182,7 @@ def test_another_controller_comes_to_the_same_verdict() -> None:
 def test_another_wish_is_tried_at_once_and_begins_anew(manifest: Manifest) -> None:
     world = spent()
     world.settle()
-    wish(world, manifest)
+    apply(world, manifest)
     assert world.settle() == Plan()
     assert serves(world)
     crash(world)
@@ -294,7 +294,7 @@ def test_what_people_plan_is_not_charged() -> None:
     world = two_nodes(nodes={"min": 1, "max": 2})
     world.settle()
     for at in range(12):
-        wish(world, node("node-b", drain=at % 2 == 0))
+        apply(world, node("node-b", drain=at % 2 == 0))
         world.manifests[3] = deployment(nodes={"min": 1, "max": 2}, serving={"context": 1024 + at})
         world.settle()
     assert serves(world)
@@ -325,7 +325,7 @@ def test_what_another_attempt_cannot_change_is_not_tried_unchanged(code: int) ->
     world.now += 1e6
     assert world.plan() == plan
     world.first_phase = Phase.READY
-    wish(world, deployment(nodes=1, serving={"maxBatch": 1}))
+    apply(world, deployment(nodes=1, serving={"maxBatch": 1}))
     assert world.settle() == Plan()
 
 
@@ -451,6 +451,6 @@ def test_whatever_clocks_and_crashes_do_it_serves_again_within_the_bound(
     heal(world, HALF_HOUR + 130)
     crash(world)
     world.settle()
-    wish(world, deployment(nodes=1, serving={"context": 512}))
-    assert world.settle() == Plan(), "another wish does not wait"
+    apply(world, deployment(nodes=1, serving={"context": 512}))
+    assert world.settle() == Plan(), "another spec does not wait"
     assert serves(world)

@@ -27,7 +27,7 @@ def test_a_group_is_not_judged_before_the_node_of_its_dead_rank_was_seen_again()
     decided = world.plan()
     assert decided.steps == ()
     assert [(w.reason, w.text) for w in decided.waiting] == [
-        (WaitingFor.OBSERVATION, "tiny/0: waiting for news from node-b")
+        (WaitingFor.OBSERVATION, "tiny/0: waiting for a newer report from node-b")
     ]
 
 

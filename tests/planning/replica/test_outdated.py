@@ -1,4 +1,4 @@
-"""Wishes that cannot be had while something is served: what runs goes on, and the object says what to change."""
+"""Specs that cannot be served while a group runs: what runs goes on, and the object says what to change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def told(world: World, key: ObjectKey = DEPLOYMENT) -> ObjectStatus:
     return status.statuses(snapshots, {})[key]
 
 
-def wish(**spec: Any) -> Callable[[World], None]:
+def change(**spec: Any) -> Callable[[World], None]:
     def change(world: World) -> None:
         world.manifests[-1] = deployment(**spec)
 
@@ -69,15 +69,15 @@ def not_as_a_pipeline(world: World) -> None:
 
 
 IMPOSSIBLE: dict[str, tuple[Callable[[World], None], RefusedBecause]] = {
-    "a model that is not there": (wish(model="llama"), RefusedBecause.MODEL_UNKNOWN),
+    "a model that is not there": (change(model="llama"), RefusedBecause.MODEL_UNKNOWN),
     "its model is deleted": (lose_the_model, RefusedBecause.MODEL_UNKNOWN),
     "labels that no node has": (
-        wish(placement={"nodeSelector": {"pool": "x"}}),
+        change(placement={"nodeSelector": {"pool": "x"}}),
         RefusedBecause.NO_NODES,
     ),
-    "more nodes than there are": (wish(nodes=5), RefusedBecause.NO_NODES),
+    "more nodes than there are": (change(nodes=5), RefusedBecause.NO_NODES),
     "a context beyond all memory": (
-        wish(serving={"context": 16_777_216, "maxBatch": 1024}),
+        change(serving={"context": 16_777_216, "maxBatch": 1024}),
         RefusedBecause.NO_MEMORY,
     ),
     "weights that are too large": (grow_the_weights, RefusedBecause.NO_MEMORY),
@@ -124,7 +124,7 @@ def test_a_group_moves_to_the_nodes_that_its_selector_has_come_to_ask_for() -> N
     assert world.settle() == Plan()
     assert world.groups[world.replica()].members == ("node-c", "node-d")
     (_, formed) = [step for step in world.history if isinstance(step, AllocateEpoch)]
-    assert formed.detail == "node-a, node-b has not the labels of its nodeSelector"
+    assert formed.detail == "node-a, node-b lacks the labels of its nodeSelector"
 
 
 def test_a_group_moves_when_a_node_loses_its_label_and_keeps_the_others() -> None:

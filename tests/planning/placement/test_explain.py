@@ -49,7 +49,7 @@ def test_every_node_says_what_its_rank_is_charged_or_why_it_has_none() -> None:
         "node-d": "it lacks the label pool=x",
         "node-e": "it has the taint dedicated=x:NoSchedule",
         "node-f": "it is cordoned",
-        "node-g": "0.4 GiB of memory are missing: a rank needs 0.6 GiB, it has 0.2 GiB free",
+        "node-g": "it lacks 0.4 GiB of memory: a rank needs 0.6 GiB, it has 0.2 GiB free",
         "node-h": "it is quarantined: it does not answer: timed out",
     }
 
@@ -84,7 +84,7 @@ def test_a_replica_without_a_group_says_of_each_node_whether_it_could_be_used() 
     assert places.text == ""
     assert texts(places) == {
         "node-a": "it could be used: it has 64.0 GiB free",
-        "node-b": "32.6 GiB of memory are missing: a rank needs 40.6 GiB, it has 8.0 GiB free",
+        "node-b": "it lacks 32.6 GiB of memory: a rank needs 40.6 GiB, it has 8.0 GiB free",
     }
 
 
@@ -94,7 +94,7 @@ def test_what_others_take_of_a_node_is_not_there() -> None:
     world.weights["tiny"] = (40 * GIB, TINY)
     world.settle()
     (places,) = told(world, "one")
-    missing = "17.5 GiB of memory are missing: a rank needs 40.8 GiB, it has 23.2 GiB free"
+    missing = "it lacks 17.5 GiB of memory: a rank needs 40.8 GiB, it has 23.2 GiB free"
     assert texts(places)["node-b"] == missing
 
 

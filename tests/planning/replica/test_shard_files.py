@@ -21,8 +21,8 @@ A, B, C = (NodeName(f"node-{letter}") for letter in "abc")
 
 
 def machines(nodes: Any = 3, strategy: str = "pipeline") -> World:
-    wish = deployment(nodes=nodes, strategy=strategy)
-    world = World([node(A), node(B), node(C), hub_model(), wish])
+    wanted = deployment(nodes=nodes, strategy=strategy)
+    world = World([node(A), node(B), node(C), hub_model(), wanted])
     world.agents = {A, B, C}
     world.weight_files = FILES
     shares = {key: tuple(RankShare(1000, files=files) for files in each) for key, each in SHARES.items()}
@@ -62,7 +62,7 @@ def test_each_node_of_the_group_gets_what_its_rank_reads_and_what_several_read_c
     assert asked(plan) == {A: (("f3", "f4"), None), B: (("f2",), None), C: (("f1",), None)}
     assert not [step for step in plan.steps if isinstance(step, AllocateEpoch)]
     texts = [waiting.text for waiting in plan.waiting if waiting.reason is WaitingFor.WEIGHTS]
-    assert texts == ["tiny/0: what its ranks need of tiny is not on node-a, node-b, node-c yet"]
+    assert texts == ["tiny/0: weights of tiny that its ranks read are not on node-a, node-b, node-c yet"]
     assert "fetch 2 weight files of org/tiny at aaaaaaaaaa on node-a" in [str(step) for step in plan.steps]
 
 

@@ -108,7 +108,7 @@ def test_a_node_whose_probes_were_not_asked_since_the_controller_started_is_not_
     world.obey(form)  # by the controller before this one
     decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
     assert decided.steps == ()
-    assert any("the probes of node-b are being asked" in waiting.text for waiting in decided.waiting)
+    assert any("the probes of node-b are running" in waiting.text for waiting in decided.waiting)
 
 
 def test_a_node_whose_agent_cannot_be_started_is_not_waited_for() -> None:

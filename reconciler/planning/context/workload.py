@@ -1,0 +1,34 @@
+"""What a replica serves: its deployment together with the Model that the deployment is served with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from reconciler.resources import Model, ModelDeployment
+from reconciler.state import Refusal, RefusedBecause, ReplicaId
+
+from . import spec_hash
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A replica that has both a deployment and a Model, so that a group can be placed for it."""
+
+    replica: ReplicaId
+    deployment: ModelDeployment
+    model: Model
+
+    @cached_property
+    def spec_hash(self) -> str:
+        """Hash the spec; a group with the same hash serves this workload without a restart."""
+        return spec_hash.compute(self.deployment, self.model)
+
+    @property
+    def path(self) -> str:
+        """Return the path of the weights, as nodes report them."""
+        return self.model.spec.source.folder
+
+    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
+        """Build a refusal of the replica."""
+        return Refusal(self.replica.key, because, text, self.replica)
