@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .dialect import Dialect, Generation, Lookup
-from .openai import chat, completions, errors, models
+from .openai import chat, completions, errors, model_list
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         "OpenAI",
         (
-            Lookup("GET", "/v1/models", models.all_models),
-            Lookup("GET", "/v1/models/{name:path}", models.one_model),
+            Lookup("GET", "/v1/models", model_list.all_models),
+            Lookup("GET", "/v1/models/{name:path}", model_list.one_model),
             Generation("POST", "/v1/chat/completions", chat.parse),
             Generation("POST", "/v1/completions", completions.parse),
         ),
