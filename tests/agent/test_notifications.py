@@ -79,7 +79,7 @@ def test_of_a_line_that_is_too_long_nothing_is_left() -> None:
     assert lines.feed(b' "loading"}\n') == [b'{"phase": "loading"}']
 
 
-async def test_the_end_of_a_rank_is_told_even_to_an_agent_that_does_not_read(tmp_path: Path) -> None:
+async def test_the_end_of_a_rank_is_sent_even_to_an_agent_that_does_not_read(tmp_path: Path) -> None:
     shim: Any = Shim(asyncio.get_running_loop(), RankDirectory(tmp_path))
     quick, slow = Peer(), Peer()
     for peer in (quick, slow):

@@ -64,7 +64,7 @@ def test_sleep_a_clock_that_was_set_and_a_held_process_are_told_apart() -> None:
     assert machine.gaps.take_gap() is None
 
 
-def test_what_happens_between_two_passes_is_one_lapse() -> None:
+def test_what_happens_between_two_passes_is_one_clock_gap() -> None:
     machine = Machine()
     machine.sleep(HOUR)
     assert machine.gaps.check()
@@ -82,7 +82,7 @@ def test_what_happens_between_two_passes_is_one_lapse() -> None:
         max_size=30,
     )
 )
-def test_a_busy_machine_whose_clock_is_corrected_has_no_lapse(steps: list[tuple[float, float]]) -> None:
+def test_a_busy_machine_whose_clock_is_corrected_has_no_clock_gap(steps: list[tuple[float, float]]) -> None:
     machine = Machine()
     for seconds, corrected in steps:
         machine.run(seconds)
@@ -110,7 +110,9 @@ def set_clock(parts: Parts, seconds: float) -> None:
     parts.clock_gaps = machine.gaps
 
 
-async def test_after_a_lapse_nothing_is_decided_before_every_node_was_looked_at_again(parts: Parts) -> None:
+async def test_after_a_clock_gap_nothing_is_decided_before_every_node_was_looked_at_again(
+    parts: Parts,
+) -> None:
     rank = parts.last.observed.ranks()[0].report.id if parts.last.observed.ranks() else RankId("x", 0, 1, 0)
     now, token = time.time(), parts.store.token
     parts.executor.tools.volatile = Volatile(
@@ -141,7 +143,7 @@ async def test_after_a_lapse_nothing_is_decided_before_every_node_was_looked_at_
     assert again == reasons
 
 
-async def test_after_a_lapse_no_routes_are_written_before_every_node_was_looked_at_again(
+async def test_after_a_clock_gap_no_routes_are_written_before_every_node_was_looked_at_again(
     parts: Parts, tmp_path: Path
 ) -> None:
     routes = tmp_path / "routes.json"

@@ -92,7 +92,7 @@ async def test_one_machine_is_judged_alone_and_one_that_there_is_not_is_refused(
         await doctor.answer(Doctor(("node-x",)))
 
 
-async def test_what_did_not_come_back_in_time_is_not_known_and_of_a_lost_machine_that_is_told_once(
+async def test_what_did_not_come_back_in_time_is_not_known_and_a_lost_machine_is_reported_once(
     parts: Any,
 ) -> None:
     doctor = DoctorSessions(parts)

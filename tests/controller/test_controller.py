@@ -113,7 +113,7 @@ def test_missing_weights_are_said_on_the_condition_and_nothing_is_started(contro
     assert ["no weights at" in seat["text"] for seat in places["nodes"]] == [True] * len(places["nodes"])
 
 
-def test_a_mistake_in_the_folder_is_told_and_the_last_good_state_stays(controller: Controller) -> None:
+def test_a_mistake_in_the_folder_is_reported_and_the_last_good_state_stays(controller: Controller) -> None:
     controller.wait(lambda: stalled(controller))
     before = controller.ask(ShowStatus())["revision"]
     file = controller.manifests / "tiny.yaml"

@@ -39,16 +39,16 @@ class Controller:
 
     def __post_init__(self) -> None:
         self.store = Store(self.path)
-        self.intent = DesiredState(self.source, self.store, lambda: self.now, self._note)
+        self.desired_state = DesiredState(self.source, self.store, lambda: self.now, self._note)
 
     def _note(self, event: Event) -> None:
         self.events.append(event)
         self.store.add_events((event,))
 
     async def look(self) -> Desired:
-        await self.intent.refresh(None)
-        await self.intent.record_in_force()
-        return self.intent.desired
+        await self.desired_state.refresh(None)
+        await self.desired_state.record_in_force()
+        return self.desired_state.desired
 
     async def restart(self, source: Source | None = None) -> Desired:
         self.store.close()
@@ -101,7 +101,7 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
     second = repo.commit(first, {"n.yaml": None}, "none", AUTHOR)
     await controller.look()
     controller.now = 200.0
-    assert controller.intent.approve(second[:6], "ada") == {
+    assert controller.desired_state.approve(second[:6], "ada") == {
         "revision": second,
         "removes": ["node/a", "node/b", "node/c"],
         "again": False,
@@ -114,7 +114,7 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
         "node/b": 200.0,
         "node/c": 200.0,
     }
-    assert controller.intent.approve(second, "bob")["again"] is True
+    assert controller.desired_state.approve(second, "bob")["again"] is True
     assert controller.reasons() == ["RevisionApplied", "RevisionHeld", "RevisionApproved", "RevisionApplied"]
     assert controller.events[2].message == f"{second[:10]} was approved by ada"
 
@@ -148,7 +148,7 @@ async def test_a_folder_that_was_emptied_with_approval_is_held_when_it_is_empty_
     manifests.unlink()
     held = (await controller.look()).hold
     assert held is not None
-    controller.intent.approve(held.revision, "ada")
+    controller.desired_state.approve(held.revision, "ada")
     assert (await controller.look()).objects() == {}
     manifests.write_bytes(nodes("a", "b", "c"))
     assert len((await controller.look()).nodes) == 3
@@ -165,12 +165,12 @@ async def test_what_is_not_held_cannot_be_approved_and_what_is_held_is_named(
     first = repo.commit(None, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
     await controller.look()
     with pytest.raises(Refused, match="no revision is held"):
-        controller.intent.approve(first, "ada")
+        controller.desired_state.approve(first, "ada")
     second = repo.commit(first, {"n.yaml": nodes()}, "none", AUTHOR)
     await controller.look()
     for wrong in ("", second[:3], "0000000000", f"{second}0"):
         with pytest.raises(Refused, match=f"reconciler approve {second[:10]}"):
-            controller.intent.approve(wrong, "ada")
+            controller.desired_state.approve(wrong, "ada")
     assert (await controller.look()).revision == first
 
 
@@ -179,7 +179,7 @@ async def test_an_approval_covers_no_later_revision(repo: ClusterRepo, controlle
     await controller.look()
     second = repo.commit(first, {"n.yaml": nodes("a", "b", "c")}, "three", AUTHOR)
     await controller.look()
-    controller.intent.approve(second, "ada")
+    controller.desired_state.approve(second, "ada")
     third = repo.commit(second, {"n.yaml": nodes("a")}, "one", AUTHOR)
     desired = await controller.look()
     assert desired.revision == first
@@ -228,7 +228,7 @@ async def test_a_restart_while_the_newest_revision_is_held_prunes_nothing(
     assert (desired.revision, desired.nodes, desired.generations) == (first, before.nodes, before.generations)
     assert desired.hold is not None
     assert controller.reasons() == ["RevisionApplied", "RevisionHeld"], "a restart is no news"
-    controller.intent.approve(second, "ada")
+    controller.desired_state.approve(second, "ada")
     assert (await controller.restart()).revision == second
 
 
@@ -281,7 +281,7 @@ async def test_a_wrong_revision_replaces_a_held_one_which_can_no_longer_be_appro
     past_the_hook(repo, person)
     assert (await controller.look()).hold is None
     with pytest.raises(Refused, match="no revision is held"):
-        controller.intent.approve(held.revision, "ada")
+        controller.desired_state.approve(held.revision, "ada")
 
 
 async def test_a_branch_that_was_deleted_is_an_empty_revision_and_held(
@@ -294,7 +294,7 @@ async def test_a_branch_that_was_deleted_is_an_empty_revision_and_held(
     assert desired.revision == first
     assert desired.hold is not None
     assert desired.hold.command == "reconciler approve empty"
-    controller.intent.approve("empty", "ada")
+    controller.desired_state.approve("empty", "ada")
     assert (await controller.look()).objects() == {}
 
 
@@ -316,7 +316,7 @@ async def test_the_repository_notes_what_is_in_force(repo: ClusterRepo, controll
     second = repo.commit(first, {"n.yaml": nodes("a")}, "one", AUTHOR)
     await controller.look()
     assert repo.in_force() == first
-    controller.intent.approve(second, "ada")
+    controller.desired_state.approve(second, "ada")
     await controller.look()
     assert repo.in_force() == second
 
@@ -343,7 +343,7 @@ async def test_a_folder_that_is_emptied_is_held_and_stays_in_force_over_a_restar
     folder.mkdir()
     held = (await controller.look()).hold
     assert held is not None
-    controller.intent.approve(held.revision, "ada")
+    controller.desired_state.approve(held.revision, "ada")
     assert (await controller.look()).nodes == {}
 
 

@@ -82,7 +82,9 @@ def test_what_only_a_person_can_mend_is_reported_once_whenever_controllers_crash
 
 
 @pytest.mark.parametrize("crash_after", range(9))
-def test_a_healing_is_one_story_wherever_a_controller_crashes_in_it(tmp_path: Path, crash_after: int) -> None:
+def test_a_healing_is_one_incident_wherever_a_controller_crashes_in_it(
+    tmp_path: Path, crash_after: int
+) -> None:
     made = Controllers(tmp_path / f"{crash_after}.db")
     world = made.world
     world.settle()
@@ -120,7 +122,7 @@ def test_a_pass_that_brings_nothing_new_writes_nothing(made: Controllers) -> Non
     assert (made.incident_log.changes, made.woken) == (changes, woken)
 
 
-def test_what_the_disk_does_not_take_is_told_by_the_next_pass(made: Controllers) -> None:
+def test_what_the_disk_does_not_take_is_written_by_the_next_pass(made: Controllers) -> None:
     made.store._db.execute("PRAGMA query_only = ON")
     made.look(PERSON)
     assert (made.incidents(), made.incident_log.changes) == ([], 0)
@@ -131,7 +133,7 @@ def test_what_the_disk_does_not_take_is_told_by_the_next_pass(made: Controllers)
     assert made.reasons() == ["IncidentOpened", "PersonNeeded"]
 
 
-def test_a_store_that_was_lost_begins_its_stories_anew(tmp_path: Path) -> None:
+def test_a_store_that_was_lost_begins_its_incidents_again(tmp_path: Path) -> None:
     before, after = Controllers(tmp_path / "a.db"), Controllers(tmp_path / "b.db")
     for each in (before, after):
         each.look(PERSON)

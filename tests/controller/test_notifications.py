@@ -31,7 +31,7 @@ SECONDS_MAX = 60.0
 
 
 class Office:
-    """The courier of one controller after the other, over one store and one clock."""
+    """The notifications of one controller after the other, over one store and one clock."""
 
     def __init__(self, path: Path, hook: Receiver) -> None:
         self.path = path
@@ -99,7 +99,7 @@ def notice(number: int = 1, **fields: Any) -> Notice:
     return Notice("on-call", number, "opened", **{"at": float(number), "text": f"text {number}", **fields})
 
 
-async def test_an_incident_is_told_when_it_begins_when_a_person_is_needed_and_when_it_is_over(
+async def test_an_incident_is_reported_when_it_begins_when_a_person_is_needed_and_when_it_is_over(
     office: Office, hook: Receiver
 ) -> None:
     office.look(replace(PERSON, person=""))
@@ -145,7 +145,7 @@ async def test_one_that_was_not_marked_when_the_controller_was_killed_is_sent_on
     assert office.delivery().waiting == 0
 
 
-async def test_only_what_is_asked_for_is_told(office: Office, hook: Receiver) -> None:
+async def test_only_what_is_asked_for_is_sent(office: Office, hook: Receiver) -> None:
     office.desired = office.wanting(tell=["personNeeded"])
     office.look(PERSON)
     await office.deliver()
@@ -231,7 +231,7 @@ async def test_a_pass_does_not_wait_for_a_webhook_that_does_not_answer(
     assert len(hook.texts) == 2
 
 
-async def test_a_message_that_is_known_is_not_sent_anew(office: Office, hook: Receiver) -> None:
+async def test_a_known_message_is_not_sent_again(office: Office, hook: Receiver) -> None:
     office.put(notice())
     await office.deliver()
     office.put(notice())

@@ -60,7 +60,7 @@ async def test_what_the_disk_did_not_take_is_not_written_of_an_object_that_was_r
     store.close()
 
 
-async def test_a_change_is_told_with_what_has_changed_or_not_at_all(tmp_path: Path) -> None:
+async def test_a_change_is_reported_with_what_has_changed_or_not_at_all(tmp_path: Path) -> None:
     world = two_nodes()
     world.settle()
     store = Store(tmp_path / "store.db")

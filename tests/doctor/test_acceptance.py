@@ -93,7 +93,7 @@ def test_what_was_not_measured_is_no_pass() -> None:
     assert "requests are being answered" in found[1].text
 
 
-def test_one_rank_alone_and_one_link_alone_are_told_and_not_judged() -> None:
+def test_one_rank_alone_and_one_link_alone_are_reported_and_not_judged() -> None:
     alone = Trial(
         NODES[:1], (0,), Measured("m", PACE.ranks[:1]), works={0: Work(3, 1.0)}, streams=(Stream(1, 9.0),)
     )

@@ -258,7 +258,7 @@ def test_one_machine_alone_can_be_asked_for() -> None:
 # --- what is not known -------------------------------------------------------------------------------
 
 
-def test_what_a_tool_did_not_tell_is_told_with_its_reason() -> None:
+def test_what_a_tool_does_not_report_is_unknown_with_its_reason() -> None:
     world = two_macs()
     learn(world, B, filevault=None, unknown=(("FileVault", "there is no fdesetup on this machine"),))
     found = [each for each in look(world).unknown if each.what == "whether FileVault is on"]
@@ -281,7 +281,7 @@ def test_of_a_mac_whose_probes_were_not_asked_nothing_is_known() -> None:
     assert "everything that its tools tell" in found
 
 
-def test_ports_are_known_or_told() -> None:
+def test_ports_are_known_or_reported_as_unknown() -> None:
     world = two_macs()
     learn(world, B, ports=(PortFacts(4, connected=True, device="rdma_en4"), PortFacts(5)))
     what = {each.what for each in look(world).unknown if each.node == B}

@@ -81,7 +81,7 @@ def unknown_of(found: Examination, name: NodeName = A) -> set[str]:
     return {each.what for each in found.unknown if each.node == name}
 
 
-def test_of_a_machine_that_told_everything_nothing_is_left_to_tell() -> None:
+def test_nothing_is_unknown_of_a_machine_that_reported_everything() -> None:
     world = macs()
     world.facts[A] = complete_facts()
     assert unknown_of(look(world)) == {"its clock and the memory in use"}
@@ -89,7 +89,7 @@ def test_of_a_machine_that_told_everything_nothing_is_left_to_tell() -> None:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(FACTS, FACTS)
-def test_no_facts_are_too_much_for_it_and_what_is_not_known_is_told(
+def test_any_facts_are_examined_and_what_is_not_known_is_reported(
     one: MachineFacts, two: MachineFacts
 ) -> None:
     world = macs()

@@ -90,7 +90,7 @@ def test_the_example_of_a_page_is_valid_and_of_its_kind(kind: str) -> None:
     assert document.key[0] == kind
 
 
-def test_the_status_of_each_kind_is_told_whole() -> None:
+def test_the_status_of_each_kind_is_documented_completely() -> None:
     cables = fabric("studios", ("node-a/3", "node-b/3"))
     nodes = [node("node-a"), node("node-b")]
     world = World([*nodes, cables, model(), deployment(), gateway(), notifier()])

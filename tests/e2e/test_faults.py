@@ -229,7 +229,7 @@ def apply(made: Cluster, folder: Path, text: str) -> str:
     return made.run("apply", "-f", str(folder / "wish.yaml")).stderr
 
 
-def test_what_cannot_be_served_is_told_before_any_rank_starts_while_others_are_served(
+def test_what_cannot_be_served_is_reported_before_any_rank_starts_while_others_are_served(
     serving: Cluster, tmp_path: Path
 ) -> None:
     text = model("absent", "absent")

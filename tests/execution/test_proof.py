@@ -43,7 +43,7 @@ async def rank_answering(socket: Path, *events: Any) -> AsyncIterator[list[Any]]
     await server.wait_closed()
 
 
-async def test_a_whole_answer_is_a_proof(tmp_path: Path) -> None:
+async def test_a_complete_answer_is_a_proof(tmp_path: Path) -> None:
     socket = tmp_path / "rank.sock"
     async with rank_answering(socket, ACCEPTED, TOKENS, Finished("proof", "length", 2, 4)) as requests:
         assert await LocalMachines().request_completion(NODE, str(socket)) >= 0

@@ -102,7 +102,9 @@ async def test_what_is_asked_over_a_connection_from_before_it_has_another_made(
     await carry_out(ConfirmRepair(NODE, "r1"), tools)
 
 
-async def test_a_machine_that_does_not_allow_it_is_reached_anew_as_well(bench: Bench, tools: Tools) -> None:
+async def test_a_machine_that_does_not_allow_it_is_also_reached_over_a_new_connection(
+    bench: Bench, tools: Tools
+) -> None:
     place = Place(bench)
     place.script("sudo", FORBIDDEN)
     first = await place.agent()

@@ -149,7 +149,7 @@ def test_no_token_where_one_is_needed(hub: Hub, place: Path) -> None:
     assert "no token was given" in text
 
 
-def test_a_wrong_token_is_not_told(hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_token_is_not_repeated(hub: Hub, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     hub.token = "hf_right"
     found, text = problem(hub, place)

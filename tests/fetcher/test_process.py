@@ -110,7 +110,7 @@ async def node(bench: Bench, hub: Hub) -> Node:
     return Node(bench, hub)
 
 
-async def test_weights_appear_and_how_they_came_is_told(node: Node) -> None:
+async def test_weights_appear_and_how_they_came_is_reported(node: Node) -> None:
     assert not (await node.weights()).present
     await node.fetch()
     arrived = await node.until(
@@ -198,7 +198,7 @@ class Late(subprocess.Popen[bytes]):
 
 
 @pytest.mark.parametrize("process", [subprocess.Popen, Late])
-async def test_an_interpreter_that_has_no_fetcher_is_told_in_its_own_words(
+async def test_an_interpreter_that_has_no_fetcher_is_reported_in_its_own_words(
     process: type[subprocess.Popen[bytes]], hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reconciler.agent.weights.fetches.subprocess.Popen", process)

@@ -140,7 +140,9 @@ def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     assert f"from {REPO} at {COMMIT[:10]} to {REPO} at {GOOD[:10]}, not served for" in moved
 
 
-def test_weights_that_never_come_whole_change_nothing(cluster: Cluster, hosts: Network, hub: Hub) -> None:
+def test_weights_that_never_arrive_completely_change_nothing(
+    cluster: Cluster, hosts: Network, hub: Hub
+) -> None:
     before = ranks(cluster)
     hub.faults[SHARD] = Fault(wrong=True)
     cluster.run("model", "update", "tiny", "--revision", ROTTEN)

@@ -107,7 +107,7 @@ def test_a_group_that_came_up_without_a_fault_is_no_incident() -> None:
     assert log.known == {}
 
 
-def test_a_crash_is_told_from_its_first_sign_to_the_first_completion() -> None:
+def test_a_crash_is_recorded_from_its_first_sign_to_the_first_completion() -> None:
     log = running()
     log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     began = log.world.now
@@ -153,7 +153,7 @@ def test_it_is_settled_when_it_has_been_quiet_for_long_enough() -> None:
     assert log.known == {}
 
 
-def test_one_that_flaps_is_reopened_and_told_once() -> None:
+def test_one_that_flaps_is_reopened_and_reported_once() -> None:
     log = running()
     for epoch in range(1, 6):
         log.world.end_rank(RankId("tiny", 0, epoch, 1), signal=9)
@@ -245,7 +245,7 @@ def test_the_end_of_everything_and_manifests_not_read_yet_end_no_incident() -> N
         ([[C2, C9], [C2, C3]], [C2, C3]),
     ],
 )
-def test_what_follows_is_the_same_story_and_what_is_beside_it_is_another(
+def test_what_follows_is_the_same_incident_and_what_is_beside_it_is_another(
     seen: list[list[FaultClass]], classes: list[FaultClass]
 ) -> None:
     log = running()
@@ -255,7 +255,7 @@ def test_what_follows_is_the_same_story_and_what_is_beside_it_is_another(
     assert [incident.fault for incident in log.known.values()] == classes
 
 
-def test_what_is_wrong_after_the_end_of_another_trouble_is_a_story_of_its_own() -> None:
+def test_what_is_wrong_after_the_end_of_another_trouble_is_an_incident_of_its_own() -> None:
     log = running()
     log.look(trouble(FaultClass.HOST_UNREACHABLE, seen="node-a does not answer"))
     log.look(after=5)
@@ -275,14 +275,14 @@ def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
     assert entries == [C9, C3]
 
 
-def test_the_sign_that_stands_for_all_is_one_of_what_the_story_is_called_after() -> None:
+def test_the_sign_that_stands_for_all_is_one_of_what_the_incident_is_called_after() -> None:
     log = running()
     log.look(trouble(C9, seen="no step of rank 1"))
     log.look(trouble(C3, seen="port 3 is down"), after=1)
     assert incidents.summary(log.the()) == "port 3 is down; try something"
 
 
-def test_what_shows_on_a_machine_after_something_was_done_about_it_does_not_rename_the_story() -> None:
+def test_what_shows_on_a_machine_after_something_was_done_about_it_does_not_rename_the_incident() -> None:
     log = running()
     node, wedged = NodeName("node-a"), FaultClass.VERBS_WEDGED
     log.look(trouble(wedged, seen="the tools do not come back"))
@@ -299,7 +299,7 @@ def test_what_shows_on_a_machine_after_something_was_done_about_it_does_not_rena
     assert incidents.summary(log.the()) == "the tools do not come back; node-a can be used again"
 
 
-def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_story_whatever_else_was_in_it() -> None:
+def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_incident_whatever_else_was_in_it() -> None:
     log = running()
     log.look(trouble(C2, person="enable RDMA"))
     log.look(trouble(FaultClass.HOST_UNREACHABLE), after=5)
@@ -309,7 +309,7 @@ def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_story_whatever
     assert (log.the().open, log.the().asked, log.texts(Telling.PERSON)) == (True, (C2,), ["enable RDMA"])
 
 
-def test_subjects_have_stories_of_their_own() -> None:
+def test_subjects_have_incidents_of_their_own() -> None:
     log = running()
     log.look(trouble(C3), trouble(C3, subject="link/a/b"), trouble(C3, subject="node/node-b"))
     assert [incident.subject for incident in log.known.values()] == [STUDIO, "link/a/b", "node/node-b"]
@@ -331,7 +331,7 @@ def test_a_node_is_well_when_it_is_reached_and_nothing_is_wrong_with_it() -> Non
     assert log.the().lasted(0.0) == 10.0
 
 
-def test_a_node_that_answers_anew_is_not_well_before_its_probes_have_said_so() -> None:
+def test_a_node_that_answers_again_is_not_well_before_its_probes_have_said_so() -> None:
     log = running()
     log.look(trouble(C2))
     name = NodeName("node-a")
@@ -364,7 +364,7 @@ def test_a_person_is_asked_once_for_each_class_however_long_it_lasts_and_often_i
     assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
 
 
-def test_a_person_that_is_needed_later_is_asked_then_and_told_as_long_as_it_is_so() -> None:
+def test_a_person_who_is_needed_later_is_asked_then_and_for_as_long_as_it_is_so() -> None:
     log = running()
     log.look(trouble(C9))
     assert log.the().person == ""
@@ -376,7 +376,7 @@ def test_a_person_that_is_needed_later_is_asked_then_and_told_as_long_as_it_is_s
     assert (log.the().person, log.the().open) == ("", False)
 
 
-def test_a_person_is_asked_in_the_name_of_what_is_to_be_mended_whatever_the_story_is_called() -> None:
+def test_a_person_is_asked_in_the_name_of_what_is_to_be_mended_whatever_the_incident_is_called() -> None:
     log = running()
     log.look(trouble(C3))
     log.look(trouble(C9, "look at its fans"), after=1)
@@ -421,7 +421,7 @@ def test_what_repeats_is_counted() -> None:
     assert entry.times == 7
 
 
-def test_of_a_long_story_the_middle_is_left_out() -> None:
+def test_the_middle_of_a_long_incident_is_left_out() -> None:
     log = running()
     for number in range(500):
         log.look(trouble(C9, seen=f"step {number} hangs"), after=1)
@@ -431,7 +431,7 @@ def test_of_a_long_story_the_middle_is_left_out() -> None:
     assert (found.entries[0].text, found.entries[-1].text) == ("step 0 hangs", "step 499 hangs")
 
 
-def test_a_failed_step_is_told_with_its_problem() -> None:
+def test_a_failed_step_is_reported_with_its_problem() -> None:
     log = running()
     log.world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     decided = log.go()

@@ -162,7 +162,7 @@ async def test_a_node_watched_again_has_a_newer_link_than_ever(watched: Watched)
     assert again.link > before.link
 
 
-async def test_a_watcher_that_fails_is_told_of_and_replaced() -> None:
+async def test_a_watcher_that_fails_is_reported_and_replaced() -> None:
     calls = 0
 
     async def dial(name: NodeName) -> AgentConnection:
@@ -314,7 +314,7 @@ async def test_what_probes_tell_is_seen_beside_the_report_and_not_known_when_the
     await bench.close()
 
 
-async def test_after_a_lapse_probes_are_asked_again_before_they_are_believed(watched: Watched) -> None:
+async def test_after_a_clock_gap_probes_are_asked_again_before_they_are_believed(watched: Watched) -> None:
     answers = [MachineFacts(rdma_enabled=True), MachineFacts(rdma_enabled=False)]
     probing, answered = asyncio.Event(), asyncio.Event()
     answered.set()
@@ -370,7 +370,9 @@ async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
     assert (await watched.until(lambda node: node.examined)).facts.rdma_enabled is False
 
 
-async def test_an_agent_that_is_down_after_a_lapse_may_have_gone_with_its_machine(watched: Watched) -> None:
+async def test_an_agent_that_is_down_after_a_clock_gap_may_have_gone_with_its_machine(
+    watched: Watched,
+) -> None:
     """Nobody saw whether the machine restarted meanwhile, and its ranks with it."""
     await watched.bench.agent()
     await watched.until(lambda node: node.contact is Contact.REACHED)
@@ -463,7 +465,7 @@ async def test_where_a_cable_leads_is_known_when_both_machines_have_told_of_it(p
     await pair.until(lambda: nodes()[here].facts.ports[0].peer is None)
 
 
-async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_be_does(
+async def test_a_connection_that_is_made_again_loses_nothing_and_one_that_cannot_be_does(
     pair: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, contacts = NodeName("here"), set[tuple[Contact, str]]()
@@ -499,7 +501,7 @@ async def test_a_connection_that_is_made_anew_loses_nothing_and_one_that_cannot_
     assert seen()[name].problem == "it gives no answer over a new connection"
 
 
-async def test_a_connection_that_is_made_anew_again_has_all_the_time_for_that(
+async def test_a_connection_that_is_made_again_twice_has_all_the_time_for_it_each_time(
     pair: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two repairs of one machine, one soon after the other: what was left of the first one's time is over."""

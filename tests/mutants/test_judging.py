@@ -93,7 +93,7 @@ def test_a_tier_has_only_its_own_tests(copy: Path) -> None:
     ]
 
 
-def test_a_test_that_fails_without_any_bug_is_told(copy: Path) -> None:
+def test_a_test_that_fails_without_any_bug_is_reported(copy: Path) -> None:
     assert sound(GOOD, copy) == ""
     assert "tests/test_sums.py::test_wrong" in sound((f"{SUMS}::test_wrong",), copy)
 

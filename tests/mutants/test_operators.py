@@ -91,7 +91,7 @@ def test_a_part_is_found_by_what_it_mentions() -> None:
         ),
     ],
 )
-def test_what_is_not_as_expected_is_told(change: Operator, at: str, message: str) -> None:
+def test_what_is_not_as_expected_is_reported(change: Operator, at: str, message: str) -> None:
     with pytest.raises(NotApplicable, match=message):
         planted(change, at)
 

@@ -80,7 +80,7 @@ async def test_the_tools_of_a_mac_are_run_by_its_agent_and_become_facts(mac: Mac
     assert (three.bridged, three.address, three.verbs_up) == (True, "169.254.205.255", False)
 
 
-async def test_a_verbs_tool_that_hangs_is_ended_told_of_and_left_alone_for_a_while(
+async def test_a_verbs_tool_that_hangs_is_ended_reported_and_left_alone_for_a_while(
     mac: Mac, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasty = tuple(

@@ -45,7 +45,7 @@ def test_nothing_and_garbage_are_not_known(tool: str, stdout: str) -> None:
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
-def test_what_did_not_end_by_itself_is_not_known_and_only_a_tool_that_hangs_is_told_as_one(
+def test_what_did_not_end_by_itself_is_not_known_and_only_a_tool_that_hangs_is_reported_as_one(
     probe: object,
 ) -> None:
     found = next(each for each in PROBES if each is probe)

@@ -99,7 +99,7 @@ def facts(*values: tuple[Probe[Any], Any], of: NodeReport = MAC, wired: int | No
     return machine.facts(read(*values), of, wired)
 
 
-def test_a_verbs_tool_that_hangs_is_told_of_whatever_the_other_says() -> None:
+def test_a_verbs_tool_that_hangs_is_reported_whatever_the_other_says() -> None:
     hung = Unknown("it did not come back", hung=True)
     ports, none = (verbs.VERBS_PORTS, ()), (verbs.DEVICES, ())
     assert facts(ports, none).verbs_answer is True
@@ -145,7 +145,7 @@ def test_a_bridge_comes_back_with_the_next_boot_where_its_service_is_enabled() -
     assert facts((network.SERVICES, Unknown("it said nothing"))).bridge_service is None
 
 
-def test_what_is_not_known_is_told_with_its_reason() -> None:
+def test_what_is_not_known_is_reported_with_its_reason() -> None:
     found = facts(
         (system.SYSTEM_VERSION, Unknown("it said nothing")), (keeping.FILEVAULT, Unknown("it failed"))
     )

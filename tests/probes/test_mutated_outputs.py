@@ -130,7 +130,7 @@ def test_mutated_outputs_are_read_or_not_known_and_never_raise(draw: random.Rand
         checked(case.tool, spoiled(seeded, case))
 
 
-def test_an_output_that_is_cut_off_anywhere_in_a_mutated_pipe_tells_nothing_that_the_whole_does_not() -> None:
+def test_a_mutated_output_that_is_cut_off_anywhere_reports_nothing_that_the_complete_one_does_not() -> None:
     """Of every sample every beginning is tried. Cut off in the middle of a line most is not known; at the end of one
     less is told."""
     for case in CASES:

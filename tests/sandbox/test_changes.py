@@ -129,7 +129,7 @@ def test_a_panic_leaves_a_report_and_an_encrypted_disk_waits_for_a_person() -> N
         changes.unlock(mesh(), "studio-1", NOW)
 
 
-def test_what_there_is_not_is_told_with_what_there_is() -> None:
+def test_what_does_not_exist_is_refused_with_what_does() -> None:
     with pytest.raises(NoSuchThing, match="did you mean studio-1"):
         changes.unplug(mesh(), ("studo-1", 3))
     with pytest.raises(NoSuchThing, match="no receptacle 9; it has 1, 2, 3, 4, 5, 6"):

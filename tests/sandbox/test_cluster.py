@@ -79,6 +79,6 @@ def test_another_shape_than_is_declared_is_cabled_as_it_is_asked_for() -> None:
         (("four-studios/fabric.yaml",), 3, "no emulated machine 'studio-4'"),
     ],
 )
-def test_what_does_not_fit_is_told(paths: tuple[str, ...], count: int | None, message: str) -> None:
+def test_what_does_not_fit_is_refused(paths: tuple[str, ...], count: int | None, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         made(*paths, count=count)

@@ -55,7 +55,7 @@ def test_time_without_requests_passes_on_every_machine_though_one_alone_decays()
     assert [machine.name for machine in after.machines if machine.faults.decayed] == ["studio-2"]
 
 
-def test_the_way_back_of_the_others_is_a_command() -> None:
+def test_the_others_are_undone_by_a_command() -> None:
     assert do(do(world(), "unplug studio-3/4").world, "plug studio-3/4").world == world()
     swap = "swap-cables studio-1/3 studio-1/4"
     assert do(do(world(), swap).world, swap).world == world()

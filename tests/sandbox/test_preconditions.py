@@ -55,7 +55,9 @@ def test_queue_pairs_that_one_end_refuses_fail_as_over_a_wrong_cable_and_nothing
         (changes.lose_ipv4(WORLD, "a"), "No IPv4-mapped GID for this device.", ExitCode.VERBS),
     ],
 )
-def test_a_device_that_cannot_be_opened_is_told_in_jaccls_words(world: World, text: str, code: int) -> None:
+def test_a_device_that_cannot_be_opened_is_reported_in_jaccls_words(
+    world: World, text: str, code: int
+) -> None:
     message = opened(world)
     assert text in message
     assert meaning(message) == code

@@ -53,7 +53,7 @@ def test_a_deployment_has_a_route_from_the_first_moment_and_backends_once_proven
     assert routes(world) == [("tiny", [(0, 1)])]
 
 
-def test_the_gateway_is_told_the_way_to_a_machine_that_is_reached_over_others() -> None:
+def test_the_gateway_gets_the_route_to_a_machine_that_is_reached_over_others() -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
     remote: Node = manifest(Node, "node-a", None, ssh={"host": "far", "user": "me", "hostKey": key})
     world = World([remote, model(), deployment(nodes=1)])
@@ -180,7 +180,7 @@ def test_every_kind_says_whether_it_is_ready() -> None:
     assert not conditions(world, ObjectKey("Gateway", "main"))["Ready"][0]
 
 
-def test_an_event_is_told_for_each_change_of_readiness_and_none_without() -> None:
+def test_each_change_of_readiness_is_an_event_and_nothing_else_is() -> None:
     world = two_nodes()
     before = status.statuses(snapshots(world), {})
     world.settle()
@@ -195,7 +195,7 @@ def test_an_event_is_told_for_each_change_of_readiness_and_none_without() -> Non
     assert [(e.reason, e.warning) for e in lost] == [("NotReady", True)]
 
 
-def test_the_end_of_a_rank_is_told_with_a_key_of_its_own() -> None:
+def test_the_end_of_a_rank_is_an_event_with_a_key_of_its_own() -> None:
     world = two_nodes()
     world.settle()
     assert status.endings(world.observed(), world.now) == []
@@ -206,7 +206,7 @@ def test_the_end_of_a_rank_is_told_with_a_key_of_its_own() -> None:
     assert "rank 1 on node-b (epoch 1, pid 101) was killed by signal 9" in event.message
 
 
-def test_a_step_is_told_when_done_and_when_failed() -> None:
+def test_a_step_is_reported_when_done_and_when_failed() -> None:
     world = two_nodes()
     world.settle()
     start = next(step for step in world.history if isinstance(step, StartRank))
@@ -249,11 +249,11 @@ def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
     assert failed(world) == [None]
 
 
-def test_every_step_is_told_but_those_that_only_tidy_up() -> None:
+def test_every_step_is_reported_but_those_that_only_tidy_up() -> None:
     assert set(get_args(Step)) - STEP_REASONS.keys() == {ForgetRank, PruneRuntimes}
 
 
-def test_a_rank_that_had_to_be_killed_is_told_of_with_its_grace() -> None:
+def test_a_rank_that_had_to_be_killed_is_reported_with_its_grace() -> None:
     world = two_nodes()
     world.settle()
     world.end_rank(RankId("tiny", 0, 1, 0), code=0)

@@ -49,7 +49,7 @@ def test_a_node_that_needs_none_does_not_matter() -> None:
     assert ready_condition(THERE, ABSENT) == (True, "WeightsVerified", "verified on node-a")
 
 
-def test_of_weights_that_are_there_in_part_it_is_told_what_is_not() -> None:
+def test_of_weights_that_are_there_in_part_the_missing_part_is_reported() -> None:
     part = replace(THERE, lacking=("f1", "f2"))
     ready, *_, extra = readiness(THERE, part)
     assert ready
@@ -62,7 +62,7 @@ def test_weights_that_nobody_has_are_not_ready() -> None:
     assert ready_condition(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched it yet")
 
 
-def test_progress_is_told_in_bytes_rate_and_time_left() -> None:
+def test_progress_is_reported_in_bytes_rate_and_time_left() -> None:
     fetching = weights(progress=Progress(FetchPhase.FETCHING, 12 * 10**9, 40 * 10**9, 80e6, "model-1"))
     assert ready_condition(THERE, fetching) == (
         False,
@@ -71,7 +71,7 @@ def test_progress_is_told_in_bytes_rate_and_time_left() -> None:
     )
 
 
-def test_a_slow_fetch_is_told_as_one() -> None:
+def test_a_slow_fetch_is_reported_as_slow() -> None:
     fetching = weights(progress=Progress(FetchPhase.FETCHING, 10**9, 40 * 10**9, 200e3, "model-1"))
     assert ready_condition(ABSENT, fetching) == (
         False,
@@ -90,7 +90,7 @@ def test_what_is_wrong_on_any_node_is_the_reason(problem: str) -> None:
     ("free", "total", "low"),
     [(5 * 10**9, 10**12, False), (3 * 10**9, 10**12, True), (10**9, 10**10, False), (10**8, 10**10, True)],
 )
-def test_a_disk_that_runs_low_is_told(free: int, total: int, low: bool) -> None:
+def test_a_disk_that_runs_low_is_reported(free: int, total: int, low: bool) -> None:
     world = World([node("node-a")])
     world.agents = {A}
     report = world.observed().nodes[A].report

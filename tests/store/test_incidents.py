@@ -54,7 +54,7 @@ def ids(store: Store, wanted: IncidentFilter | None = None) -> list[int]:
     return [incident.id for incident in store.incidents.find(wanted or IncidentFilter(limit=10_000))]
 
 
-def test_an_incident_is_there_again_whole_after_a_restart(store: Store, tmp_path: Path) -> None:
+def test_an_incident_is_complete_after_a_restart(store: Store, tmp_path: Path) -> None:
     store.put_incidents((OPEN,), (OPENED,), (), 100.0)
     store.close()
     again = Store(tmp_path / "store.db")

@@ -136,7 +136,7 @@ def test_a_migration_that_is_killed_in_the_middle_is_done_by_the_next_start(
 
 
 @pytest.mark.parametrize("table", ["counters", "events"])
-def test_a_damaged_store_is_refused_with_the_way_out(tmp_path: Path, table: str) -> None:
+def test_a_damaged_store_is_refused_with_the_remedy(tmp_path: Path, table: str) -> None:
     path = tmp_path / "store.db"
     old_store(path, 1)
     Store(path).close()

@@ -44,7 +44,7 @@ def test_messages_are_sent_in_their_order_and_each_ends_alone(store: Store) -> N
     assert store.notices.next("pager") is None
 
 
-def test_what_was_tried_is_told_oldest_first(store: Store) -> None:
+def test_what_was_tried_is_printed_oldest_first(store: Store) -> None:
     for epoch in (1, 2, 3):
         store.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
     assert [attempt.epoch for attempt in store.attempts.all()[TINY]] == [1, 2, 3]

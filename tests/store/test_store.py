@@ -158,7 +158,7 @@ def event(text: str, key: str = "") -> Event:
     return Event(1.5, ObjectKey("Node", "node-a"), False, "Tested", text, key)
 
 
-def test_events_come_back_in_order_and_a_fact_with_a_key_is_told_once(store: Store) -> None:
+def test_events_come_back_in_order_and_a_fact_with_a_key_is_recorded_once(store: Store) -> None:
     assert store.add_events([event("one"), event("two", key="k")]) == 2
     assert store.add_events([event("again", key="k"), event("three")]) == 1
     found = store.events(EventFilter())
@@ -193,7 +193,7 @@ def test_old_events_are_dropped(store: Store) -> None:
     assert found[-1][1].message == str(EVENTS_KEPT + 49)
 
 
-def test_statuses_come_back_whole(store: Store) -> None:
+def test_statuses_come_back_complete(store: Store) -> None:
     key = ObjectKey("ModelDeployment", "tiny")
     status = ObjectStatus((Condition("Ready", True, "ReplicasReady", "1 of 1", 3.0, 2),), 2, {"replicas": 1})
     assert store.put_statuses({key: status}, [event("one")]) == 1
@@ -379,7 +379,7 @@ def test_the_last_restart_of_each_machine_is_there_again_after_one_of_the_contro
     }
 
 
-def test_an_agent_is_kept_with_the_way_to_it(tmp_path: Path) -> None:
+def test_an_agent_is_kept_with_the_route_to_it(tmp_path: Path) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
     far = Access.model_validate({"ssh": {"host": "h", "user": "u", "hostKey": key}, "python": "/opt/python3"})
     store = Store(tmp_path / "store.db")

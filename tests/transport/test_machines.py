@@ -42,7 +42,7 @@ def far(key: str, **more: Any) -> Access:
     ],
     ids=["the same by another name", "another machine", "another user", "this machine"],
 )
-async def test_the_gateway_keeps_its_way_to_a_machine_that_is_another_node_too(
+async def test_the_gateway_keeps_its_route_to_a_machine_that_is_also_another_node(
     other: Access, taken: list[str]
 ) -> None:
     found: list[NodeName] = []

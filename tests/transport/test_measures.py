@@ -196,7 +196,9 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
     ],
     ids=["a server", "an old macOS", "no RDMA", "a desk"],
 )  # fmt: skip
-def test_of_a_mac_it_is_told_what_only_a_person_can_change(outputs: dict[str, str], words: list[str]) -> None:
+def test_what_only_a_person_can_change_on_a_mac_is_reported(
+    outputs: dict[str, str], words: list[str]
+) -> None:
     planned = actions.notes(MAC, seen(Keeper.LAUNCHD, said=outputs), "far")
     assert len(planned) == len(words)
     for note, word in zip(planned, words, strict=True):

@@ -155,7 +155,7 @@ async def test_one_that_does_not_work_is_never_in_its_place(
     assert not await machine.build().built(recipe())
 
 
-async def test_too_little_room_is_told_before_anything_is_sent(
+async def test_too_little_room_is_reported_before_anything_is_sent(
     machine: Machine, packs: tuple[Pack, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "SLACK_BYTES", 2**60)

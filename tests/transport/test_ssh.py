@@ -257,7 +257,7 @@ async def test_a_login_that_is_refused_names_the_user_and_the_keys(host: Host) -
     assert fingerprint(host.mine / ".ssh" / "id_ed25519") in str(caught.value)
 
 
-async def test_a_way_over_another_machine_is_taken_where_that_one_is_known(host: Host) -> None:
+async def test_a_jump_host_is_used_where_it_is_known(host: Host) -> None:
     machine = host.sshd.machine
     (host.mine / ".ssh" / "config").write_text(
         f"Host far\n  HostName 127.0.0.1\n  ProxyJump {machine.user}@127.0.0.1:{machine.port}\n"
@@ -272,7 +272,7 @@ async def test_a_way_over_another_machine_is_taken_where_that_one_is_known(host:
     assert (host.sshd.place / "log").read_text().count("Accepted publickey") == 2
 
 
-async def test_the_gateway_is_told_of_the_way_and_let_through_it(host: Host) -> None:
+async def test_the_gateway_gets_the_route_and_is_let_through_it(host: Host) -> None:
     machine = host.sshd.machine
     (host.mine / ".ssh" / "config").write_text(
         f"Host far\n  HostName 127.0.0.1\n  ProxyJump {machine.user}@127.0.0.1:{machine.port}\n"

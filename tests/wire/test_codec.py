@@ -115,7 +115,9 @@ def test_no_field_has_the_name_of_the_envelope(cls: type) -> None:
         ({"type": "read_log", "id": 3, "bytes_max": 1}, "RankId: expected an object, got int"),
     ],
 )
-def test_a_frame_that_does_not_fit_is_told_what_was_expected(frame: dict[str, Any], complaint: str) -> None:
+def test_a_frame_that_does_not_fit_is_answered_with_what_was_expected(
+    frame: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(WireError, match=complaint):
         decode(frame, node.AGENT_RECEIVES)
 

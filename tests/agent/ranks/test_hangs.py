@@ -179,7 +179,7 @@ def test_a_machine_that_was_asleep_makes_no_rank_silent() -> None:
     assert silence(vitals, state(steps=5, demand=1), 1, seconds=3600.0) == TICK_SECONDS_MAX
 
 
-def test_only_what_is_new_or_getting_worse_is_told() -> None:
+def test_only_what_is_new_or_getting_worse_is_reported() -> None:
     vitals = Vitals()
     idle, busy = state(steps=5), state(steps=5, demand=1)
     assert not vitals.tick(idle, 1.0, (False, False))

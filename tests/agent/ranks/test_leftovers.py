@@ -39,7 +39,7 @@ async def test_a_rank_that_ends_leaves_nothing(bench: Bench) -> None:
     assert (report.kept, report.exit is not None) == ("", True)
 
 
-async def test_a_process_that_left_the_ranks_session_and_its_port_are_found_and_told_until_they_are_gone(
+async def test_a_process_that_left_the_ranks_session_and_its_port_are_reported_until_they_are_gone(
     bench: Bench,
 ) -> None:
     link, port = await bench.agent(), free_port()
@@ -70,7 +70,7 @@ async def test_a_stranger_on_its_port_is_not_the_ranks(bench: Bench) -> None:
         ).gone == Gone.YES
 
 
-async def test_that_a_rank_had_to_be_killed_is_told_with_its_grace(bench: Bench) -> None:
+async def test_that_a_rank_had_to_be_killed_is_reported_with_its_grace(bench: Bench) -> None:
     link = await bench.quick_agent()
     await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)")
     await in_phase(link, "ready")

@@ -95,7 +95,7 @@ sleep()
     assert log.text.count("[shim] not understood on the progress pipe") == 5
 
 
-async def test_many_steps_are_told_as_few_changes(bench: Bench) -> None:
+async def test_many_steps_are_pushed_as_few_changes(bench: Bench) -> None:
     link = await bench.quick_agent()
     before = (
         await bench.start(link, "say('ready')\nfor n in range(200): say('ready', steps=n+1)\nsleep()")

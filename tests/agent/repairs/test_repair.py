@@ -153,7 +153,7 @@ async def test_where_sudo_asks_for_a_password_nothing_is_done_and_that_is_said(p
     assert place.commands_run == []
 
 
-async def test_what_cannot_be_undone_is_left_and_told_with_the_command(place: Place) -> None:
+async def test_what_cannot_be_undone_is_left_and_reported_with_the_command(place: Place) -> None:
     (place.folder / "refuse-delete").touch()
     link = await place.agent()
     await begin(link, repair(*NETWORK, seconds=0.5))

@@ -19,7 +19,7 @@ sleep()
 """
 
 
-async def test_a_rank_on_a_full_disk_goes_on_and_its_end_is_told(bench: Bench) -> None:
+async def test_a_rank_on_a_full_disk_goes_on_and_its_end_is_reported(bench: Bench) -> None:
     link = await bench.agent()
     await bench.start(link, TALKS_WHEN_SIGNALLED)
     loading = await in_phase(link, Phase.LOADING)

@@ -32,7 +32,7 @@ def gone(kept: StoredWeights, folder: Path) -> bool:
     return not any(folder.iterdir())
 
 
-def test_whole_weights_and_those_on_their_way_are_listed(models: Path) -> None:
+def test_complete_weights_and_those_that_are_fetched_are_listed(models: Path) -> None:
     found = StoredWeights(models).scan(())
     assert [(each.path, each.whole) for each in found] == [(A, True), (B, False)]
 

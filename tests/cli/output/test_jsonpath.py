@@ -103,7 +103,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("template", "at", "expected"), WRONG)
-def test_a_wrong_template_is_told_with_its_place(template: str, at: int, expected: str) -> None:
+def test_a_wrong_template_is_reported_with_its_place(template: str, at: int, expected: str) -> None:
     with pytest.raises(BadTemplate) as refused:
         parse_template(template)
     assert f"at character {at}, " in str(refused.value)
@@ -132,7 +132,7 @@ def test_a_lone_path_needs_neither_braces_nor_dot(spelled: str) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["", "{}", "a b", ".a]"])
-def test_a_wrong_path_is_told(spelled: str) -> None:
+def test_a_wrong_path_is_reported(spelled: str) -> None:
     with pytest.raises(BadTemplate):
         parse_path(spelled)
 

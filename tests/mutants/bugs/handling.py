@@ -39,7 +39,7 @@ SOURCES = ("tests/source/test_sources.py",)
 GIT = ("tests/source/git/test_git.py",)
 GIT_FAULTS = ("tests/source/git/test_git_faults.py",)
 HOOKS = ("tests/source/git/test_hooks.py",)
-INTENT = ("tests/controller/test_desired_state.py",)
+DESIRED_STATE = ("tests/controller/test_desired_state.py",)
 SAFETY = ("tests/planning/test_safety.py",)
 SHARDING = ("tests/planning/context/test_sharding.py",)
 PLACEMENT = ("tests/planning/placement/test_place.py",)
@@ -243,21 +243,21 @@ IN_FORCE = (
         desired_state.DesiredState._reject,
         put(Name, "type({it})(revision='none')", 9, 16),
         "a commit with a mistake in it stops everything",
-        INTENT,
+        DESIRED_STATE,
     ),
     Mutant(
         "a-restart-forgets-the-last-good",
         desired_state.DesiredState._in_force,
         drop(Call),
         "a controller that starts while the newest revision is wrong has nothing to heal",
-        INTENT,
+        DESIRED_STATE,
     ),
     Mutant(
         "a-wrong-revision-is-no-event",
         desired_state.DesiredState._reject,
         never(),
         "what was pushed past the hook is not in force, and nothing says so",
-        INTENT,
+        DESIRED_STATE,
     ),
     Mutant(
         "a-wrong-revision-is-no-condition",
@@ -271,7 +271,7 @@ IN_FORCE = (
         desired_state.DesiredState.refresh,
         catch_nothing(1, 2),
         "a damaged repository is a traceback every two seconds",
-        INTENT,
+        DESIRED_STATE,
     ),
     Mutant(
         "the-hook-lets-everything-in",

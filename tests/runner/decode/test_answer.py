@@ -29,7 +29,7 @@ def answer_of(tokenizer: Tokenizer, text: str, reason: str = "stop", **fields: A
     return Reply([*events, *answer.finish(reason)])
 
 
-def test_characters_of_several_tokens_come_whole(endless_tokenizer: Tokenizer) -> None:
+def test_characters_of_several_tokens_come_complete(endless_tokenizer: Tokenizer) -> None:
     reply = answer_of(endless_tokenizer, "naïve 🦙!")
     assert reply.text == "naïve 🦙!"
     assert all("\ufffd" not in str(event) for event in reply.events)
@@ -50,7 +50,7 @@ def test_reasoning_is_told_apart_from_text(endless_tokenizer: Tokenizer) -> None
     assert (reply.reasoning, reply.text) == ("hm", "yes")
 
 
-def test_a_tool_call_is_told_whole(endless_tokenizer: Tokenizer) -> None:
+def test_a_tool_call_is_sent_complete(endless_tokenizer: Tokenizer) -> None:
     reply = answer_of(endless_tokenizer, f"ok {CALL}{CALL}", tools=(TOOL,))
     assert reply.text == "ok "
     assert reply.calls == [ToolCall("a", n, "look", '{"at": "Zoë"}') for n in (0, 1)]
@@ -133,7 +133,7 @@ def test_a_tool_call_comes_no_later_than_its_last_token_and_once_more_in_a_conti
 
 @pytest.mark.parametrize(("end", "reason"), [("<|end|>", "stop"), ("", "length")])
 @pytest.mark.parametrize("text", ["one <tool_ca", "<think>hm</thi", "one ST", "na\u00efve"])
-def test_text_that_the_end_sets_free_is_not_told_again_when_only_the_last_event_was_lost(
+def test_text_that_the_end_sets_free_is_not_sent_again_when_only_the_last_event_was_lost(
     endless_tokenizer: Tokenizer, text: str, end: str, reason: str
 ) -> None:
     fields: Any = {"tools": (TOOL,), "stop": ("STOP",)}
@@ -197,7 +197,7 @@ def test_an_answer_ends_after_as_many_tool_calls_as_were_asked_for(endless_token
 
 
 @pytest.mark.parametrize("prompt", [{"prompt": "x"}, {"prompt_tokens": (5,)}])
-def test_what_follows_a_prompt_that_is_no_conversation_is_told_as_it_is(
+def test_what_follows_a_prompt_that_is_no_conversation_is_sent_as_it_is(
     endless_tokenizer: Tokenizer, prompt: dict[str, Any]
 ) -> None:
     reply = answer_of(endless_tokenizer, f"<think>hm</think>{CALL}", messages=(), **prompt)

@@ -65,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.parametrize("number", control_channel.NO_ROUTE)
-def test_who_has_no_way_to_rank_0_says_so_before_rank_0_only_misses_it(
+def test_who_has_no_route_to_rank_0_says_so_before_rank_0_only_misses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, number: int
 ) -> None:
     attempts = []
@@ -83,7 +83,7 @@ def test_who_has_no_way_to_rank_0_says_so_before_rank_0_only_misses_it(
     assert clock.now == pytest.approx(control_channel.NO_ROUTE_SECONDS, abs=2 * control_channel.RETRY_SECONDS)
 
 
-def test_a_way_that_comes_and_goes_is_tried_for_the_whole_time(
+def test_a_route_that_comes_and_goes_is_tried_for_the_whole_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     errors = itertools.cycle((errno.EHOSTUNREACH, errno.ECONNREFUSED))

@@ -111,7 +111,7 @@ def test_the_cache_of_a_sequence_is_known_before_any_token_is_read(
         assert expected <= held <= expected + 256 * sum(size for _, size in declared["cache"])
 
 
-def test_what_a_latent_cache_holds_every_rank_of_a_tensor_split_holds_whole(
+def test_every_rank_of_a_tensor_split_holds_all_of_a_latent_cache(
     examined: dict[str, tuple[Path, dict[str, Any]]],
 ) -> None:
     shares = examined["deepseek_v3"][1]["shares"]

@@ -102,7 +102,7 @@ def test_an_exit_that_takes_too_long_is_cut_short_with_the_same_status_and_says_
     assert "most recent call first" in ended.stderr
 
 
-def test_an_end_that_comes_while_another_is_being_told_is_the_one_that_counts() -> None:
+def test_an_end_that_comes_while_another_is_being_reported_is_the_one_that_counts() -> None:
     ended = run(TWO_ENDS)
     assert ended.returncode == ExitCode.ORPHANED, ended.stderr
     assert ended.stdout.startswith("ValueError: an error of its own; the shim is gone")

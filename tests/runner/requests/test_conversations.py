@@ -28,7 +28,7 @@ WEATHER = {
 }
 
 
-async def test_an_answer_is_accepted_read_told_and_finished(pair: Group) -> None:
+async def test_an_answer_is_accepted_read_sent_and_finished(pair: Group) -> None:
     async with connected(pair.socket) as client:
         reply = await client.ask("a", "Hello, who are you?", tokens_max=60)
     assert [type(e) for e in reply.events[:2]] == [Accepted, Prefill]

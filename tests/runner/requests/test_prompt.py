@@ -79,7 +79,7 @@ def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokeniz
         ({"sampling": Sampling(biases=(Bias(1, float("nan")),))}, "invalid_request", "logit_bias"),
     ],
 )
-def test_what_cannot_be_answered_is_told_by_the_name_of_its_parameter(
+def test_what_cannot_be_answered_is_refused_by_the_name_of_its_parameter(
     endless_tokenizer: Tokenizer, fields: dict[str, Any], code: str, parameter: str
 ) -> None:
     request = question("a", "hi", **fields)

@@ -46,7 +46,7 @@ POLL_SECONDS = 5.0
 """A commit that no hook told of is found so late."""
 NOTES_SHOWN = 4000
 CLOCKS_SECONDS = 9.0
-"""Clocks that nobody looks at for longer seem to lapse."""
+"""Clocks that nobody reads for longer than this seem to have a gap."""
 BEGINNING = 1_700_000_000.0
 """Seconds since the Unix epoch when a world begins."""
 

@@ -172,7 +172,7 @@ def test_nothing_is_restored_under_a_running_controller(cli: Cli, home: Path) ->
     assert not (home / swap.ASIDE).exists()
 
 
-def test_a_backup_is_whole_whatever_is_written_meanwhile(cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_backup_is_complete_whatever_is_written_meanwhile(cli: Cli, home: Path, tmp_path: Path) -> None:
     fill(cli, home)
     begun, ended = threading.Event(), threading.Event()
 

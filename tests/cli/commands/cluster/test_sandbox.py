@@ -154,5 +154,5 @@ def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> Non
         (("unplug", "studio-1/3"), "start some: reconciler sandbox up"),
     ],
 )
-def test_what_cannot_be_is_told_with_what_can(home: Home, words: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_is_refused_with_what_can(home: Home, words: tuple[str, ...], message: str) -> None:
     assert message in home.run(*words, status=1)

@@ -108,7 +108,7 @@ def test_the_back_off_doubles_up_to_five_seconds_and_is_forgotten_after_a_health
     assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.2]
 
 
-def test_a_child_that_fails_the_same_way_again_and_again_is_told_of_once(start: Start) -> None:
+def test_a_child_that_keeps_failing_the_same_way_is_reported_once(start: Start) -> None:
     clock = Clock()
     supervisor, child, messages = start(FAILS, clock)
     for _ in range(4):

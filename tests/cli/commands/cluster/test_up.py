@@ -115,7 +115,7 @@ def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
     assert up.send(signal.SIGINT) == 0
 
 
-def test_the_story_of_an_earlier_run_is_not_told_again(up: Up) -> None:
+def test_events_of_an_earlier_run_are_not_printed_again(up: Up) -> None:
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")
     assert "RevisionApplied" in up.output()
@@ -197,7 +197,7 @@ def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
     assert up.send(signal.SIGINT) == 0
 
 
-def test_models_are_copied_whole_and_once(home: Path, tmp_path: Path) -> None:
+def test_models_are_copied_completely_and_once(home: Path, tmp_path: Path) -> None:
     from reconciler.cli.commands.cluster.seed import seed_models
 
     (tmp_path / "here" / "small").mkdir(parents=True)

@@ -61,7 +61,7 @@ def moving(watched: Controller, monkeypatch: pytest.MonkeyPatch) -> Controller:
     return watched
 
 
-def test_the_boot_that_is_to_end_is_committed_and_each_machine_is_told_of(
+def test_the_boot_that_is_to_end_is_committed_and_each_machine_is_reported(
     cli: Cli, moving: Controller, home: Path
 ) -> None:
     before = [node("node-a", "one"), node("node-b", "one")]

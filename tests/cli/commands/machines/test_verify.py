@@ -136,7 +136,7 @@ def test_smaller_groups_are_formed_measured_and_removed(cli: Cli, scaled: Contro
     assert yaml.safe_load(committed)["spec"]["parallelism"]["nodes"] == {"max": 1, "min": 1}
 
 
-def test_a_smaller_group_that_cannot_be_formed_is_told_and_removed(
+def test_a_smaller_group_that_cannot_be_formed_is_reported_and_removed(
     cli: Cli, scaled: Controller, home: Path
 ) -> None:
     scaled.answers["accept"] = lambda message: (

@@ -83,7 +83,7 @@ def test_the_same_is_to_be_had_for_programs(cli: Cli) -> None:
         ("ranks", 1, "ranks have no manifest"),
     ],
 )
-def test_what_does_not_exist_is_told_with_the_nearest_right_name(
+def test_what_does_not_exist_is_refused_with_the_nearest_right_name(
     path: str, code: int, message: str, cli: Cli
 ) -> None:
     result = cli("explain", path)

@@ -115,7 +115,9 @@ def test_none_is_said_on_standard_error(cli: Cli, controller: Controller) -> Non
 @pytest.mark.parametrize(
     "words", [("incidents", "7"), ("describe", "incident", "7"), ("describe", "incident/7")]
 )
-def test_one_incident_is_told_as_a_story(cli: Cli, troubled: Controller, words: tuple[str, ...]) -> None:
+def test_one_incident_is_printed_entry_by_entry(
+    cli: Cli, troubled: Controller, words: tuple[str, ...]
+) -> None:
     assert cli(*words).out == (
         "Incident:     7, rank crash (C8)\n"
         "Object:       modeldeployment/tiny (replica/tiny/0)\n"
@@ -133,7 +135,7 @@ def test_one_incident_is_told_as_a_story(cli: Cli, troubled: Controller, words: 
     )
 
 
-def test_what_a_person_must_do_comes_before_the_story(cli: Cli, troubled: Controller) -> None:
+def test_what_a_person_must_do_comes_before_the_entries(cli: Cli, troubled: Controller) -> None:
     out = cli("incidents", "8").out
     assert f"What to do:   {PERSON}\n" in out
     assert out.index(PERSON) < out.index("Story:")

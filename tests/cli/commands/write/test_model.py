@@ -49,7 +49,7 @@ def test_an_update_is_a_commit_of_one_field(written: Cli) -> None:
         (("lama", "--revision", NEW), '"lama" not found; did you mean "llama"?'),
     ],
 )
-def test_what_cannot_be_updated_is_told(written: Cli, arguments: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_updated_is_reported(written: Cli, arguments: tuple[str, ...], message: str) -> None:
     result = written("model", "update", *arguments)
     assert result.code == 1
     assert message in result.err
@@ -79,7 +79,7 @@ def test_a_verification_is_a_table_by_node_and_file(cli: Cli, controller: Contro
     ]
 
 
-def test_weights_that_are_not_whole_in_the_end_are_an_error(cli: Cli, controller: Controller) -> None:
+def test_weights_that_are_incomplete_in_the_end_are_an_error(cli: Cli, controller: Controller) -> None:
     files = [{"name": "config.json", "size": 500, "state": "damaged"}]
     failed = {"phase": "failed", "doneBytes": 0, "totalBytes": 0, "problem": "HubUnreachable",
               "text": "no connection to huggingface.co", "files": files}  # fmt: skip

@@ -117,7 +117,7 @@ def test_objects_are_deleted_by_label_and_all_of_a_kind(cli: Cli, committed: Pat
         (("node", "a", "--dry-run=maybe"), "'maybe' is not one of"),
     ],
 )
-def test_wrong_usage_is_told(arguments: tuple[str, ...], text: str, cli: Cli, home: Path) -> None:
+def test_wrong_usage_is_reported(arguments: tuple[str, ...], text: str, cli: Cli, home: Path) -> None:
     result = cli("delete", *arguments)
     assert result.code == 2
     assert text in result.err
