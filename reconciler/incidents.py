@@ -23,7 +23,7 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.state.reports.incident import Entry, Incident, Occasion, Telling
-from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.notification import Notice
 from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots, serving
 

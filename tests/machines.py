@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.bootstrap.machines import ClusterMachines
+from reconciler.remote.nodes.local import LocalNode
+from reconciler.remote.nodes.pool import Machine
 from reconciler.state import NodeName
-from reconciler.transport.nodes.local import LocalNode
-from reconciler.transport.nodes.machines import Machine
 
 
 class LocalMachines(ClusterMachines):

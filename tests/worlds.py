@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from reconciler.planning import plan
-from reconciler.planning.context.ports import PORT_FIRST
+from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.state import (
     AdoptGroup,

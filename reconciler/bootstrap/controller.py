@@ -16,24 +16,24 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from reconciler.controller.answers.admin import Admin
+from reconciler.controller.api.admin import Admin
 from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
 from reconciler.controller.desired_state import DesiredState
 from reconciler.controller.loop import Loop
 from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
 from reconciler.controller.publish import Publisher
-from reconciler.controller.routes_file import RoutesFile
+from reconciler.controller.write_routes import RoutesFile
 from reconciler.errors import Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector, observe_gateway
-from reconciler.notify import Webhooks
+from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.store import Store
-from reconciler.transport.machines import Machines
+from reconciler.webhooks import Webhooks
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from reconciler.errors import Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.resources import Webhook
 from reconciler.state import Desired
-from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.notification import Notice
 from reconciler.store import Store
 
 ATTEMPTS_MAX = 6

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from reconciler.execution import Executor
 from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector
-from reconciler.notify import Webhooks
+from reconciler.remote.machines import Machines
 from reconciler.source.sources import Source
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, Observed, Plan
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.transport.machines import Machines
+from reconciler.webhooks import Webhooks
 from reconciler.wire.file_identity import FileIdentity
 
 from .clock_gaps import ClockGaps, Clocks
 from .desired_state import DesiredState
 from .notifications import Notifications, Post
 from .publish import Publisher
-from .routes_file import RoutesFile
+from .write_routes import RoutesFile
 
 
 @dataclass(frozen=True, slots=True)

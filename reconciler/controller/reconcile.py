@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from reconciler.errors import Deposed, Unwritable
 from reconciler.planning import plan
-from reconciler.planning.context.ports import PORT_FIRST
+from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.state import Contact, Desired, Memory, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.machine.weights import folder

@@ -8,7 +8,7 @@ from dataclasses import replace
 from reconciler import status
 from reconciler.planning.context.world import World
 from reconciler.planning.recovery import cable_faults, machine_faults
-from reconciler.planning.transport import cabling
+from reconciler.planning.transport import link_check
 from reconciler.planning.transport.fallback import VERBS
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
@@ -24,7 +24,7 @@ from reconciler.state import (
 )
 from reconciler.state.reports.incident import Entry, Incident, Telling
 from reconciler.status import Snapshots
-from reconciler.status.likeness import NodeComparison
+from reconciler.status.node_comparison import NodeComparison
 
 from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding
@@ -92,7 +92,7 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
     yield from snapshots.plan.troubles
     for name in sorted(world.desired.nodes):
         yield from machine_faults.without_pending_restart(world, machine_faults.troubles(world, name))
-    yield from cable_faults.troubles(world, cabling.compare(world))
+    yield from cable_faults.troubles(world, link_check.compare(world))
 
 
 def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iterator[Trouble]:

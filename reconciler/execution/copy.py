@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from reconciler.errors import Unreachable
+from reconciler.remote.machines import Stream
 from reconciler.state import NodeName
-from reconciler.transport.machines import Stream
 
 Open = Callable[[NodeName, str], Awaitable[Stream]]
 """A connection to a Unix socket of a node. Raises ``Unreachable``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from reconciler.remote.machines import Machines
 from reconciler.state import NodeName
 from reconciler.state.machine.runtimes import Runtimes, Tidied
-from reconciler.transport.machines import Machines
 
 AGAIN_SECONDS = 600.0
 """After which a runtime that was in use is looked at again."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.machines import Machines
 from reconciler.resources import Access
 from reconciler.state import (
     Attempt,
@@ -20,8 +22,6 @@ from reconciler.state import (
     Write,
 )
 from reconciler.state.rollback import Rollback
-from reconciler.transport.connection import AgentConnection
-from reconciler.transport.machines import Machines
 
 from .hub import Hub
 from .runtimes import Builder

@@ -11,7 +11,7 @@ from reconciler.wire.codec import from_wire
 from reconciler.wire.weights import FetchJob, FetchProblem
 
 from .problems import Unfetched
-from .telling import ProgressReport
+from .progress import ProgressReport
 
 EXIT_WITHOUT = 1
 

@@ -30,7 +30,7 @@ from .folder import Folder, is_right, sync
 from .hub import Repository
 from .peer import Peer
 from .problems import Unfetched, of_disk, size_in_words
-from .telling import ProgressReport
+from .progress import ProgressReport
 
 TRIES_MAX = 3
 """For each file: as often it is fetched anew when its content is wrong, or when nothing more of it comes."""

@@ -22,8 +22,8 @@ from huggingface_hub.utils._http import get_session, hf_raise_for_status
 
 from reconciler.wire.weights import TOKEN_VARIABLE, FetchProblem, FetchSource, WantedFile
 
-from .outline import header
 from .problems import Unfetched, of_disk
+from .weight_header import header
 
 SERVED = ("*.json", "model*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
 """What mlx-lm and transformers read of a folder: configurations, weights, chat templates, vocabularies."""

@@ -25,8 +25,8 @@ from reconciler.wire.weights import (
 )
 
 from .folder import Folder
-from .outline import header, header_end
 from .problems import Unfetched, of_disk
+from .weight_header import header, header_end
 
 ACCEPT_SECONDS = 60.0
 SILENT_SECONDS = 60.0

@@ -28,7 +28,7 @@ from .http.protocol import Protocol
 from .routing.pool import Pool
 from .routing.reach import Reach
 from .routing.routes import RoutesFile
-from .routing.timing import Timing
+from .routing.timeouts import Timing
 
 log = logging.getLogger(__name__)
 

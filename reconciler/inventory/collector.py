@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.machines import Machines
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
-from reconciler.transport.connection import AgentConnection
-from reconciler.transport.machines import Machines
 from reconciler.wire.node import NodeReport, Observe
 
 from .changes import failed, group, is_news, skew
-from .probes.cabling import joined
+from .probes.cable_ends import joined
 
 log = logging.getLogger(__name__)
 

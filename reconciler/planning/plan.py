@@ -22,7 +22,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
-from reconciler.state.machine.cabling import Cabling
+from reconciler.state.machine.links import Cabling
 
 from . import removal, safety
 from .context import reboot_requests
@@ -33,7 +33,7 @@ from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
 from .recovery import cable_faults, machine_faults, rollback, rolling_reboot
 from .replica import ladder
-from .transport import cabling
+from .transport import link_check
 from .weights import distribute, retention
 
 
@@ -108,7 +108,7 @@ def _tidying(draft: Draft) -> Draft:
 
 
 def _causes(draft: Draft) -> Draft:
-    world, names, found = draft.world, draft.names, cabling.compare(draft.world)
+    world, names, found = draft.world, draft.names, link_check.compare(draft.world)
     own = tuple(trouble for name in names for trouble in machine_faults.troubles(world, name))
     own += quarantine.troubles(world, names) + cable_faults.persistent_faults(world, found)
     return replace(draft, own=own, cabling=found)

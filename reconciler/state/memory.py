@@ -12,7 +12,7 @@ from reconciler.wire.launch import RankId
 from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .machine.runtimes import Runtimes
-from .reports.notice import Delivery
+from .reports.notification import Delivery
 from .rollback import Rollback
 
 

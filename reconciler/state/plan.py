@@ -11,7 +11,7 @@ from reconciler.wire.weights import FetchProblem
 from .cause import Cause
 from .faults import Attempt, FaultClass, Quarantine, Standing, Symptom, TransportFailure, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
-from .machine.cabling import Cabling
+from .machine.links import Cabling
 from .machine.weights import FetchWeights, RemoveWeights, shown
 from .memory import GroupRecord
 from .node_steps import NodeStep

@@ -5,7 +5,7 @@ Pure: the previous statuses and the time are arguments. Read ``conditions`` firs
 
 from .conditions import statuses
 from .events import endings, event, transitions
-from .routing import routes, serving
+from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
 __all__ = [

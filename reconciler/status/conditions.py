@@ -12,7 +12,7 @@ from reconciler.state.reports.status import Condition, ObjectStatus
 
 from . import node
 from .kinds import READINESS
-from .likeness import NodeComparison
+from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
 AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)

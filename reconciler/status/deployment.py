@@ -7,7 +7,7 @@ from typing import Any
 from reconciler.state import DeploymentName, GroupRecord, Observed
 from reconciler.wire.launch import Phase
 
-from .routing import serving
+from .model_routes import serving
 from .snapshots import Readiness, Snapshots
 
 

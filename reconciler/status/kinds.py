@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from . import api_key, cabling, deployment, gateway, node, notifier, weights
+from . import api_key, deployment, fabric, gateway, node, notifier, weights
 from .snapshots import Readiness, Snapshots
 
 READINESS: Mapping[str, Callable[[str, Snapshots], Readiness]] = {
     "Node": node.readiness,
-    "Fabric": cabling.of_fabric,
+    "Fabric": fabric.of_fabric,
     "Model": weights.of_model,
     "ModelDeployment": deployment.readiness,
     "Gateway": gateway.readiness,

@@ -26,7 +26,7 @@ from reconciler.state import (
 from reconciler.wire.node import HeldBy, NodeReport
 
 from . import machine, weights
-from .likeness import NodeComparison
+from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots
 
 MEMORY_FREE_LEAST = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.state.reports.notice import Delivery
+from reconciler.state.reports.notification import Delivery
 
 from .snapshots import Readiness, Snapshots
 

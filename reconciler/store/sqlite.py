@@ -31,7 +31,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Incident
-from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.notification import Notice
 from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.wire.file_identity import FileIdentity
@@ -44,7 +44,7 @@ from .tables.agents import Agents
 from .tables.attempts import Attempts
 from .tables.groups import Groups
 from .tables.incidents import Incidents
-from .tables.notices import Notices
+from .tables.notifications import Notices
 from .tables.objects import Objects
 from .tables.reboots import Reboots
 from .tables.rollbacks import Rollbacks

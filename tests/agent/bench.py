@@ -23,9 +23,9 @@ from reconciler.agent.server import Agent
 from reconciler.agent.system.machine import boot_id
 from reconciler.agent.system.process import birth, signal_group, signal_process
 from reconciler.errors import Unreachable
-from reconciler.transport.connection import AgentConnection
-from reconciler.transport.nodes.local import LocalNode
-from reconciler.transport.runtime.agent_file import write_bundle
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.nodes.local import LocalNode
+from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.wire.launch import LaunchSpec, RankConfig, RankId
 from reconciler.wire.node import Done, NodeReport, Observe, RankReport, StartRank
 from reconciler.wire.paths import rank_socket

@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 import sys
 
-from reconciler.transport.connection import AgentConnection
-from reconciler.transport.runtime.agent_file import write_bundle
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.runtime.agent_file import write_bundle
 
 from .bench import WAIT_SECONDS, Bench
 

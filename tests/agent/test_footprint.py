@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Refused
-from reconciler.transport.connection import AgentConnection
+from reconciler.remote.connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import Phase

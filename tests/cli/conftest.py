@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.cli.core.app import run
 from reconciler.errors import Refused
-from reconciler.transport.rpc import RpcServer
+from reconciler.remote.rpc import RpcServer
 from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer
 
 from . import bodies

@@ -12,7 +12,7 @@ from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHA
 from reconciler.planning.nodes.agents import EPOCHS_KEPT
 from reconciler.store.sqlite import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
 from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS
-from reconciler.store.tables.notices import ENDED_KEPT, WAITING_MAX
+from reconciler.store.tables.notifications import ENDED_KEPT, WAITING_MAX
 from reconciler.store.tables.objects import APPROVALS_KEPT
 
 from .newcomer import ROOT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notify.receiver import Receiver, receiver
+from tests.webhooks.receiver import Receiver, receiver
 
 from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 

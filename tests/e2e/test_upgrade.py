@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from reconciler.transport.runtime.agent_file import build_bundle, write_bundle
+from reconciler.remote.runtime.agent_file import build_bundle, write_bundle
 from tests.previous import ROOT, Installation, unpack
 from tests.processes import parent_of
 

@@ -12,10 +12,10 @@ import pytest
 from reconciler.errors import Deposed, Refused, Unreachable
 from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out, requests
+from reconciler.remote.connection import AgentConnection
 from reconciler.resources import LOCAL
 from reconciler.state import ContinueRank, DeploymentName, NodeName, ReplicaId, StartAgent, StopRank, Write
 from reconciler.store import Store
-from reconciler.transport.connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from tests.agent.bench import RANK

@@ -14,7 +14,7 @@ from reconciler.agent.weights.files import Weights
 from reconciler.fetcher import fetch as fetching
 from reconciler.fetcher import folder
 from reconciler.fetcher.problems import Unfetched
-from reconciler.fetcher.telling import ProgressReport
+from reconciler.fetcher.progress import ProgressReport
 from reconciler.wire.codec import from_wire
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import (

@@ -23,10 +23,10 @@ from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out
 from reconciler.fetcher.folder import is_right
 from reconciler.fetcher.peer import Peer, serve
+from reconciler.remote.connection import AgentConnection
 from reconciler.state import NodeName
 from reconciler.state.machine.weights import FetchWeights
 from reconciler.store import Store
-from reconciler.transport.connection import AgentConnection
 from reconciler.wire.node import FetchWeights as Request
 from reconciler.wire.node import ModelReport, NodeReport, Observe
 from reconciler.wire.paths import giving_socket, taking_socket

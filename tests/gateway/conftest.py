@@ -20,10 +20,10 @@ import pytest
 from openai import AsyncOpenAI
 
 from reconciler.gateway.dialects.dialect import Sources
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
-from reconciler.transport.gateway_key import ensure_line, public_key, relay_line
-from reconciler.transport.runtime.agent_file import write_bundle
+from reconciler.remote.gateway_key import ensure_line, public_key, relay_line
+from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Backend, Machine, Route, Routes
 from tests.ports import free_port

@@ -7,7 +7,7 @@ import re
 
 import orjson
 
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 
 from .conftest import HELLO, Cluster, Start
 from .rank_double import PROMPT, Turn, silent, story

@@ -15,8 +15,8 @@ import pytest
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.inventory import Collector, collector
+from reconciler.remote.connection import AgentConnection
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation, PortFacts
-from reconciler.transport.connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import RankId

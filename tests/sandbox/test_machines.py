@@ -16,7 +16,12 @@ import pytest
 
 from reconciler.errors import Barred, Silent, Unreachable
 from reconciler.inventory.probes import Probes
-from reconciler.inventory.probes.cabling import joined
+from reconciler.inventory.probes.cable_ends import joined
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.gateway_key import public_key
+from reconciler.remote.nodes.ssh import SshNode
+from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
+from reconciler.remote.ssh import connection
 from reconciler.resources import Access
 from reconciler.sandbox import processes
 from reconciler.sandbox.control import request
@@ -24,11 +29,6 @@ from reconciler.sandbox.places import USER, host_key_line, key
 from reconciler.sandbox.server import Ground, Sandbox, sweep
 from reconciler.sandbox.world import changes, macs
 from reconciler.state import MachineFacts, NodeName
-from reconciler.transport.connection import AgentConnection
-from reconciler.transport.gateway_key import public_key
-from reconciler.transport.nodes.ssh import SshNode
-from reconciler.transport.runtime.agent_file import bundle_of, write_bundle
-from reconciler.transport.ssh import connection
 from reconciler.wire.node import NodeReport, Observe
 
 pytestmark = pytest.mark.second_tier

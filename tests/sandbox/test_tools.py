@@ -9,7 +9,7 @@ from ipaddress import IPv4Interface
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.inventory.probes import cabling, machine
+from reconciler.inventory.probes import cable_ends, machine
 from reconciler.inventory.probes.table import PROBES, Readings
 from reconciler.sandbox.tools.call import Live, Process, ToolCall, ToolOutput
 from reconciler.sandbox.tools.system import report_name
@@ -52,7 +52,7 @@ def probed(world: World, live: Live = Live()) -> dict[NodeName, MachineFacts]:  
         )
         agent_report = replace(plain_report(1), boot_id=each.boot_id, system="Darwin", ranks=())
         found[NodeName(each.name)] = machine.facts(readings, agent_report, None)
-    return dict(cabling.joined(found))
+    return dict(cable_ends.joined(found))
 
 
 def some_world(chance: random.Random) -> World:

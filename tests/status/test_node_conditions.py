@@ -10,7 +10,7 @@ import pytest
 from reconciler.resources import NodeSpec, SshAccess
 from reconciler.state import Contact, NodeName, Observed
 from reconciler.status import node
-from reconciler.status.likeness import NodeComparison
+from reconciler.status.node_comparison import NodeComparison
 from reconciler.wire.node import HeldBy, Load
 from tests.worlds import World, two_nodes
 from tests.worlds import node as node_of

@@ -13,13 +13,13 @@ import pytest
 from reconciler.errors import Deposed
 from reconciler.state import Desired, FaultClass, NodeName, Reboot, TransportFailure
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.notification import Notice
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.store import EventFilter, Store
 from reconciler.store.tables.attempts import Attempts
 from reconciler.store.tables.incidents import IncidentFilter, Incidents
-from reconciler.store.tables.notices import Notices
+from reconciler.store.tables.notifications import Notices
 from reconciler.store.tables.objects import Objects
 from reconciler.store.tables.transports import Transports
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event

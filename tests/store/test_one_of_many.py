@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.state import ReplicaId
-from reconciler.state.reports.notice import Notice
+from reconciler.state.reports.notification import Notice
 from reconciler.store import Store
 from tests.store.test_store import ATTEMPT, GROUP, TINY
 

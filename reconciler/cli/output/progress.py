@@ -8,7 +8,7 @@ import time
 
 import click
 
-from .tables import clip, plain
+from .table_layout import clip, plain
 
 SILENT_SECONDS = 2.0
 REPEAT_SECONDS = 15.0

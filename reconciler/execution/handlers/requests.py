@@ -7,8 +7,8 @@ from typing import Any
 
 from reconciler.errors import Deposed, Refused, Unreachable, Unwritable
 from reconciler.execution.tools import Tools
+from reconciler.remote.connection import AgentConnection
 from reconciler.state import NodeName, Write
-from reconciler.transport.connection import AgentConnection
 from reconciler.wire import node
 
 REQUEST_SECONDS_MAX = 15.0

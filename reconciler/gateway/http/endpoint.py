@@ -9,7 +9,8 @@ from reconciler.gateway.errors import ApiError, ClientGone
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
 
-from .exchange import abandon_when_gone, read_body, send_error, send_json, send_reply, send_stream
+from .answer import abandon_when_gone, send_error, send_json, send_reply, send_stream
+from .request_body import read_body
 
 
 class GenerationEndpoint:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.gateway.errors import ApiError, foreign_page, internal
 
-from .exchange import JSON, send_error
+from .answer import JSON, send_error
 from .paths import Paths
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")

@@ -13,7 +13,7 @@ from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.frames import Decoder, encode
 from reconciler.wire.generation import GATEWAY_RECEIVES, Backend, Cancel, Generate, Machine
 
-from .timing import Timing
+from .timeouts import Timing
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from reconciler.wire.generation import Route
 
 from .connection import Key, RankConnection, Reach, key_of
 from .routes import RoutesFile
-from .timing import Timing
+from .timeouts import Timing
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from reconciler.gateway.errors import ApiError, internal, invalid, model_loading
 from reconciler.gateway.events import Event
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
 
-from .timing import Timing
+from .timeouts import Timing
 
 RETRY_AFTER_MAX = 30
 """Seconds. A client that comes back finds out sooner that a group is there than one that waits for long."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reconciler.wire.generation import Backend
 
 if TYPE_CHECKING:
-    from reconciler.transport.relay import Relays
+    from reconciler.remote.relay import Relays
 
 
 class Reach:
@@ -35,7 +35,7 @@ class Reach:
     def _through_ssh(self) -> Relays:
         if self._relays is None:
             # takes half a second, which only a gateway with such machines should spend
-            from reconciler.transport.relay import Relays
+            from reconciler.remote.relay import Relays
 
             self._relays = Relays(self._key)
         return self._relays

@@ -19,6 +19,6 @@ module          what it is
 ==============  ====================================================================
 """
 
-from .asking import Probes
+from .schedule import Probes
 
 __all__ = ["Probes"]

@@ -36,7 +36,7 @@ from reconciler.state import MachineFacts, PortFacts
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import HeldBy, NodeReport
 
-from . import keeping, network, power, system, thunderbolt, verbs
+from . import management, network, power, system, thunderbolt, verbs
 from .table import Readings
 
 SETTLE_SECONDS = 60.0
@@ -81,9 +81,9 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
     """Of one machine at one moment."""
     version, settings = readings.of(system.SYSTEM_VERSION), readings.of(system.SETTINGS) or system.Settings()
     power_of, power_set = readings.of(power.POWER) or power.Power(), readings.of(power.POWER_SETTINGS)
-    enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(keeping.ENROLMENT)
-    panics, crashes = readings.of(keeping.SYSTEM_REPORTS), readings.of(keeping.USER_REPORTS)
-    disk, strays = readings.of(system.DISK), readings.of(keeping.RANK_PROCESSES)
+    enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
+    panics, crashes = readings.of(management.SYSTEM_REPORTS), readings.of(management.USER_REPORTS)
+    disk, strays = readings.of(system.DISK), readings.of(management.RANK_PROCESSES)
     return MachineFacts(
         boot_id=report.boot_id,
         system=report.system,
@@ -96,10 +96,10 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         verbs_answer=_verbs_answer(readings),
         protection_domains=_domains_of_others(readings, report),
         wired_excess_bytes=wired_excess,
-        launch_context=_launch_context(readings.of(keeping.JOB), report),
+        launch_context=_launch_context(readings.of(management.JOB), report),
         panics=len(panics.panics) if panics else None,
         crashes=len({*panics.crashes, *crashes.crashes}) if panics and crashes else None,
-        filevault=readings.of(keeping.FILEVAULT),
+        filevault=readings.of(management.FILEVAULT),
         managed=enrolment.managed if enrolment else None,
         sleeps=power_set.sleeps if power_set else None,
         sleep_minutes=_sleep_minutes(power_set),
@@ -140,7 +140,7 @@ def _domains_of_others(readings: Readings, report: NodeReport) -> int | None:
     return held.protection_domains
 
 
-def _launch_context(job: keeping.Job | None, report: NodeReport) -> bool | None:
+def _launch_context(job: management.Job | None, report: NodeReport) -> bool | None:
     """Daemons and SSH sessions, and what they start, may use the local network (Apple TN3179). Of what a session has
     left behind, reports contradict each other."""
     is_daemon = report.held_by == HeldBy.LAUNCHD or (job is not None and job.daemon and job.running)

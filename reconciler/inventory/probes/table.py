@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from . import keeping, network, power, system, thunderbolt, verbs
+from . import management, network, power, system, thunderbolt, verbs
 from .probe import Probe, Unknown
 
 T = TypeVar("T")
@@ -21,16 +21,16 @@ PROBES: tuple[Probe[Any], ...] = (
     verbs.RDMA_ENABLED,
     verbs.RDMA_SET,
     verbs.KERNEL_OBJECTS,
-    keeping.FILEVAULT,
-    keeping.JOB,
-    keeping.RANK_PROCESSES,
-    keeping.SYSTEM_REPORTS,
-    keeping.USER_REPORTS,
+    management.FILEVAULT,
+    management.JOB,
+    management.RANK_PROCESSES,
+    management.SYSTEM_REPORTS,
+    management.USER_REPORTS,
     power.POWER_SETTINGS,
     network.HARDWARE_PORTS,
     network.SERVICES,
     thunderbolt.RECEPTACLES,
-    keeping.ENROLMENT,
+    management.ENROLMENT,
     power.POWER,
     verbs.DEVICES,
     verbs.VERBS_PORTS,

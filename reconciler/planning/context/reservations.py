@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.state import AllocateEpoch
 
-from . import ports
+from . import tcp_ports
 from .decision import Decision
 from .memory_ledger import Ledger
 from .world import World
@@ -52,7 +52,7 @@ class Reservations:
 
 def first_ports(world: World, ranks: int) -> int:
     """Choose the ports of a new group, one for each rank and one to control it; return the first of them."""
-    return ports.first_ports(world.memory.next_port, ranks + 1, _ports(world))
+    return tcp_ports.first_ports(world.memory.next_port, ranks + 1, _ports(world))
 
 
 def _ports(world: World) -> Iterator[range]:

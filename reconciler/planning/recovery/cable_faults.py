@@ -13,7 +13,7 @@ from reconciler.planning.diagnosis.evidence import Evidence, opposite
 from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, used
 from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Trouble
-from reconciler.state.machine.cabling import HARMLESS, Cabling
+from reconciler.state.machine.links import HARMLESS, Cabling
 
 from .machine_faults import SEEN_IN_FACTS, uses
 

@@ -22,7 +22,7 @@ from reconciler.state import (
 from reconciler.state.machine.weights import shown
 from reconciler.wire.launch import Phase
 
-from . import launch, rebalance
+from . import improve, launch
 from .form import form
 from .stop import stop
 
@@ -39,10 +39,10 @@ def old_ranks(view: Formed) -> Decision | None:
 
 def better(view: Formed) -> Decision | None:
     """Form a group again that could be larger, or better joined, when nobody is disturbed by that."""
-    found = rebalance.better(view)
+    found = improve.better(view)
     if found is None:
         return None
-    return form(view, found.cause, found.text) if found.due(view.world.now) else rebalance.wait(view, found)
+    return form(view, found.cause, found.text) if found.due(view.world.now) else improve.wait(view, found)
 
 
 def incomplete(view: Formed) -> Decision | None:

@@ -9,7 +9,7 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from reconciler.errors import Invalid
-from reconciler.source.yaml.explain import suggest
+from reconciler.source.yaml.field_errors import suggest
 
 TB5_GBPS = 80
 """A Thunderbolt 5 cable; there is RDMA on no slower one."""

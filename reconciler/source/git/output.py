@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reconciler.errors import Invalid
-from reconciler.source.yaml.messages import clip
+from reconciler.source.yaml.syntax_errors import clip
 
 
 def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:

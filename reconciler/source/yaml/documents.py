@@ -13,9 +13,9 @@ from reconciler.resources import API_VERSION, KINDS, Gateway, Manifest, ModelDep
 from reconciler.source.yaml import parser
 from reconciler.source.yaml.parser import Node, Tree
 
-from . import cabling, pieces
-from .explain import explain, suggest
-from .messages import clip
+from . import fabric_conflicts, pieces
+from .field_errors import explain, suggest
+from .syntax_errors import clip
 
 PROBLEMS_MAX = 1000
 """Of all files together; there is no end to what can be wrong with the wrong kind of file."""
@@ -201,7 +201,7 @@ def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:
     """Fabrics that share a cable or an address, or that join what is no Node."""
     by_key = {read.document.key: read for read in found}
     places = {key: _at(read.document) for key, read in by_key.items()}
-    for flaw in cabling.problems([read.document.manifest for read in found], places, part):
+    for flaw in fabric_conflicts.problems([read.document.manifest for read in found], places, part):
         yield _problem(by_key["Fabric", flaw.fabric], flaw.text, *flaw.path)
 
 

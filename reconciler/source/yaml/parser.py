@@ -22,7 +22,7 @@ import yaml
 
 from reconciler.errors import Problem
 
-from .messages import clip, syntax_problem
+from .syntax_errors import clip, syntax_problem
 
 DEPTH_MAX = 32
 """Levels of nesting; the deepest kind has six."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from reconciler.errors import Problem
 
-from .messages import clip
+from .syntax_errors import clip
 
 FILE_BYTES_MAX = 1024 * 1024
 DOCUMENTS_MAX = 4096

@@ -24,8 +24,10 @@ from typing import Any
 from reconciler.bootstrap import Home
 from reconciler.cli.core.client import ask
 from reconciler.errors import Unreachable
-from reconciler.planning.context.ports import PORT_FIRST
 from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.context.tcp_ports import PORT_FIRST
+from reconciler.remote.nodes.local import LocalNode
+from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.source.yaml.documents import load
 from reconciler.state import (
     Attempt,
@@ -37,8 +39,6 @@ from reconciler.state import (
     ReplicaId,
 )
 from reconciler.store import Store
-from reconciler.transport.nodes.local import LocalNode
-from reconciler.transport.runtime.agent_file import write_bundle
 from reconciler.wire.admin import Get, Stop
 from reconciler.wire.launch import LaunchSpec, Phase, RankConfig
 from reconciler.wire.node import Done, StartRank

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.cli.commands.read.events import event_table
-from reconciler.cli.output.columns import COLUMNS, headers, row
-from reconciler.cli.output.tables import fold, plain, table
+from reconciler.cli.output.kind_columns import COLUMNS, headers, row
+from reconciler.cli.output.table_layout import fold, plain, table
 from tests.cli import bodies
 
 WIDTH = 100

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.groups import Serving
 from tests.gateway.rank_double import eventually

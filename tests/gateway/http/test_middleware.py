@@ -13,7 +13,7 @@ from reconciler.gateway.app import build_app
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.reach import Reach
 from reconciler.gateway.routing.routes import RoutesFile
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, SOURCES, Start
 from tests.gateway.rank_double import story
 

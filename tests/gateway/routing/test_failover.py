@@ -12,7 +12,7 @@ import orjson
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import RankDouble, Script, Turn, silent, story, told
 

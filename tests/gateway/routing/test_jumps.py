@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.transport.ssh.jumps import JumpChain, authorize, revoke
+from reconciler.remote.ssh.jumps import JumpChain, authorize, revoke
 from reconciler.wire.generation import Jump, jump_key_name
 from tests.gateway.conftest import Cluster, Start
 from tests.gateway.rank_double import eventually, story, told

@@ -15,7 +15,7 @@ from reconciler.gateway.routing.connection import RankConnection, key_of
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.routes import RoutesFile
 from reconciler.gateway.routing.run import Run
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire import SPOKEN
 from reconciler.wire.generation import Backend, Delta, Failed, Generate, Route, Routes
 from tests.gateway.conftest import write_routes

@@ -30,7 +30,7 @@ from reconciler.gateway.routing.progress import (
     silent_at,
     step,
 )
-from reconciler.gateway.routing.timing import Timing
+from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
 
 LIMITS = Limits(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.transport.relay import Relays
+from reconciler.remote.relay import Relays
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode

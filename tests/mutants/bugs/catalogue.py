@@ -66,10 +66,10 @@ from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
 from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
 from reconciler.planning.recovery import diagnose, reboot, restart_budget, stalls
-from reconciler.planning.replica import adopt, form, ladder, launch, rebalance, start, stop
+from reconciler.planning.replica import adopt, form, improve, ladder, launch, start, stop
 from reconciler.planning.transport import fallback
 from reconciler.state import observed
-from reconciler.status import events, routing
+from reconciler.status import events, model_routes
 from reconciler.store import connection, schema, sqlite
 from reconciler.store.tables import attempts, objects, transports
 from reconciler.store.tables import incidents as store_incidents
@@ -667,28 +667,28 @@ CLIMBED = (
     ),
     Mutant(
         "a-group-grows-under-load",
-        rebalance.Improvement.due,
+        improve.Improvement.due,
         drop(Attribute, 0, 2),
         "a node that is back cuts the answers that run",
         FALLBACK,
     ),
     Mutant(
         "a-group-grows-and-shrinks-on",
-        rebalance._schedule,
+        improve._schedule,
         put(List, "[0.0, {it.elts[2]}]"),
         "a cable with a loose contact costs a forming a minute",
         FALLBACK,
     ),
     Mutant(
         "a-node-that-flaps-is-counted-on",
-        rebalance._schedule,
+        improve._schedule,
         drop(Starred, 1, 2),
         "a group grows by a node that is gone again a moment later",
         FALLBACK,
     ),
     Mutant(
         "a-group-climbs-all-the-time",
-        rebalance._schedule,
+        improve._schedule,
         never(Compare, 2, 5),
         "what comes and goes every quarter of an hour has the group formed anew each time",
         FALLBACK,
@@ -1310,14 +1310,14 @@ INCIDENT_LOG = (
 PUBLISHED = (
     Mutant(
         "what-is-not-proven-is-routed",
-        routing.serving,
+        model_routes.serving,
         drop(Compare, 3, 4),
         "clients are sent to a group that has never given an answer",
         ROUTES,
     ),
     Mutant(
         "a-part-of-a-group-is-routed",
-        routing.serving,
+        model_routes.serving,
         put(Call, "any({it.args[0]})", 6, 7),
         "clients are sent to a group of which a rank has died",
         ROUTES,
@@ -1338,7 +1338,7 @@ PUBLISHED = (
     ),
     Mutant(
         "routes-outlive-their-ranks",
-        routing.routes,
+        model_routes.routes,
         drop(If),
         "while everything is being stopped clients are sent to ranks that end",
         ROUTES,
@@ -1352,7 +1352,7 @@ PUBLISHED = (
     ),
     Mutant(
         "a-silent-node-keeps-its-route",
-        routing.serving,
+        model_routes.serving,
         never(),
         "clients wait for answers of a machine that nobody can reach",
         (*ROUTES, *LOSSES),

@@ -12,7 +12,7 @@ from reconciler.agent.weights import files as agent_weights
 from reconciler.bootstrap import home
 from reconciler.cli.commands.cluster import up
 from reconciler.cli.core import app, commits
-from reconciler.controller import desired_state, publish, routes_file
+from reconciler.controller import desired_state, publish, write_routes
 from reconciler.gateway import server
 from reconciler.gateway.http import listening
 from reconciler.planning import safety
@@ -25,7 +25,7 @@ from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
 from reconciler.source import files, hook
 from reconciler.source.git import repository
-from reconciler.source.yaml import documents, fields, messages, parser, pieces
+from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
 from reconciler.store import connection, schema, sqlite
 from tests.mutants.mutant import Mutant
@@ -62,7 +62,7 @@ MANIFESTS = (
     ),
     Mutant(
         "a-syntax-error-has-no-words",
-        messages.syntax_problem,
+        syntax_errors.syntax_problem,
         never(If, 1, 3),
         "people are told what libyaml says to itself",
         SYNTAX,
@@ -209,7 +209,7 @@ MANIFESTS = (
     ),
     Mutant(
         "a-tab-is-any-character",
-        messages._bad_start,
+        syntax_errors._bad_start,
         never(),
         "a tab is shown as such, which looks like spaces",
         SYNTAX,
@@ -574,7 +574,7 @@ MACHINES = (
     ),
     Mutant(
         "routes-are-half-written",
-        routes_file.RoutesFile.replace,
+        write_routes.RoutesFile.replace,
         keep(Call, "func.value", 0, 7),
         "on a full disk the gateway finds a part of the routes",
         CONTROLLER_DISK,

@@ -29,13 +29,13 @@ from reconciler.agent.ranks import child, log, shim
 from reconciler.agent.weights import kept
 from reconciler.gateway.routing import connection, pool, routes, run
 from reconciler.gateway.routing import progress as gateway_progress
+from reconciler.remote import connection as transport_link
+from reconciler.remote import relay, rpc
 from reconciler.runner.decode import inbox
 from reconciler.runner.group import side_channel
 from reconciler.runner.process import progress, watch
 from reconciler.store import copying, sqlite
-from reconciler.store.tables import attempts, notices
-from reconciler.transport import connection as transport_link
-from reconciler.transport import relay, rpc
+from reconciler.store.tables import attempts, notifications
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, become, drop, keep, never, put, respell
 
@@ -49,7 +49,7 @@ RANK_LOG = ("tests/agent/ranks/test_rank_log.py",)
 STORE = ("tests/store/test_one_of_many.py", "tests/store")
 BACKUP = ("tests/cli/commands/cluster/test_backup.py",)
 NOTICES = ("tests/store/test_one_of_many.py", "tests/controller/test_notifications.py")
-RPC = ("tests/transport/test_rpc_limits.py", "tests/transport/test_rpc.py")
+RPC = ("tests/remote/test_rpc_limits.py", "tests/remote/test_rpc.py")
 RELAYS = ("tests/gateway/routing/test_remote_ranks.py", "tests/gateway/routing/test_jumps.py")
 STEPS = (
     "tests/runner/decode/test_inbox.py",
@@ -196,14 +196,14 @@ OF_THE_STORE = (
     ),
     Mutant(
         "one-message-ends-those-beside-it",
-        notices.Notices.mark,
+        notifications.Notices.mark,
         respell("AND occasion = ?", "AND ? IS NOT NULL"),
         "that an incident is over is never sent, for its beginning was",
         NOTICES,
     ),
     Mutant(
         "the-newest-message-goes-first",
-        notices.Notices.next,
+        notifications.Notices.next,
         respell("ORDER BY at,", "ORDER BY at DESC,"),
         "people read of an end before the beginning",
         NOTICES,

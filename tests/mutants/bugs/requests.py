@@ -30,7 +30,8 @@ from reconciler.gateway import app, errors, health
 from reconciler.gateway import server as gateway_server
 from reconciler.gateway.dialects import fields
 from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
-from reconciler.gateway.http import exchange, middleware
+from reconciler.gateway.http import answer as http_answer
+from reconciler.gateway.http import middleware, request_body
 from reconciler.gateway.routing import pool, progress, run, runs
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
@@ -38,7 +39,7 @@ from tests.mutants.operators import always, catch_nothing, drop, keep, never, pu
 CHAT_REQUEST = ("tests/gateway/dialects/openai/test_request.py",)
 COMPLETIONS = ("tests/gateway/dialects/openai/test_completions.py",)
 CHAT = ("tests/gateway/dialects/openai/test_chat.py",)
-EXCHANGE = ("tests/gateway/http/test_exchange.py",)
+BODIES = ("tests/gateway/http/test_request_body.py",)
 MIDDLEWARE = ("tests/gateway/http/test_middleware.py",)
 FAILOVER = ("tests/gateway/routing/test_failover.py",)
 PROBES = ("tests/gateway/test_health_and_metrics.py",)
@@ -247,24 +248,24 @@ LETHAL = (
     ),
     Mutant(
         "bodies-have-no-end",
-        exchange._read,
+        request_body._read,
         never(If, 2, 4),
         "one client fills the memory of the gateway",
-        EXCHANGE,
+        BODIES,
     ),
     Mutant(
         "a-large-body-is-read-first",
-        exchange._read,
+        request_body._read,
         never(If, 0, 4),
         "gigabytes that are announced are received before they are refused",
-        EXCHANGE,
+        BODIES,
     ),
     Mutant(
         "a-body-may-take-for-ever",
-        exchange.read_body,
+        request_body.read_body,
         put(Attribute, "None", 1, 2),
         "clients that never send their body hold connections for ever",
-        EXCHANGE,
+        BODIES,
     ),
     Mutant(
         "nesting-reaches-the-template",
@@ -484,7 +485,7 @@ OVERFLOW = (
 GONE = (
     Mutant(
         "nobody-notices-who-left",
-        exchange._watch_client,
+        http_answer._watch_client,
         put(Expr, "return"),
         "an answer that nobody waits for is generated to its end",
         FAILOVER,
@@ -505,7 +506,7 @@ GONE = (
     ),
     Mutant(
         "a-client-may-leave-while-sending",
-        exchange._read,
+        request_body._read,
         never(If, 1, 4),
         "a client that goes in the middle of its body is waited for",
         FAILOVER,
@@ -540,21 +541,21 @@ GONE = (
     ),
     Mutant(
         "a-held-stream-says-nothing",
-        exchange.send_stream,
+        http_answer.send_stream,
         never(If, 0, 2),
         "clients and proxies give up in a long prefill, and a dead client is not noticed",
         FAILOVER,
     ),
     Mutant(
         "a-stream-has-no-head-while-held",
-        exchange.send_stream,
+        http_answer.send_stream,
         put(Await, "await {it.value.func}(3600.0)", 0, 6),
         "clients wait for the first byte of a long prefill until they give up",
         (*DISCONNECTS, *FAILOVER),
     ),
     Mutant(
         "a-broken-stream-looks-finished",
-        exchange.send_stream,
+        http_answer.send_stream,
         put(Call, "b'data: [DONE]\\n\\n'", 12, 13),
         "half an answer is taken for a whole one",
         FAILOVER,

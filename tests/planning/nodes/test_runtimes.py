@@ -20,7 +20,7 @@ from reconciler.state import (
 )
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.status import node as conditions
-from reconciler.status.likeness import NodeComparison
+from reconciler.status.node_comparison import NodeComparison
 from tests.worlds import World, deployment, manifest, model, node
 
 A, B = NodeName("node-a"), NodeName("node-b")

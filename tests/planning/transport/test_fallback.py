@@ -10,7 +10,7 @@ import pytest
 from reconciler import status
 from reconciler.planning import plan
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
-from reconciler.planning.replica.rebalance import PER_HOUR_MAX
+from reconciler.planning.replica.improve import PER_HOUR_MAX
 from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
 from reconciler.state import (

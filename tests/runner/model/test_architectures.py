@@ -18,7 +18,7 @@ import numpy
 import pytest
 
 from reconciler.fetcher.fetch import fetch
-from reconciler.fetcher.telling import ProgressReport
+from reconciler.fetcher.progress import ProgressReport
 from reconciler.planning.context.sharding import STRATEGIES, Split, Unsplit, alternatives, obstacle, split
 from reconciler.runner.examination import examine
 from reconciler.runner.model.files import check_division, inspect

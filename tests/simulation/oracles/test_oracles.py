@@ -28,7 +28,7 @@ from reconciler.state import (
     ObservedRank,
     ReplicaId,
 )
-from reconciler.status import routing, serving
+from reconciler.status import model_routes, serving
 from reconciler.store import Store
 from reconciler.store.connection import Connection
 from reconciler.wire.generation import Backend, Route, Routes
@@ -116,7 +116,7 @@ def test_routes_to_two_epochs_of_a_replica_and_to_one_beside_another() -> None:
 
 def test_a_route_to_a_group_that_is_long_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert play(SCENARIOS["reboot"], Points()).violations == []
-    monkeypatch.setattr(routing, "serving", _serving_as_last_seen)
+    monkeypatch.setattr(model_routes, "serving", _serving_as_last_seen)
     found = play(SCENARIOS["reboot"], Points())
     assert any("is routed to epoch 1, of which a rank is long gone" in text for text in found.violations)
 

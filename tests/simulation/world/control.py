@@ -15,15 +15,15 @@ from reconciler.bootstrap.controller import compose
 from reconciler.controller.clock_gaps import Clocks
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts, Surroundings
-from reconciler.controller.routes_file import RoutesFile
+from reconciler.controller.write_routes import RoutesFile
 from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import GatewayObservation, MachineFacts, NodeName
 from reconciler.store.connection import Connection
-from reconciler.transport.connection import AgentConnection
-from reconciler.transport.machines import Stream
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
 from reconciler.wire.node import NodeReport

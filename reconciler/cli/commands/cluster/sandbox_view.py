@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.output import tables
+from reconciler.cli.output import table_layout
 
 _FAULTS = {
     "privacy": "local network forbidden",
@@ -35,14 +35,14 @@ def view(world: Mapping[str, Any]) -> list[str]:
         for each in world["machines"]
     ]
     headers = ("EMULATED MAC", "PRODUCT", "CHIP", "MACOS", "RDMA", "SSH PORT", "STATE")
-    lines = tables.story(headers, machines, tables.WIDTH).splitlines()
+    lines = table_layout.story(headers, machines, table_layout.WIDTH).splitlines()
     if world["cables"]:
         ports = {
             (each["name"], port["receptacle"]): port for each in world["machines"] for port in each["ports"]
         }
         cables = [_cable(each, ports) for each in world["cables"]]
         columns = ("END", "OTHER END", "SPEED", "RDMA", "ADDRESSES", "STATE")
-        lines += ["", *tables.table(columns, cables, tables.WIDTH).splitlines()]
+        lines += ["", *table_layout.table(columns, cables, table_layout.WIDTH).splitlines()]
     return lines
 
 
@@ -66,7 +66,7 @@ def _wrong(machine: Mapping[str, Any]) -> Iterator[str]:
     if not machine["jaccl"]:
         yield "no JACCL"
     if machine["leaked_bytes"]:
-        yield f"{tables.size(machine['leaked_bytes'])} wired for nobody"
+        yield f"{table_layout.size(machine['leaked_bytes'])} wired for nobody"
     if machine["domains_held"]:
         yield f"{machine['domains_held']} protection domains held"
     if machine["panics"]:

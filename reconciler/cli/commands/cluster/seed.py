@@ -9,7 +9,7 @@ from pathlib import Path
 from reconciler.cli.commands.write.manifests import commit_paths
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import load_paths, prepare
-from reconciler.cli.output import tables
+from reconciler.cli.output import table_layout
 from reconciler.errors import Invalid
 
 
@@ -38,7 +38,7 @@ def seed_models(source: Path, target: Path, say: Callable[[str], None]) -> None:
         if not (folder / "config.json").is_file() or (target / folder.name).exists():
             continue
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        say(f"copying model {folder.name} ({tables.size(size)}) into {target}")
+        say(f"copying model {folder.name} ({table_layout.size(size)}) into {target}")
         draft = target / f".{folder.name}.partial"  # one `up` at a time: nobody else writes it
         shutil.rmtree(draft, ignore_errors=True)
         try:

@@ -14,7 +14,7 @@ from typing import Any
 from reconciler.cli.commands.read.events import event_line
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.output.columns import state, tables
+from reconciler.cli.output.kind_columns import state, tables
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
 from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop

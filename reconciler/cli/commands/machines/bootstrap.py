@@ -18,10 +18,10 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.errors import Refused
 
 if TYPE_CHECKING:
+    from reconciler.remote.bootstrap.actions import Action
+    from reconciler.remote.nodes.bootstrap import BootstrapPlan
+    from reconciler.remote.nodes.ssh import SshNode
     from reconciler.resources import Access
-    from reconciler.transport.bootstrap.actions import Action
-    from reconciler.transport.nodes.bootstrap import BootstrapPlan
-    from reconciler.transport.nodes.ssh import SshNode
 
 ROUNDS_MAX = 3
 """What was done may bring up more, such as ending an agent that the controller has started meanwhile."""
@@ -48,7 +48,7 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
       reconciler node bootstrap studio-1
       reconciler node bootstrap studio-1 --yes -o json
     """
-    from reconciler.transport.nodes.bootstrap import plan_bootstrap
+    from reconciler.remote.nodes.bootstrap import plan_bootstrap
 
     _run_task(settings, name, _Task(plan_bootstrap, "bootstrapped", "all is in place"), dry_run, yes, output)
 
@@ -73,7 +73,7 @@ def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str |
       reconciler node reset studio-1 && reconciler delete node studio-1
       reconciler node reset studio-1 --yes -o json
     """
-    from reconciler.transport.nodes.bootstrap import plan_reset
+    from reconciler.remote.nodes.bootstrap import plan_reset
 
     errand = _Task(plan_reset, "reset", "no service keeps its agent running")
     _run_task(settings, name, errand, dry_run, yes, output)
@@ -112,7 +112,7 @@ async def _with(
     settings: Settings, name: str, access: Access, do: Callable[[SshNode], Coroutine[Any, Any, T]]
 ) -> T:
     from reconciler.bootstrap import Home
-    from reconciler.transport.nodes.bootstrap import reach
+    from reconciler.remote.nodes.bootstrap import reach
 
     home = Home(settings.home)
     machine = reach(name, access, home.root, home.gateway_key)
@@ -151,7 +151,7 @@ async def _carry_out(
     machine: SshNode, errand: _Task, wanted: BootstrapPlan, tell: _Reporter, done: list[Action]
 ) -> BootstrapPlan:
     """Do what can be done from here, until nothing of it is left. Raises ``Refused`` where something stays."""
-    from reconciler.transport.nodes.bootstrap import carry_out, settle
+    from reconciler.remote.nodes.bootstrap import carry_out, settle
 
     for again in range(ROUNDS_MAX):
         if again:
@@ -225,7 +225,7 @@ def _body(name: str, wanted: BootstrapPlan, done: list[Action]) -> dict[str, Any
 
 
 def _measure(measure: Action, done: bool) -> Iterator[tuple[str, Any]]:
-    from reconciler.transport.bootstrap.actions import Build, Run
+    from reconciler.remote.bootstrap.actions import Build, Run
 
     yield "why", measure.why
     if isinstance(measure.act, Run):

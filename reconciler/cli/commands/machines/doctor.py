@@ -15,7 +15,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.targets import missing_all
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
-from reconciler.cli.output.tables import WIDTH, fold, terminal_width
+from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
 from reconciler.wire.admin import Doctor, Get
 
 NODE = "Node"

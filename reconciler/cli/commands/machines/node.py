@@ -13,7 +13,7 @@ from reconciler.cli.core.commits import Files, How, Landed, carry_out, nodes_of,
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import print_body
-from reconciler.cli.output.tables import size
+from reconciler.cli.output.table_layout import size
 from reconciler.errors import Invalid, Refused, Unreachable
 
 from .bootstrap import bootstrap, reset
@@ -119,7 +119,7 @@ def _land(settings: Settings, how: How, landed: Landed) -> None:
 
 def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The manifest of a machine, and what was seen of it."""
-    from reconciler.transport.nodes import introduction
+    from reconciler.remote.nodes import introduction
 
     user, _, host = words.rpartition("@")
     user = options["user"] or user or introduction.current_user()
@@ -148,7 +148,7 @@ def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any],
 
 
 def _presented(host: str, port: int | None) -> Any:
-    from reconciler.transport.nodes import introduction
+    from reconciler.remote.nodes import introduction
 
     found = asyncio.run(introduction.host_key(host, port))
     click.echo(f"{host} has the host key {found.fingerprint}", err=True)
@@ -160,8 +160,8 @@ def _survey(ssh: dict[str, Any]) -> Any:
     """What is to be seen there; None where the login does not work, which can be put right later."""
     from pydantic import ValidationError
 
+    from reconciler.remote.nodes import introduction
     from reconciler.resources import SshAccess
-    from reconciler.transport.nodes import introduction
 
     try:
         return asyncio.run(introduction.survey(SshAccess.model_validate(ssh)))
@@ -190,8 +190,8 @@ def _label(word: str) -> tuple[str, str]:
 
 def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
     """Take the new host key of a Node into its manifest, after both fingerprints were shown."""
+    from reconciler.remote.nodes import introduction
     from reconciler.source.editing import set_fields
-    from reconciler.transport.nodes import introduction
 
     nodes = {each: access.ssh for each, access in nodes_of(settings).items() if access.ssh}
     ssh = nodes.get(name)

@@ -21,7 +21,7 @@ from reconciler.cli.core.commits import (
 )
 from reconciler.cli.core.targets import Targets
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
-from reconciler.cli.output.columns import condition
+from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import Get

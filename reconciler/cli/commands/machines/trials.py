@@ -11,7 +11,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import Files, How, carry_out, subject
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.waiting import wait_until
-from reconciler.cli.output.columns import condition
+from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Invalid, ReconcilerError, Refused
 from reconciler.resources import ModelDeployment

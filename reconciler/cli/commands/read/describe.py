@@ -14,9 +14,9 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK, objects_named
 from reconciler.cli.core.objects import Item, as_list, fetch, key_of, name_of
 from reconciler.cli.core.selectors import Selector, selector_option
-from reconciler.cli.output.columns import NONE, labels
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.tables import age, table, terminal_width
+from reconciler.cli.output.kind_columns import NONE, labels
+from reconciler.cli.output.table_layout import age, table, terminal_width
 from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
 
 from . import incidents, last_log

@@ -13,7 +13,7 @@ from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.form import output_option, print_body, print_line
-from reconciler.cli.output.tables import age, fold, story, terminal_width
+from reconciler.cli.output.table_layout import age, fold, story, terminal_width
 from reconciler.errors import Unreachable
 from reconciler.wire.admin import ListEvents
 

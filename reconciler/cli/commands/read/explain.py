@@ -11,7 +11,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.fields import Field, field_at
 from reconciler.cli.core.kinds import RANK, kind_named
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.tables import table
+from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.resources import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES
 

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from reconciler.cli.core.app import colours
-from reconciler.cli.output.columns import state as summary_of
-from reconciler.cli.output.tables import WIDTH, fold, lines, table, terminal_width
+from reconciler.cli.output.kind_columns import state as summary_of
+from reconciler.cli.output.table_layout import WIDTH, fold, lines, table, terminal_width
 
 Item = dict[str, Any]
 CONNECTED, UNDECLARED, UNKNOWN = "Connected", "Undeclared", "Unknown"

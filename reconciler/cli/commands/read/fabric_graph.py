@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from reconciler.cli.output.tables import fold
+from reconciler.cli.output.table_layout import fold
 
 from .fabric_drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, Item, cables_of, nodes_of
 

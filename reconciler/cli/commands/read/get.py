@@ -14,10 +14,10 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK, Chosen, full_name, objects_named
 from reconciler.cli.core.objects import Found, Item, as_list, fetch, follow, key_of, name_of, pick
 from reconciler.cli.core.selectors import selector_option
-from reconciler.cli.output.columns import NONE, headers, row
 from reconciler.cli.output.form import Form, FormType, print_body, print_line
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, render, written
-from reconciler.cli.output.tables import fitting, lines
+from reconciler.cli.output.kind_columns import NONE, headers, row
+from reconciler.cli.output.table_layout import fitting, lines
 from reconciler.resources import KIND_NAMES
 
 TABLE = Form("table")

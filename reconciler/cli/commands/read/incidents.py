@@ -14,7 +14,16 @@ from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import Item, reconnect
 from reconciler.cli.output.form import print_body, print_line
-from reconciler.cli.output.tables import age, duration, fitting, fold, lines, plain, story, terminal_width
+from reconciler.cli.output.table_layout import (
+    age,
+    duration,
+    fitting,
+    fold,
+    lines,
+    plain,
+    story,
+    terminal_width,
+)
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import ListIncidents
 

@@ -9,7 +9,7 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.tables import size, table
+from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused
 from reconciler.wire.admin import ShowUsage
 

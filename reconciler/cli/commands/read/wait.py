@@ -16,8 +16,8 @@ from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import Chosen, full_name, objects_named, plural
 from reconciler.cli.core.objects import Item, fetch, follow, key_of, pick
 from reconciler.cli.core.selectors import selector_option
-from reconciler.cli.output.columns import condition, state
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, written
+from reconciler.cli.output.kind_columns import condition, state
 from reconciler.cli.output.progress import Progress
 from reconciler.errors import Refused, Unreachable
 

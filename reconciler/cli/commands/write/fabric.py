@@ -13,8 +13,8 @@ from reconciler.cli.core.commits import Files, How, carry_out, prepare, report, 
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.objects import Item, name_of
 from reconciler.cli.core.waiting import until_read
-from reconciler.cli.output.columns import condition
 from reconciler.cli.output.form import print_body
+from reconciler.cli.output.kind_columns import condition
 from reconciler.errors import Refused
 from reconciler.resources import API_VERSION, End, Link, link_between
 from reconciler.wire.admin import Get

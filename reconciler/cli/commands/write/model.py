@@ -14,7 +14,7 @@ from reconciler.cli.core.targets import labels_of, missing_all
 from reconciler.cli.core.waiting import timeout_option, until_read, wait_until
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
-from reconciler.cli.output.tables import size, table
+from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Invalid, Refused
 from reconciler.wire.admin import Verify
 

@@ -23,10 +23,10 @@ from reconciler.cli.core.commits import (
 from reconciler.cli.core.kinds import full_name, not_found
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, one_object, target_options
 from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
-from reconciler.cli.output.columns import condition
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
-from reconciler.cli.output.tables import table
+from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ShowStatus
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.transport.shaped import LINUX, MAC, Shape
-from tests.transport.test_ssh import Host
+from tests.remote.shaped import LINUX, MAC, Shape
+from tests.remote.test_ssh import Host
 
 
 class Place:

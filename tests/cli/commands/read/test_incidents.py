@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from reconciler.cli.commands.read.incidents import identified
-from reconciler.cli.output.tables import duration
+from reconciler.cli.output.table_layout import duration
 from reconciler.wire.admin import ListIncidents
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
@@ -97,7 +97,7 @@ def troubled(controller: Controller) -> Controller:
 
 
 def test_the_table_says_what_happened_and_fits(cli: Cli, troubled: Controller, monkeypatch: Any) -> None:
-    monkeypatch.setattr("reconciler.cli.output.tables.terminal_width", lambda: 100)
+    monkeypatch.setattr("reconciler.cli.output.table_layout.terminal_width", lambda: 100)
     for arguments in (("incidents",), ("incidents", "-o", "wide")):
         lines = cli(*arguments).out.splitlines()
         assert max(map(len, lines)) <= 100

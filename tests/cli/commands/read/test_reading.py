@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.output.columns import COLUMNS
+from reconciler.cli.output.kind_columns import COLUMNS
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ListEvents, ReadRankLog
 from reconciler.wire.launch import RankId

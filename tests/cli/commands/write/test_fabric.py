@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from reconciler.cli.commands.read import fabric_drawing
-from reconciler.cli.output.tables import WIDTH
+from reconciler.cli.output.table_layout import WIDTH
 from reconciler.source.yaml.documents import load
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller

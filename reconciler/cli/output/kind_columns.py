@@ -1,0 +1,244 @@
+"""The columns of `get`, by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.resources import KIND_NAMES
+
+from .table_layout import age, size, table
+
+Item = dict[str, Any]
+
+SILENT_SECONDS = 5.0
+"""A rank that owes progress and has made none for so long is shown as silent."""
+
+
+def condition(item: Item, kind: str) -> Item:
+    """One condition of an object; one that nobody has set is unknown."""
+    conditions = item.get("status", {}).get("conditions", [])
+    return next(
+        (c for c in conditions if c["type"] == kind), {"status": "Unknown", "reason": "", "message": ""}
+    )
+
+
+def state(item: Item) -> str:
+    """In a few words: ready, or why not."""
+    ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
+    if item["metadata"].get("deletionTimestamp"):
+        return f"Terminating: {condition(item, 'Reconciling')['message'] or ready['message']}"
+    if stalled["status"] == "True":
+        return f"Stalled: {stalled['message']}"
+    if ready["status"] == "True":
+        return "Ready"
+    busy = condition(item, "Reconciling")
+    return busy["message"] if busy["status"] == "True" and busy["message"] else ready["message"] or "Unknown"
+
+
+def _node(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        str(status.get("ranks", 0)),
+        size(status.get("memoryBytes")),
+        status.get("system") or "-",
+    ]
+    runtime = " ".join(f"{name} {version}" for name, version in status.get("runtime", {}).items())
+    said = state(item) + _withheld(item["spec"])
+    return [*row, _host(item["spec"]), runtime or "-", said] if wide else [*row, said]
+
+
+def _host(spec: Item) -> str:
+    """The machine, as ssh would be told."""
+    ssh = spec.get("ssh")
+    if ssh is None:
+        return "(local)"
+    return f"{ssh['user']}@{ssh['host']}" + (f":{ssh['port']}" if ssh["port"] != 22 else "")
+
+
+def _withheld(spec: Item) -> str:
+    """What keeps ranks away from a node, as kubectl adds it to a node's state."""
+    if spec.get("drain"):
+        return ",SchedulingDisabled,Drained"
+    return ",SchedulingDisabled" if spec["unschedulable"] else ""
+
+
+def _fabric(item: Item, wide: bool) -> list[str]:
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        str(len(item["spec"]["links"])),
+    ]
+    pool = item["spec"]["addressing"].get("pool") or "-"
+    return [*row, pool, state(item)] if wide else [*row, state(item)]
+
+
+def _model(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        size(status.get("weightsBytes")),
+        _source(item["spec"]["source"]),
+    ]
+    nodes = " ".join(f"{name}={found}" for name, found in status.get("nodes", {}).items())
+    return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
+
+
+def _source(source: Item) -> str:
+    """A path, or a repository with its commit as git abbreviates it."""
+    hub = source.get("huggingface")
+    return f"{hub['repo']}@{hub['revision'][:10]}" if hub else str(source["path"])
+
+
+def _deployment(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    groups = status.get("groups", [])
+    row = [
+        item["metadata"]["name"],
+        item["spec"]["model"],
+        f"{status.get('readyReplicas', 0)}/{status.get('replicas', item['spec']['replicas'])}",
+        ",".join(str(group["epoch"]) for group in groups) or "-",
+        age(min((group["since"] for group in groups), default=None)),
+    ]
+    nodes = " ".join("+".join(group["nodes"]) for group in groups)
+    return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
+
+
+def _gateway(item: Item, wide: bool) -> list[str]:
+    status = item["status"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        status.get("endpoint") or "-",
+        item["spec"]["auth"]["mode"],
+    ]
+    return [*row, str(status.get("pid") or "-"), state(item)] if wide else [*row, state(item)]
+
+
+def _notifier(item: Item, wide: bool) -> list[str]:
+    status, webhook = item["status"], item["spec"]["webhook"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        age(status.get("sentAt")),
+        str(status.get("waiting", 0)),
+    ]
+    source = {**webhook.get("urlFrom", {}), "url": webhook.get("url")}  # what is not given is left out
+    place = next((f"{key}: {value}" for key, value in source.items() if value), "-")
+    return [*row, ",".join(item["spec"]["tell"]), place, state(item)] if wide else [*row, state(item)]
+
+
+def _api_key(item: Item, wide: bool) -> list[str]:
+    spec = item["spec"]
+    row = [
+        item["metadata"]["name"],
+        condition(item, "Ready")["status"],
+        ",".join(spec["models"]) or "all",
+        spec.get("expires") or "never",
+    ]
+    limits = ",".join(f"{name}={value}" for name, value in spec["limits"].items() if value is not None)
+    return [*row, limits or "none", state(item)] if wide else [*row, state(item)]
+
+
+def _phase(item: Item) -> str:
+    """Where a rank is on its way, and whether it stands still there."""
+    if item.get("stopped"):
+        return f"{item['phase']} (stopped)"
+    silent = item.get("silentSeconds", 0.0)
+    return f"{item['phase']} (silent {silent:.0f}s)" if silent >= SILENT_SECONDS else str(item["phase"])
+
+
+def _rank(item: Item, wide: bool) -> list[str]:
+    name = str(item["metadata"]["name"])
+    place = (str(item[field]) for field in ("node", "pid", "epoch"))
+    row = [name, _phase(item), *place, age(item["startedAt"])]
+    return [*row, str(item.get("demand", 0)), item["detail"] or "-"] if wide else row
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a kind."""
+
+    narrow: tuple[str, ...]
+    wide: tuple[str, ...]
+    """With `-o wide`."""
+    row: Callable[[Item, bool], list[str]]
+    """The cells of an object, wide or not."""
+
+
+COLUMNS = {
+    "Node": Columns(
+        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
+        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
+        _node,
+    ),
+    "Fabric": Columns(
+        ("NAME", "READY", "LINKS", "STATUS"), ("NAME", "READY", "LINKS", "POOL", "STATUS"), _fabric
+    ),
+    "Model": Columns(
+        ("NAME", "READY", "SIZE", "SOURCE", "STATUS"),
+        ("NAME", "READY", "SIZE", "SOURCE", "NODES", "STATUS"),
+        _model,
+    ),
+    "ModelDeployment": Columns(
+        ("NAME", "MODEL", "READY", "EPOCH", "AGE", "STATUS"),
+        ("NAME", "MODEL", "READY", "EPOCH", "AGE", "NODES", "STATUS"),
+        _deployment,
+    ),
+    "Gateway": Columns(
+        ("NAME", "READY", "ENDPOINT", "AUTH", "STATUS"),
+        ("NAME", "READY", "ENDPOINT", "AUTH", "PID", "STATUS"),
+        _gateway,
+    ),
+    "Notifier": Columns(
+        ("NAME", "READY", "SENT", "WAITING", "STATUS"),
+        ("NAME", "READY", "SENT", "WAITING", "TELLS", "URL", "STATUS"),
+        _notifier,
+    ),
+    "ApiKey": Columns(
+        ("NAME", "READY", "MODELS", "EXPIRES", "STATUS"),
+        ("NAME", "READY", "MODELS", "EXPIRES", "LIMITS", "STATUS"),
+        _api_key,
+    ),
+    "Rank": Columns(
+        ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE"),
+        ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE", "DEMAND", "DETAIL"),
+        _rank,
+    ),
+}
+"""By kind: a new one is a row here."""
+
+
+NONE = "<none>"
+
+
+def headers(kind: str, wide: bool = False, with_labels: bool = False) -> list[str]:
+    """What stands above the rows of a kind."""
+    columns = COLUMNS[kind]
+    found = list(columns.wide if wide else columns.narrow)
+    return [*found, "LABELS"] if with_labels else found
+
+
+def row(item: Item, wide: bool = False, with_labels: bool = False) -> list[str]:
+    """The cells of an object."""
+    found = COLUMNS[item["kind"]].row(item, wide)
+    return [*found, labels(item)] if with_labels else found
+
+
+def labels(item: Item) -> str:
+    """As kubectl shows them: `pool=studios,tier=test`."""
+    return ",".join(f"{key}={value}" for key, value in item["metadata"]["labels"].items()) or NONE
+
+
+def tables(items: list[Item]) -> str:
+    """A table for each kind there is, in the order of kinds."""
+    parts = []
+    for kind in (*KIND_NAMES, "Rank"):
+        rows = [row(item) for item in items if item["kind"] == kind]
+        if rows:
+            parts.append(table(headers(kind), rows))
+    return "\n\n".join(parts)

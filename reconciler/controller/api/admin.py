@@ -1,0 +1,213 @@
+"""Answers the command line on ``controller.sock``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reconciler import __version__
+from reconciler.controller.loop import Loop
+from reconciler.controller.parts import Parts
+from reconciler.errors import Invalid, Refused
+from reconciler.remote.rpc import RpcServer
+from reconciler.state import NodeName
+from reconciler.store import EventFilter, IncidentFilter
+from reconciler.wire import node
+from reconciler.wire.admin import (
+    CONTROLLER_RECEIVES_FROM_CLI,
+    Accept,
+    Answer,
+    Approve,
+    Doctor,
+    Get,
+    ListEvents,
+    ListIncidents,
+    Look,
+    Preview,
+    ReadRankLog,
+    ShowPlaces,
+    ShowPlan,
+    ShowStatus,
+    ShowUsage,
+    Stop,
+    Verify,
+)
+
+from . import bodies, preview, verification
+from .acceptance import Acceptances
+from .doctor_session import DoctorSessions
+from .usage import usage
+from .versions import Versions
+
+LOG_SECONDS_MAX = 15.0
+WAIT_SECONDS_MAX = 60.0
+READ_SECONDS = 10.0
+"""How long a controller that has just started lets questions about objects wait for the manifests."""
+
+
+@dataclass(slots=True)
+class Admin:
+    """The administrator's interface: whoever can open the socket is one."""
+
+    parts: Parts
+    loop: Loop
+    source: str
+    """What the manifests are read from, for people."""
+    versions: Versions = field(init=False)
+    consultations: DoctorSessions = field(init=False)
+    acceptances: Acceptances = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.versions = Versions(self.parts.entropy()[:12])
+        self.consultations = DoctorSessions(self.parts)
+        self.acceptances = Acceptances(self.parts)
+
+    async def listen(self, path: Path) -> RpcServer:
+        """Serve on a Unix socket of mode 0600; one that a dead controller left behind is replaced."""
+        server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, self._answer)
+        try:
+            await server.start()
+        except (OSError, ValueError) as error:
+            raise Invalid(
+                f"{path}: cannot listen there: {error}; choose a shorter RECONCILER_HOME"
+            ) from error
+        return server
+
+    async def _answer(self, message: Any) -> Answer:
+        return Answer(await self._body(message))
+
+    async def _body(self, message: Any) -> dict[str, Any]:
+        match message:
+            case Get():
+                return await self._get(message)
+            case ShowPlan():
+                return bodies.plan_body(self.loop.preview())
+            case Preview():
+                return preview.preview(self.parts, self.loop, message.files)
+            case ShowPlaces():
+                return {"items": bodies.places(self.parts.last, message.name)}
+            case ListEvents():
+                return await self._events(message)
+            case ListIncidents():
+                return await self._incidents(message)
+            case ReadRankLog():
+                return await self._log(message)
+            case ShowStatus():
+                return self._status()
+            case ShowUsage():
+                return usage(self.parts.collector.nodes())
+            case Verify():
+                return await self._verify(message)
+            case Doctor():
+                return await self.consultations.answer(message)
+            case Accept():
+                return await self.acceptances.answer(message)
+            case Approve():
+                body = self.parts.desired_state.approve(message.revision, message.by)
+                self.loop.look_at_source()
+                return body
+            case Look():
+                self.loop.look_at_source(message.at)
+            case Stop():
+                self.loop.stop_everything()
+            case _:
+                raise Refused("Unknown", "this controller does not know that request")
+        return {}
+
+    async def _get(self, message: Get) -> dict[str, Any]:
+        """Not before the manifests were read: what one has not looked for yet is not to be told as absent."""
+        seconds = message.wait_seconds if message.seen else 0.0
+        async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
+            body = self._ranks(message) if message.kind == "Rank" else self._objects(message)
+            if last or (self._knows() and body["version"] != message.seen):
+                break
+        return body
+
+    def _knows(self) -> bool:
+        desired = self.parts.last.desired
+        return bool(desired.revision or desired.rejection or desired.hold)
+
+    def _objects(self, message: Get) -> dict[str, Any]:
+        snapshots, statuses = self.parts.last, self.parts.publisher.statuses
+        version = self.versions.of_objects(snapshots, statuses)
+        if version == message.seen:
+            unchanged = bodies.kept_out(snapshots.desired)
+            return {"version": version, "revision": snapshots.desired.revision, **unchanged, "items": []}
+        return {"version": version, **bodies.objects(snapshots, statuses, message.kind, message.name)}
+
+    def _ranks(self, message: Get) -> dict[str, Any]:
+        every = bodies.ranks(self.parts.last, None, ended=True)
+        version = self.versions.of_ranks(every["items"])
+        return {"version": version, **bodies.ranks(self.parts.last, message.name, message.ended)}
+
+    async def _events(self, message: ListEvents) -> dict[str, Any]:
+        wanted = EventFilter(
+            message.after, message.limit, message.kind, message.name, message.warning, message.since
+        )
+        async for last in self._looks(message.wait_seconds):
+            found = self.parts.store.events(wanted)
+            if last or found:
+                break
+        return bodies.events(found, message.after)
+
+    async def _incidents(self, message: ListIncidents) -> dict[str, Any]:
+        wanted = IncidentFilter(
+            message.id, message.kind, message.name, message.open, message.since, message.limit
+        )
+        async for last in self._looks(message.wait_seconds if message.seen else 0.0):
+            version = self.versions.of_incidents(self.parts.publisher.incident_log.changes)
+            if last or version != message.seen:
+                break
+        now = self.parts.clock()
+        found = [bodies.incident(each, now) for each in self.parts.store.incidents.find(wanted)]
+        return {"version": version, "items": found}
+
+    async def _looks(self, seconds: float) -> AsyncIterator[bool]:
+        """Whenever there may be something new, until the time is over: then once more, as the last one."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + min(seconds, WAIT_SECONDS_MAX)
+        while (left := deadline - clock()) > 0:
+            yield False
+            try:
+                async with asyncio.timeout(left), self.parts.publisher.news:
+                    await self.parts.publisher.news.wait()
+            except TimeoutError:
+                break
+        yield True
+
+    async def _log(self, message: ReadRankLog) -> dict[str, Any]:
+        for rank in self.parts.last.observed.ranks():
+            if rank.report.id == message.id:
+                return await self._read_log(rank.node, message)
+        raise Refused("NotFound", f"no node knows a rank {message.id}; see: reconciler get ranks")
+
+    async def _read_log(self, name: NodeName, message: ReadRankLog) -> dict[str, Any]:
+        link, _ = self.parts.collector.link(name)
+        request = node.ReadLog(message.id, message.bytes_max, message.offset)
+        log = await link.request(request, timeout=LOG_SECONDS_MAX)
+        return {"text": log.text, "offset": log.offset, "node": name}
+
+    async def _verify(self, message: Verify) -> dict[str, Any]:
+        if not message.run:
+            return {"run": await verification.begin(self.parts, message.model)}
+        async for last in self._looks(message.wait_seconds):
+            body = verification.stands(self.parts, message.model, message.run)
+            if last or body["done"]:
+                break
+        return body
+
+    def _status(self) -> dict[str, Any]:
+        gateway = self.parts.last.observed.gateway
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "revision": self.parts.last.desired.revision,
+            "source": self.source,
+            "endpoint": gateway.endpoint if gateway else None,
+            "settled": self.loop.plan.settled and bool(self.parts.last.desired.revision),
+            **bodies.kept_out(self.parts.last.desired),
+        }

@@ -1,0 +1,141 @@
+"""Asking the probes of a machine, each as often as it says, and some also when what they follow has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.errors import Refused
+from reconciler.remote.connection import AgentConnection
+from reconciler.state import MachineFacts
+from reconciler.wire.node import NodeReport
+from reconciler.wire.tools import ToolSaid
+
+from . import machine, system
+from .probe import Probe, Unknown
+from .table import PROBES, Readings
+from .verbs import VERBS_PORTS
+
+MAC = "Darwin"
+ROUND_SECONDS_MAX = 40.0
+"""After which no further probe is asked: the rest is asked in the next round."""
+ANSWER_SECONDS = 10.0
+"""For the answer's way, and for a tool that another controller has running."""
+HUNG_SECONDS = 60.0
+"""Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
+UNKNOWN_SECONDS = 60.0
+"""Until what was not told is asked again, even where it changes more seldom: a runtime is installed now and then."""
+REFUSED_SECONDS = 1800.0
+"""Until what sudo does not allow is tried again: each try is written to the machine's log."""
+EXPECTED_SECONDS = 60.0
+"""How long after a change of a machine's network its driver may take to tell of it."""
+EXPECTED_EVERY_SECONDS = 5.0
+"""How often the driver is asked meanwhile, as long as it has not told of it."""
+LASTING_SECONDS = 60.0
+"""What is asked more seldom does not change while a machine runs, and no lapse or failure is a reason to ask it."""
+MACHINES_MAX = 256
+
+
+@dataclass(slots=True)
+class _Machine:
+    """One machine since its agent started."""
+
+    read: dict[str, Any] = field(default_factory=dict)
+    asked_at: dict[str, float] = field(default_factory=dict)
+    asked_under: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What those told that a probe follows, when it was asked last."""
+    wired: machine.Wired = field(default_factory=machine.Wired)
+    expected_until: float = 0.0
+    """Until when the driver is about to tell of a new address."""
+    deaf: bool = False
+    """Whether its agent does not know how to run a tool."""
+
+    @property
+    def readings(self) -> Readings:
+        return Readings(self.read)
+
+    def followed(self, probe: Probe[Any]) -> tuple[Any, ...]:
+        """What those tell that this one follows."""
+        return tuple(self.readings.of(each) for each in probe.follows)
+
+    def expects(self, now: float) -> bool:
+        """Whether a port has a new address, of which its device does not tell yet."""
+        if not self.expected_until - EXPECTED_SECONDS <= now < self.expected_until:
+            return False
+        return any(port.address and port.mapped_gid is False for port in machine.ports(self.readings))
+
+    def due(self, probe: Probe[Any], now: float, anew: bool) -> bool:
+        asked_at = self.asked_at.get(probe.name)
+        if asked_at is None or now < asked_at:
+            return True
+        age = now - asked_at
+        if self.readings.hung(probe):
+            return age >= HUNG_SECONDS
+        if probe is VERBS_PORTS and self.expects(now):
+            return age >= (0 if anew else EXPECTED_EVERY_SECONDS)
+        if probe.call.as_root and self.readings.of(probe) is None:
+            return age >= REFUSED_SECONDS
+        if probe.follows and (anew or self.asked_under.get(probe.name) != self.followed(probe)):
+            return age >= probe.soonest_seconds
+        if self.readings.of(probe) is None:
+            return age >= min(probe.every_seconds, UNKNOWN_SECONDS)
+        return age >= (0 if anew and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
+
+
+class Probes:
+    """A ``collector.Examine``: what its own tools say of a Mac. Of another machine its agent's report is all there is."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._machines: dict[tuple[str, str], _Machine] = {}
+
+    async def __call__(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+        """Raises ``Unreachable``."""
+        asked = self._machine(report)
+        if report.system == MAC and not asked.deaf:
+            await self._ask(link, asked, anew)
+        if not asked.read:
+            return MachineFacts(boot_id=report.boot_id, system=report.system)
+        now, pages = self._clock(), asked.readings.of(system.PAGES)
+        wired = pages.wired_bytes if pages else None
+        asked.wired = asked.wired.next(wired, report, now)
+        return machine.facts(asked.readings, report, asked.wired.excess(wired, now))
+
+    def expire(self, report: NodeReport) -> None:
+        """Have everything asked in the next round, however seldom it changes; but for what is left alone: tools that
+        hang, what sudo does not allow, and the driver of RDMA, which has its own bounds."""
+        asked = self._machine(report)
+        for probe in PROBES:
+            refused = probe.call.as_root and asked.readings.of(probe) is None
+            if not (refused or probe.follows or asked.readings.hung(probe)):
+                asked.asked_at.pop(probe.name, None)
+
+    def expect(self, report: NodeReport) -> None:
+        """Have the driver asked soon whether it has made of new addresses what groups need: they were just given."""
+        self._machine(report).expected_until = self._clock() + EXPECTED_SECONDS
+
+    async def _ask(self, link: AgentConnection, asked: _Machine, anew: bool) -> None:
+        ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
+        for probe in PROBES:
+            now = self._clock()
+            if not asked.due(probe, now, anew) or asyncio.get_running_loop().time() > ends_at:
+                continue
+            try:
+                said = await link.request(probe.call, timeout=probe.call.seconds + ANSWER_SECONDS)
+            except Refused as error:
+                asked.deaf = error.code == "Malformed"
+                return
+            asked.asked_at[probe.name] = now
+            asked.asked_under[probe.name] = asked.followed(probe)
+            asked.read[probe.name] = (
+                probe.read(said) if isinstance(said, ToolSaid) else Unknown("it was no answer")
+            )
+
+    def _machine(self, report: NodeReport) -> _Machine:
+        """Another boot, or another agent, is begun anew; of too many the one that was begun first is forgotten."""
+        key = (report.agent_id, report.boot_id)
+        if key not in self._machines and len(self._machines) >= MACHINES_MAX:
+            del self._machines[next(iter(self._machines))]
+        return self._machines.setdefault(key, _Machine())

@@ -1,0 +1,283 @@
+"""Compare declared cables with those that are there: what is wrong with each, with both of its ends.
+
+A cable is there where two ports name each other. What a silent machine reported before is not known any more. A cable
+in another port than declared is reported once, of the link that lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from reconciler.planning.context.world import World
+from reconciler.planning.diagnosis import detectors
+from reconciler.resources import End, Fabric, Link, link_between
+from reconciler.state import NodeName, PortFacts
+from reconciler.state.machine.links import Cabling, LinkState, LinkStatus
+
+from . import link_addresses
+
+
+def compare(world: World) -> Cabling:
+    """Return the state of every Fabric. An undeclared cable is reported by the first Fabric that names one of its
+    machines."""
+    seen = _ObservedCables(world)
+    declared = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.cables}
+    judged = _LinkCheck(seen, declared).judge()
+    said: set[Link] = set()
+    found: dict[str, tuple[LinkStatus, ...]] = {}
+    for name, fabric in sorted(world.desired.fabrics.items()):
+        nodes = {end.node for link in fabric.spec.cables for end in link}
+        strangers = [
+            link
+            for link in sorted(judged.undeclared - said)
+            if not nodes.isdisjoint({end.node for end in link})
+        ]
+        said.update(strangers)
+        rows = [*(judged.found[link] for link in fabric.spec.cables), *map(seen.undeclared, strangers)]
+        found[name] = tuple(_with_addresses(fabric, rows))
+    return found
+
+
+def _with_addresses(fabric: Fabric, rows: Iterable[LinkStatus]) -> Iterator[LinkStatus]:
+    addresses = link_addresses.fabric_addresses(fabric)
+    for row in rows:
+        one, other = (str(addresses.get(end, "")) for end in row.link)
+        yield replace(row, addresses=(one, other))
+
+
+# --- what is there -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ObservedCables:
+    """What the machines that answer report of their ports."""
+
+    world: World
+
+    @cached_property
+    def ports(self) -> dict[End, PortFacts]:
+        return {
+            End(name, port.receptacle): port
+            for name in sorted(self.world.desired.nodes)
+            if self.world.reached(name)
+            for port in self.world.node(name).facts.ports
+        }
+
+    @cached_property
+    def cables(self) -> frozenset[Link]:
+        """Return the cables of which both ends say the same. One with a dock on the way does not count."""
+        return frozenset(
+            link_between(end, end_there)
+            for end, end_there in self.peers.items()
+            if self.peers.get(end_there) == end and not self.ports[end].through
+        )
+
+    @cached_property
+    def peers(self) -> dict[End, End]:
+        return {
+            end: End(*port.peer)
+            for end, port in self.ports.items()
+            if port.peer and port.connected is not False
+        }
+
+    def at(self, end: End) -> Link | None:
+        """Return the cable in a receptacle."""
+        there = self.peers.get(end)
+        link = link_between(end, there) if there else None
+        return link if link in self.cables else None
+
+    def owner(self, domain: str) -> End | None:
+        """Return whose port has this domain, whatever it says itself."""
+        found = [end for end, port in self.ports.items() if domain and port.domain == domain]
+        return found[0] if len(found) == 1 else None
+
+    def unknown(self, end: End) -> str:
+        """Say why it is not known what is at an end; empty where it is."""
+        name = NodeName(end.node)
+        if not self.world.reached(name):
+            return f"{name} does not answer"
+        if not self.world.node(name).facts.ports:
+            return f"{name} does not report its Thunderbolt ports"
+        port = self.ports.get(end)
+        return (
+            f"it is not known whether anything is plugged in at {end}"
+            if port and port.connected is None
+            else ""
+        )
+
+    def undeclared(self, link: Link) -> LinkStatus:
+        text = f"a cable joins {link.one} and {link.other}, and is in no Fabric"
+        return self.status(link, LinkState.UNDECLARED, text, "declare it, or take it out")
+
+    def status(
+        self, link: Link, state: LinkState, text: str = "", person: str = "", verbs_only: bool = False
+    ) -> LinkStatus:
+        """Build the status of a link. The speed is given only of a cable that is there."""
+        one, other = (self.ports.get(end) for end in link)
+        speeds = [port.gbps for port in (one, other) if port and port.gbps is not None]
+        gbps = min(speeds) if speeds and link in self.cables else None
+        names = (one.interface if one else "", other.interface if other else "")
+        return LinkStatus(link, state, text, person, gbps, names, verbs_only=verbs_only)
+
+
+# --- what is wrong -----------------------------------------------------------------------------------
+
+
+class _LinkCheck:
+    """Check all declared links at once: a cable in the wrong port is missing elsewhere."""
+
+    def __init__(self, seen: _ObservedCables, declared: set[Link]) -> None:
+        self._seen = seen
+        self._declared = declared
+        self._strays = set(seen.cables - declared)
+        self.found: dict[Link, LinkStatus] = {}
+
+    @property
+    def undeclared(self) -> set[Link]:
+        """Return the cables that explain no missing link."""
+        return self._strays
+
+    def judge(self) -> _LinkCheck:
+        absent = []
+        for link in sorted(self._declared):
+            known = self._unknown(link) or self._joined(link) or self._docked(link)
+            if known:
+                self.found[link] = known
+            else:
+                absent.append(link)
+        self._find_swaps(absent)
+        explained: set[Link] = set()
+        for link in absent:
+            if link not in self.found:
+                self.found[link] = self._misplaced(link, explained) or self._missing(link)
+        self._strays -= explained
+        return self
+
+    def _unknown(self, link: Link) -> LinkStatus | None:
+        why = self._seen.unknown(link.one) or self._seen.unknown(link.other)
+        if not why:
+            return None
+        return self._seen.status(link, LinkState.UNKNOWN, why)
+
+    def _joined(self, link: Link) -> LinkStatus | None:
+        """Judge a cable that is where it belongs; None where it is not there."""
+        if link not in self._seen.cables:
+            return None
+        status, (one, other) = self._seen.status, link
+        down = next((text for end in link if (text := self._down(end))), "")
+        if down:
+            text = f"the link from {one} to {other} is down: {down}"
+            return status(
+                link, LinkState.DOWN, text, f"reseat the cable from {one} to {other}, or replace it"
+            )
+        gbps = status(link, LinkState.CONNECTED).gbps
+        if gbps is None:
+            text = f"the speed of the cable from {one} to {other} is not known"
+            return status(link, LinkState.UNKNOWN, text)
+        if gbps < detectors.LINK_GBPS_MIN:
+            text = f"the link from {one} to {other} has {gbps} Gb/s, and RDMA needs {detectors.LINK_GBPS_MIN}"
+            steps = (
+                f"join {one} and {other} by a Thunderbolt 5 cable; a machine with Thunderbolt 4 has no RDMA"
+            )
+            return status(link, LinkState.TOO_SLOW, text, steps, verbs_only=True)
+        return status(link, LinkState.CONNECTED)
+
+    def _down(self, end: End) -> str:
+        """Say why an end is down. With RDMA off on either machine its ports are down for that alone, which is
+        reported of the machine."""
+        port = self._seen.ports[end]
+        if port.active is False:
+            return f"the interface of {end} is not active"
+        off = [self._seen.world.node(NodeName(each)).facts for each in (end.node, self._seen.peers[end].node)]
+        if port.verbs_up is False and all(facts.rdma_enabled for facts in off):
+            return f"the RDMA port of {end} is down"
+        return ""
+
+    def _docked(self, link: Link) -> LinkStatus | None:
+        docks = [dock for end in link if (port := self._seen.ports.get(end)) for dock in port.through]
+        ends = [self._seen.ports.get(end) for end in link]
+        if not docks or not all(port and port.connected for port in ends) or any(map(self._seen.at, link)):
+            return None
+        text = f"{link.one} and {link.other} are joined through {docks[0]}, if at all: no RDMA passes a dock"
+        steps = f"join {link.one} and {link.other} by one Thunderbolt 5 cable, without {docks[0]} between"
+        return self._seen.status(link, LinkState.THROUGH_DOCK, text, steps, verbs_only=True)
+
+    # --- not joined -----------------------------------------------------------------------------
+
+    def _find_swaps(self, absent: list[Link]) -> None:
+        """Find two links whose cables each have one end where an end of the other belongs."""
+        for number, link in enumerate(absent):
+            for later in absent[number + 1 :]:
+                crossed = self._crossed(link, later)
+                if crossed and not {link, later} & self.found.keys():
+                    text = (
+                        f"two cables are swapped: {link.one} leads to {self._seen.peers[link.one]} instead of {link.other},"
+                        f" and {later.one} to {self._seen.peers[later.one]} instead of {later.other}"
+                    )
+                    steps = f"exchange the plugs at {crossed[0]} and {crossed[1]}"
+                    for each in (link, later):
+                        self.found[each] = self._seen.status(each, LinkState.SWAPPED, text, steps)
+                        self._strays -= {cable for end in each if (cable := self._seen.at(end))}
+
+    def _crossed(self, link: Link, later: Link) -> tuple[End, End] | None:
+        """Return which two plugs to exchange, preferably on one machine; None where the links are not swapped."""
+        for here, there in (later, (later.other, later.one)):
+            if {link_between(link.one, there), link_between(here, link.other)} <= self._strays:
+                pairs = [(link.one, here), (link.other, there)]
+                return next((pair for pair in pairs if pair[0].node == pair[1].node), pairs[1])
+        return None
+
+    def _misplaced(self, link: Link, explained: set[Link]) -> LinkStatus | None:
+        """Find an end that leads elsewhere, or the cable between the two machines that is in other ports."""
+        for end, other in (link, (link.other, link.one)):
+            stray = self._seen.at(end)
+            if stray is not None and stray in self._strays:
+                explained.add(stray)
+                there = self._seen.peers[end]
+                text = f"{end} leads to {there} instead of {other}"
+                steps = f"move the plug at {there} to {other}"
+                return self._seen.status(link, LinkState.WRONG_PORT, text, steps)
+        nodes = {end.node for end in link}
+        for stray in sorted(self._strays - explained):
+            if {end.node for end in stray} == nodes and not self._belongs(stray):
+                explained.add(stray)
+                text = (
+                    f"the cable from {link.one} to {link.other} is in {stray.one} and {stray.other} instead"
+                )
+                steps = f"move its plugs to {link.one} and {link.other}"
+                return self._seen.status(link, LinkState.WRONG_PORT, text, steps)
+        return None
+
+    def _belongs(self, stray: Link) -> bool:
+        """Whether another declared link has an end where this cable has one."""
+        ends = {end for link in self._declared for end in link}
+        return not ends.isdisjoint(stray)
+
+    def _missing(self, link: Link) -> LinkStatus:
+        ends = [self._at(end) for end in link]
+        seen = "; ".join(text for text in ends if text)
+        text = f"no cable joins {link.one} and {link.other}" + (f": {seen}" if seen else "")
+        steps = (
+            f"plug a Thunderbolt 5 cable into {link.one} and {link.other}, or reseat the one that is there"
+        )
+        return self._seen.status(link, LinkState.MISSING, text, steps)
+
+    def _at(self, end: End) -> str:
+        """Say what is at an end that should not be; empty where the other end says enough."""
+        port = self._seen.ports.get(end)
+        if port is None:
+            receptacles = [str(each.receptacle) for each in sorted(self._seen.ports) if each.node == end.node]
+            return f"{end.node} has no receptacle {end.receptacle}, only {', '.join(receptacles)}"
+        if port.connected is False:
+            return f"nothing is plugged in at {end}"
+        if port.peer is not None:
+            return f"{end} leads to {End(*port.peer)}"
+        there = self._seen.owner(port.peer_domain)
+        if there is None:
+            stranger = port.through[0] if port.through else "something other than these machines"
+            return f"{end} leads to {stranger}"
+        if self._seen.ports[there].connected is False:
+            return ""  # probed before the cable was out; the other end says enough
+        return f"{end} leads to {there}, which reports otherwise"

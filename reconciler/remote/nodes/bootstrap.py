@@ -1,0 +1,88 @@
+"""Has everything on a machine that its agent needs to be kept running, or takes it away again.
+
+It looks, and does one measure after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import Refused
+from reconciler.remote.bootstrap.actions import Action, Build, Note, Write, actions, notes, undo_actions
+from reconciler.remote.bootstrap.profile import Profile
+from reconciler.remote.bootstrap.service import Keeper
+from reconciler.remote.bootstrap.survey import Survey
+from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
+from reconciler.remote.runtime.recipe import recipes
+from reconciler.remote.runtime.wheelhouse import Tell, Wheelhouse
+from reconciler.resources import Access
+
+from .ssh import SshNode
+
+MEASURE_SECONDS = 60.0
+SETTLE_SECONDS = 25.0
+"""A service starts what has ended after ten at most."""
+LOOK_SECONDS = 0.3
+_WORDS_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapPlan:
+    """What a machine is, what is to be done there, and what a person should know."""
+
+    found: Profile
+    seen: Survey
+    measures: tuple[Action, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def own_actions(self) -> tuple[Action, ...]:
+        """What can be done from here."""
+        return tuple(each for each in self.measures if not each.by_person)
+
+
+def reach(name: str, access: Access, home: Path, gateway_key: Path) -> SshNode:
+    """The machine of a node over SSH; ``home`` is the controller's. Raises ``OSError``."""
+    bundle = bundle_of(write_bundle(home / "agents"), Wheelhouse(home / "runtimes", recipes()))
+    return SshNode(name, access, bundle, asyncio.Semaphore(1), gateway_key)
+
+
+async def plan_bootstrap(node: SshNode) -> BootstrapPlan:
+    """What is to be done; changes nothing there. Raises ``Unreachable``; ``Refused`` where no agent can run."""
+    place, seen = await node.place(), await node.survey()
+    return BootstrapPlan(place.found, seen, actions(seen, place), notes(place.found, seen, node.name))
+
+
+async def plan_reset(node: SshNode) -> BootstrapPlan:
+    """How to take away again what keeps its agent running; changes nothing there. Raises ``Unreachable``."""
+    found, seen = await node.profile(), await node.survey()
+    return BootstrapPlan(found, seen, undo_actions(found, seen, node.name), ())
+
+
+async def carry_out(node: SshNode, measure: Action, tell: Tell = lambda text: None) -> None:
+    """Do one thing; ``tell`` hears how that goes.
+
+    Raises ``Refused`` (``MeasureFailed``) with what was said, and as ``SshNode.build_runtime``; ``Unreachable``.
+    """
+    if isinstance(measure.act, Build):
+        await node.build_runtime(tell)
+        return
+    if isinstance(measure.act, Write):
+        await node.put(measure.act.path, measure.act.content, measure.act.mode)
+        return
+    done = await node.run(measure.act.argv, timeout=MEASURE_SECONDS)
+    if done.status != 0:
+        words = (done.err or done.out).strip()[-_WORDS_MAX:] or f"exit status {done.status}"
+        raise Refused("MeasureFailed", f"on {node.name}: {measure.act}: {words}")
+
+
+async def settle(node: SshNode) -> None:
+    """Wait until the machine's service has the agent run, as far as it has one, for a while."""
+    until = asyncio.get_running_loop().time() + SETTLE_SECONDS
+    while asyncio.get_running_loop().time() < until:
+        seen = await node.survey()
+        if seen.keeper is Keeper.NOTHING or not seen.loaded or (seen.agent and seen.agent == seen.pid):
+            return
+        await asyncio.sleep(LOOK_SECONDS)

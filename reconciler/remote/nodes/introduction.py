@@ -1,0 +1,100 @@
+"""The first meeting with a machine, before there is a manifest of it: its host key, and what a look around shows."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from reconciler.errors import Silent, Unreachable
+from reconciler.remote.bootstrap.profile import MARK
+from reconciler.remote.runtime.agent_file import Bundle
+from reconciler.remote.ssh.connection import KEY_ALGORITHMS, fingerprint
+from reconciler.resources import Access, SshAccess
+
+from .ssh import SshNode
+
+LOOK_SECONDS = 20.0
+_ALGORITHMS = [algorithm for kind in KEY_ALGORITHMS.values() for algorithm in kind]
+_SCRIPT = """
+PATH=/usr/bin:/bin:/usr/sbin:/sbin; export PATH
+say() { printf '%s %s %s\\n' MARK "$1" "$2"; }
+if [ "$(uname -s)" = Darwin ]; then
+    say name "$(scutil --get LocalHostName)"; say chip "$(sysctl -n machdep.cpu.brand_string)"
+    say bytes "$(sysctl -n hw.memsize)"; say system "macOS $(sw_vers -productVersion)"
+else
+    say name "$(uname -n)"; say chip "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
+    say bytes "$(($(sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo) * 1024))"
+    say system "$( (. /etc/os-release && echo "$PRETTY_NAME") 2>/dev/null || uname -sr)"
+fi
+""".replace("MARK", MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """What a server presents."""
+
+    line: str
+    """Type and base64, as manifests have it."""
+    fingerprint: str
+    """As ``ssh-keygen -l`` shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a machine says of itself; empty where it does not."""
+
+    name: str
+    chip: str
+    memory_bytes: int
+    system: str
+
+
+def current_user() -> str:
+    """Who runs this."""
+    return getpass.getuser()
+
+
+def fingerprint_of(line: str) -> str:
+    """The fingerprint of a manifest's host key. Raises ``Unreachable`` for one that is none."""
+    try:
+        return fingerprint(asyncssh.import_public_key(line))
+    except asyncssh.KeyImportError as error:
+        raise Unreachable(f"the host key in the manifest is none: {error}") from error
+
+
+async def host_key(host: str, port: int | None) -> HostKey:
+    """The key that the server presents, Ed25519 where it has that. Nothing vouches for it but a look at the machine itself.
+
+    Raises ``Silent`` where there is no server.
+    """
+    asyncssh.set_log_level(logging.WARNING)
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            found = await asyncssh.get_server_host_key(host, port or (), server_host_key_algs=_ALGORITHMS)
+    except TimeoutError:
+        raise Silent(f"{host} does not answer within {LOOK_SECONDS:g} s") from None
+    except (asyncssh.Error, OSError, ValueError) as error:
+        raise Silent(f"there is no SSH server to be reached at {host}: {error}") from error
+    if found is None:
+        raise Silent(f"{host} presents no host key")
+    return HostKey(" ".join(found.export_public_key().decode("ascii").split()[:2]), fingerprint(found))
+
+
+async def survey(access: SshAccess) -> Survey:
+    """Log in and look around; changes nothing. Raises ``Barred`` and other ``Unreachable``."""
+    node = SshNode(access.host, Access(ssh=access), Bundle("", b""), asyncio.Semaphore(1), Path())
+    try:
+        done = await node.run(("/bin/sh", "-c", _SCRIPT), timeout=LOOK_SECONDS)
+    finally:
+        await node.close()
+    words = [line.split(" ", 2) for line in done.out.splitlines()]
+    said = {each[1]: each[2] for each in words if len(each) == 3 and each[0] == MARK}
+    size = said.get("bytes", "")
+    return Survey(
+        said.get("name", ""), said.get("chip", ""), int(size) if size.isdigit() else 0, said.get("system", "")
+    )

@@ -1,0 +1,153 @@
+"""A node on this machine: its agent is a process of its own, which outlives the one that starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import Refused, Silent, Unreachable
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.runtime.build import Pruned
+from reconciler.wire.paths import agent_socket
+
+START_SECONDS = 10.0
+DIAL_SECONDS = 5.0
+ANOTHER_SERVES = 75
+FENCED = 77
+_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """One ``local: {}`` node. Paths are absolute; raises ``ValueError`` when a socket's would be too long."""
+
+    name: str
+    directory: Path
+    """What the agent keeps."""
+    models: Path
+    run_directory: Path
+    """Short: Unix sockets are here."""
+    runtime_python: Path
+    """Interpreter of the ranks."""
+    agent_python: Path
+    """Interpreter of agent and shims, 3.9 or newer."""
+    bundle: Path
+    """The agent's file, from ``write_bundle``."""
+    start_seconds: float = START_SECONDS
+
+    def __post_init__(self) -> None:
+        agent_socket(str(self.run_directory), self.name)
+
+    @property
+    def socket(self) -> str:
+        """Where the agent answers."""
+        return agent_socket(str(self.run_directory), self.name)
+
+    async def stage(self, token: int = 0) -> None:
+        """The agent's file is where the controller has put it."""
+
+    async def start_agent(self, token: int = 0) -> None:
+        """Have an agent run; one that runs already is left as it is.
+
+        Raises ``Unreachable`` with the agent's own last words when it does not answer in time, ``Refused``
+        (``Fenced``) where the node has obeyed a controller with a higher token; with 0 nobody asks.
+        """
+        places = {
+            "--directory": self.directory,
+            "--models": self.models,
+            "--run-directory": self.run_directory,
+            "--python": self.runtime_python,
+            "--token": token,
+        }
+        serve = (str(self.agent_python), "-I", str(self.bundle), "serve", "--detach", "--node", self.name)
+        command = [*serve, *(str(word) for place in places.items() for word in place)]
+        try:
+            starter = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unreachable(f"the agent of {self.name} cannot be started: {error}") from error
+        try:
+            async with asyncio.timeout(self.start_seconds):
+                _, said = await starter.communicate()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                os.killpg(starter.pid, signal.SIGKILL)
+            await starter.wait()
+            reason = f"not serving after {self.start_seconds:g} s"
+            raise Unreachable(self._failure(reason)) from None
+        words = said.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
+        if starter.returncode == FENCED:
+            raise Refused("Fenced", words)
+        if starter.returncode not in (0, ANOTHER_SERVES):
+            raise Unreachable(self._failure(words))
+
+    def _failure(self, reason: str) -> str:
+        log = self.directory / "agent.log"
+        words = log.read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace").strip() if log.exists() else ""
+        return f"the agent of {self.name} did not start: {reason}" + (
+            f"\n{log} ends:\n{words}" if words else ""
+        )
+
+    async def dial(self) -> AgentConnection:
+        """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when it stands still."""
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(self.socket)
+        except TimeoutError:
+            raise self._silent() from None
+        except OSError as error:
+            raise Unreachable(
+                f"the agent of {self.name} does not answer at {self.socket}: {error}"
+            ) from error
+        if writer.get_extra_info("peername") is None:
+            # So asyncio shows EAGAIN, of a socket whose queue is full: its agent listens and accepts nobody.
+            writer.transport.abort()
+            raise self._silent()
+        return await AgentConnection(reader, writer).open("controller")
+
+    async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a Unix socket. Raises ``Unreachable``."""
+        try:
+            return await asyncio.open_unix_connection(socket)
+        except OSError as error:
+            raise Unreachable(f"nobody answers at {socket}: {error}") from error
+
+    async def disable_service(self) -> None:
+        """Nothing starts it but the controller."""
+
+    async def withdraw(self) -> None:
+        """Nothing was let in: the gateway is on the same machine."""
+
+    async def build_runtime(self, tell: Callable[[str], None]) -> str:
+        """Raises ``Refused``: ranks on the controller's own machine have the controller's own runtime."""
+        raise Refused(
+            "NotManaged", f"{self.name} is the controller's machine, and has the controller's runtime"
+        )
+
+    async def prune_runtimes(self) -> Pruned:
+        """There are none."""
+        return Pruned()
+
+    async def reboot(self) -> None:
+        """Raises ``Refused``: who restarts the machine under its own feet cannot see whether it comes back."""
+        text = f"{self.name} is the controller's own machine, which it does not restart: restart it yourself"
+        raise Refused("OwnMachine", text)
+
+    async def reconnect(self) -> None:
+        """The next connection to its agent is a new one anyway."""
+
+    async def close(self) -> None:
+        """There is nothing to let go of: every connection is its link's own."""
+
+    def _silent(self) -> Silent:
+        return Silent(f"the agent of {self.name} takes no connection at {self.socket}")

@@ -1,0 +1,159 @@
+"""Which machine each node is, and how it is reached: by its manifest, or as its agent was when it was started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+from weakref import WeakSet
+
+from reconciler.errors import Unreachable
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.machines import Stream
+from reconciler.remote.runtime.build import Pruned
+from reconciler.resources import LOCAL, Access
+from reconciler.state import NodeName
+
+
+class Machine(Protocol):
+    """What every kind of node can do."""
+
+    async def stage(self, token: int = 0) -> object:
+        """Have the agent's file there, and see that it runs. Raises as ``start_agent``."""
+        ...
+
+    async def start_agent(self, token: int = 0) -> None:
+        """Have an agent run; one that runs already is left as it is. Raises ``Unreachable`` and ``Refused``."""
+        ...
+
+    async def dial(self) -> AgentConnection:
+        """A new connection to the agent. Raises ``Unreachable`` where there is none, ``Silent`` without any answer."""
+        ...
+
+    async def stream(self, socket: str) -> Stream:
+        """A connection to a Unix socket there. Raises as ``dial``."""
+        ...
+
+    async def reboot(self) -> None:
+        """Have the machine restart. Raises ``Refused`` where it certainly does not."""
+        ...
+
+    async def disable_service(self) -> None:
+        """Have a service of the machine start no agent any more. Raises ``Unreachable``."""
+        ...
+
+    async def build_runtime(self, tell: Callable[[str], None]) -> str:
+        """Have the managed runtime there; its name. Raises ``Refused`` where that cannot be, and as ``dial``."""
+        ...
+
+    async def prune_runtimes(self) -> Pruned:
+        """Remove managed runtimes that are old and that nothing uses. Raises as ``build_runtime``."""
+        ...
+
+    async def withdraw(self) -> None:
+        """Take back what was let in there for the gateway. Raises ``Unreachable``."""
+        ...
+
+    async def reconnect(self) -> None:
+        """End the connection to the machine; the next time it is reached over a new one."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it; what runs there goes on."""
+        ...
+
+
+class MachinePool:
+    """The machines of all nodes. ``make`` gives the one that is reached as a node's ``Access`` says."""
+
+    def __init__(self, make: Callable[[NodeName, Access], Machine]) -> None:
+        self._make = make
+        self._accesses: dict[NodeName, Access] = {}
+        self._machines: dict[NodeName, Machine] = {}
+        self._links: dict[NodeName, WeakSet[AgentConnection]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def reach(self, accesses: Mapping[NodeName, Access]) -> None:
+        """Reach nodes like this from now on. What was connected in another way is let go of."""
+        before, self._accesses = self._accesses, dict(accesses)
+        for name, access in before.items():
+            machine = self._machines.get(name)
+            if machine is not None and accesses.get(name) != access:
+                del self._machines[name]
+                links = self._links.pop(name, ())
+                task = asyncio.create_task(_leave(machine, tuple(links)), name=f"leave {name}")
+                self._leaving.add(task)
+                task.add_done_callback(self._leaving.discard)
+
+    async def dial(self, name: NodeName) -> AgentConnection:
+        """A new connection to a node's agent. Raises as ``Machine.dial``."""
+        machine = self._machine(name)
+        link = await machine.dial()
+        if self._machines.get(name) is not machine:
+            await link.close()
+            raise Unreachable(f"{name} is reached in another way by now")
+        self._links.setdefault(name, WeakSet()).add(link)
+        return link
+
+    async def stage(self, name: NodeName, token: int) -> None:
+        """Have the agent's file on a node. Raises as ``Machine.stage``."""
+        await self._machine(name).stage(token)
+
+    async def start_agent(self, name: NodeName, token: int) -> None:
+        """Have a node's agent run. Raises as ``Machine.start_agent``."""
+        await self._machine(name).start_agent(token)
+
+    async def stream(self, name: NodeName, socket: str) -> Stream:
+        """A connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
+        return await self._machine(name).stream(socket)
+
+    async def reboot(self, name: NodeName) -> None:
+        """Have a node's machine restart. Raises as ``Machine.reboot``."""
+        await self._machine(name).reboot()
+
+    async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
+        """Have the managed runtime on a node's machine; its name. Raises as ``Machine.build_runtime``."""
+        return await self._machine(name).build_runtime(tell)
+
+    async def prune_runtimes(self, name: NodeName) -> Pruned:
+        """Remove old managed runtimes of a node's machine. Raises as ``Machine.build_runtime``."""
+        return await self._machine(name).prune_runtimes()
+
+    async def withdraw(self, name: NodeName) -> None:
+        """Have nothing of a node go on by itself: its agent is started by nobody, and the gateway has no way in, unless
+        another node is that machine too."""
+        await self._machine(name).disable_service()
+        ssh = self._accesses.get(name, LOCAL).ssh
+        others = [access.ssh for other, access in self._accesses.items() if other != name and access.ssh]
+        if ssh is not None and not any(
+            (other.host_key, other.user) == (ssh.host_key, ssh.user) for other in others
+        ):
+            await self._machine(name).withdraw()
+
+    async def reconnect(self, name: NodeName) -> None:
+        """End the connection to a node's machine: the next time it is reached over a new one. Ranks go on, and so does
+        its agent, but for streams of the gateway's own nothing else is disturbed."""
+        machine = self._machines.get(name)
+        if machine is not None:
+            await machine.reconnect()
+
+    async def close(self) -> None:
+        """Let go of all."""
+        await asyncio.gather(*self._leaving, *(machine.close() for machine in self._machines.values()))
+        self._machines.clear()
+
+    def _machine(self, name: NodeName) -> Machine:
+        """Raises ``Unreachable`` where it cannot be reached as it should be."""
+        machine = self._machines.get(name)
+        if machine is None:
+            try:
+                machine = self._machines[name] = self._make(name, self._accesses.get(name, LOCAL))
+            except ValueError as error:
+                raise Unreachable(f"{name} cannot be reached: {error}") from error
+        return machine
+
+
+async def _leave(machine: Machine, links: Sequence[AgentConnection]) -> None:
+    for link in links:
+        await link.close()
+    await machine.close()

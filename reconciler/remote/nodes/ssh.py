@@ -1,0 +1,395 @@
+"""A node on another machine: its agent is put there and started over SSH, and spoken with through the same connection.
+
+Everything of ours is in ``~/.reconciler`` of the user: ``agents/``, ``nodes/<name>/``, ``run/`` (sockets),
+``models/``, ``runtimes/``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import asyncssh
+
+from reconciler.errors import Barred, Refused, Silent, Unreachable
+from reconciler.remote.bootstrap import profile, survey
+from reconciler.remote.bootstrap.actions import Place, Run, Write, start
+from reconciler.remote.bootstrap.profile import Profile
+from reconciler.remote.bootstrap.service import node_folder, script, script_path, service_name, words_path
+from reconciler.remote.bootstrap.survey import Survey
+from reconciler.remote.connection import AgentConnection
+from reconciler.remote.gateway_key import ensure_line, public_key, relay_line, without_key
+from reconciler.remote.runtime.agent_file import Bundle
+from reconciler.remote.runtime.build import Pruned
+from reconciler.remote.runtime.managed import Managed
+from reconciler.remote.runtime.wheelhouse import Tell
+from reconciler.remote.ssh import jumps
+from reconciler.remote.ssh.channels import Completed, Held, TooLong, hold, open_stream, run
+from reconciler.remote.ssh.connection import CONNECT_SECONDS, Connection, ends
+from reconciler.resources import Access
+from reconciler.wire.generation import jump_key_name
+from reconciler.wire.node import HeldBy
+from reconciler.wire.paths import agent_socket
+
+from .local import ANOTHER_SERVES, FENCED, START_SECONDS
+
+__all__ = ["Completed", "SshNode"]
+
+COMMANDS_MAX = 4
+"""At a time on one machine: ``sshd`` allows ten sessions on a connection (``MaxSessions``)."""
+PUT_SECONDS = 120.0
+REBOOT_SECONDS = 15.0
+AGENTS_KEPT = 3
+SERVICE_SECONDS = 15.0
+"""launchd starts what has ended at most every ten."""
+LOOK_SECONDS = 0.2
+log = logging.getLogger(__name__)
+_TAIL_BYTES = 2000
+_PUT = """
+set -e; umask 077; mkdir -p "$(dirname "$1")"; draft="$1.$$.part"; trap 'rm -f "$draft"' EXIT
+cat > "$draft"; [ "$(wc -c < "$draft")" -eq "$3" ]; chmod "$2" "$draft"; mv -f "$draft" "$1"
+"""
+"""Size in bytes after the path and the mode: what was cut off on its way is not put in place."""
+_PRUNE = """
+cd "$1" && ls -t | grep '^agent-.*[.]pyz$' | tail -n +"$2" | while read -r old; do rm -f "$old"; done
+"""
+_AUTHORIZED = """
+file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
+echo "$file"; [ ! -e "$file" ] || cat "$file"
+"""
+"""The file's own path, and what is in it."""
+_REBOOT = """
+PATH=$PATH:/usr/sbin:/sbin; [ "$(id -u)" = 0 ] && exec shutdown -r now; exec sudo -n shutdown -r now
+"""
+
+
+class SshNode:
+    """One node with ``spec.ssh``. ``gate`` bounds how many connections are made at a time."""
+
+    def __init__(
+        self, name: str, access: Access, bundle: Bundle, gate: asyncio.Semaphore, gateway_key: Path
+    ) -> None:
+        assert access.ssh is not None
+        self.name = name
+        self._access = access
+        self._bundle = bundle
+        self._gateway_key = gateway_key
+        self._managed = Managed(self, name, bundle.wheelhouse, access.python)
+        self._connection = Connection(name, access.ssh, gate)
+        self._room = asyncio.Semaphore(COMMANDS_MAX)
+        self._profile: Profile | None = None
+        self._held: Held | None = None
+
+    async def close(self) -> None:
+        """End the connection; what runs there goes on."""
+        await self._connection.close()
+
+    async def reconnect(self) -> None:
+        """Reach the machine over a new connection from now on. One with the session that holds the agent stays."""
+        await self._connection.renew()
+
+    # --- commands and files ---
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - every caller must name a bound
+        """Run a command there, with ``LC_ALL=C`` and nothing else of ours in its environment.
+
+        Raises ``Silent`` where it does not end in time or the machine is not reached, ``Refused`` where it prints
+        more than ``OUTPUT_BYTES_MAX``.
+        """
+        command = shlex.join(("/usr/bin/env", "LC_ALL=C", *argv))
+        try:
+            async with asyncio.timeout(timeout), self._room:
+                connection = await self._connection.get()
+                return await run(connection, command, stdin)
+        except TimeoutError as error:
+            raise Silent(
+                f"{argv[0]} on {self.name}: {str(error) or f'it has not ended after {timeout:g} s'}"
+            ) from None
+        except TooLong as error:
+            raise Refused("TooLong", f"{argv[0]} on {self.name}: {error}") from None
+        except (asyncssh.Error, OSError) as error:
+            raise Silent(f"{argv[0]} on {self.name} could not be run: {error}") from error
+
+    async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
+        """Write a file there, whole or not at all, with its folders. Raises ``Unreachable``."""
+        words = ("/bin/sh", "-c", _PUT, "put", str(path), f"{mode:o}", str(len(content)))
+        done = await self.run(words, stdin=content, timeout=PUT_SECONDS)
+        if done.status != 0:
+            raise Unreachable(f"{path} on {self.name} cannot be written: {_words(done)}")
+
+    async def profile(self) -> Profile:
+        """What the machine is. Asked once; raises ``Unreachable``."""
+        if self._profile is None:
+            asked = profile.question(self._access.python)
+            done = await self.run(asked, timeout=START_SECONDS)
+            found = profile.answer(done.out)
+            newest = await self._managed.newest(
+                found
+            )  # the agent's too: what it ran from before can be removed
+            self._profile = replace(found, ranks_python=newest, python=newest or found.python)
+        return self._profile
+
+    # --- the agent ---
+
+    async def start_agent(self, token: int = 0) -> None:
+        """Have an agent run; one that runs already is left as it is.
+
+        Raises ``Unreachable`` with the agent's own last words when it does not answer in time, ``Refused``: with
+        ``Fenced`` where the node has obeyed a controller with a higher token (with 0 nobody asks), with
+        ``NoPython`` where there is none to run it with.
+        """
+        found = await self._fit()
+        bundle, seen = await self._staged(found, token)
+        await self._authorize_gateway(found, bundle)
+        if seen.loaded and await self._started_by_service(found, seen):
+            return
+        serve = self._serve(found, bundle)
+        if found.system == "Darwin":
+            done = await self._hold((*serve, "--token", str(token), "--held-by", HeldBy.SESSION))
+        else:
+            done = await self.run((*serve, "--token", str(token), "--detach"), timeout=START_SECONDS)
+        if done.status == FENCED:
+            raise Refused("Fenced", _words(done))
+        if done.status not in (0, ANOTHER_SERVES):
+            raise Unreachable(f"the agent of {self.name} did not start: {_words(done)}")
+
+    async def _started_by_service(self, found: Profile, seen: Survey) -> bool:
+        """Whether the machine's own service has an agent serve."""
+        begin = start(found, seen, self.name)
+        if isinstance(begin.act, Run) and not begin.by_person:
+            await self.run(begin.act.argv, timeout=START_SECONDS)
+        until = asyncio.get_running_loop().time() + SERVICE_SECONDS
+        while asyncio.get_running_loop().time() < until:
+            with suppress(Unreachable):
+                _, writer = await self.stream(self._socket(found))
+                writer.close()
+                return True
+            await asyncio.sleep(LOOK_SECONDS)
+        said = await self.run(
+            ("/usr/bin/tail", "-n", "5", str(words_path(found, self.name))), timeout=START_SECONDS
+        )
+        log.warning(
+            "%s: its service %s has started no agent within %g s, which is started without it: %s",
+            self.name, service_name(found.user, self.name), SERVICE_SECONDS, _words(said),
+        )  # fmt: skip
+        return False
+
+    async def _hold(self, command: Sequence[str]) -> Completed:
+        """Start an agent that lives in a session of this connection, as long as that lasts, and goes on without it."""
+        line = shlex.join(("/usr/bin/env", "LC_ALL=C", *command))
+        connection = await self._connection.get()
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                self._held = await hold(connection, line)
+                await self._connection.keep()
+                return await self._held.begun
+        except TimeoutError:
+            raise Unreachable(f"the agent of {self.name} does not serve after {START_SECONDS:g} s") from None
+        except (asyncssh.Error, OSError) as error:
+            raise Silent(f"{self.name} opens no session for its agent: {error}") from error
+
+    def _serve(self, found: Profile, bundle: PurePosixPath) -> tuple[str, ...]:
+        """The command of the agent, without who asks for it and what holds it."""
+        serve = (found.python, "-I", str(bundle), "serve", "--node", self.name)
+        places = {
+            "--directory": node_folder(found, self.name),
+            "--models": found.root / "models",
+            "--run-directory": found.root / "run",
+            "--python": self._access.python or found.ranks_python or found.python,
+        }
+        tools = ("--tools", found.tools) if found.tools else ()
+        return (*serve, *(str(word) for place in places.items() for word in place), *tools)
+
+    async def survey(self) -> Survey:
+        """What there is on the machine to keep the agent running. Raises ``Unreachable``."""
+        done = await self.run(survey.question(await self.profile(), self.name), timeout=START_SECONDS)
+        return survey.answer(done.out)
+
+    async def stage(self, token: int = 0) -> PurePosixPath:
+        """Have the agent's file there, see that it runs, and have the machine's service take it from now on; its path.
+
+        Raises as ``start_agent``.
+        """
+        path, _ = await self._staged(await self._fit(), token)
+        return path
+
+    async def _staged(self, found: Profile, token: int) -> tuple[PurePosixPath, Survey]:
+        path = await self._have_agent(found)
+        seen = await self.survey()
+        serve = self._serve(found, path)
+        wanted = script(seen.keeper, found, self.name, serve)
+        if seen.loaded and seen.script != wanted:
+            asked = await self.run((*serve, "--ask", "--token", str(token)), timeout=START_SECONDS)
+            if asked.status == FENCED:  # as soon as the script is there the service may start its agent
+                raise Refused("Fenced", _words(asked))
+            await self.put(script_path(found, self.name), wanted.encode(), 0o600)
+        return path, seen
+
+    async def _have_agent(self, found: Profile) -> PurePosixPath:
+        path = found.root / "agents" / self._bundle.name
+        there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
+        if there.status != 0:
+            await self.put(path, self._bundle.content, 0o600)
+            prune = ("/bin/sh", "-c", _PRUNE, "prune", str(path.parent), str(AGENTS_KEPT + 1))
+            await self.run(prune, timeout=START_SECONDS)
+        tried = await self.run((found.python, "-I", str(path), "--help"), timeout=START_SECONDS)
+        if tried.status != 0:
+            self._profile = None  # its Python may be gone
+            raise Unreachable(f"{path} does not run on {self.name} with {found.python}: {_words(tried)}")
+        return path
+
+    async def place(self) -> Place:
+        """What there is beside a service, and what is to be there. Raises ``Unreachable``, and ``Refused`` as ``start_agent``."""
+        found = await self.profile()
+        runtime = self._managed.lacking(found)
+        if runtime is not None:
+            python = str(runtime / "bin" / "python3")
+            found = replace(found, ranks_python=python, python=python)
+        else:
+            found = await self._fit()
+        path = found.root / "agents" / self._bundle.name
+        there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
+        line = self._relay_line(found, path)
+        authorized, existing = await self._authorized()
+        wanted = ensure_line(existing, line)
+        return Place(
+            node=self.name,
+            found=found,
+            runtime=runtime,
+            serve=self._serve(found, path),
+            agent=Write(path, self._bundle.content),
+            agent_there=there.status == 0,
+            authorized=Write(authorized, wanted.encode(), shown=line),
+            admitted=wanted == existing,
+        )
+
+    def _relay_line(self, found: Profile, bundle: PurePosixPath) -> str:
+        return relay_line(found.python, str(bundle), str(found.root / "run"), public_key(self._gateway_key))
+
+    async def _authorize_gateway(self, found: Profile, bundle: PurePosixPath) -> None:
+        """Let the gateway's key in, for the sockets of ranks and nothing else."""
+        line = self._relay_line(found, bundle)
+        await self._rewrite_authorized(lambda existing: ensure_line(existing, line))
+        try:
+            await jumps.authorize(self._connection.way, self._jump_key)
+        except Unreachable as error:
+            log.warning("%s: %s", self.name, error)
+
+    async def disable_service(self) -> None:
+        """Have the machine's own service start no agent any more; one that runs goes on. Raises ``Unreachable``."""
+        path = str(script_path(await self.profile(), self.name))
+        done = await self.run(("/bin/rm", "-f", path), timeout=START_SECONDS)
+        if done.status != 0:
+            raise Unreachable(f"{path} on {self.name} cannot be removed: {_words(done)}")
+
+    async def withdraw(self) -> None:
+        """Take the gateway's key out of ``authorized_keys``. Raises ``Unreachable``."""
+        key = public_key(self._gateway_key)
+        await self._rewrite_authorized(lambda existing: without_key(existing, key))
+        await jumps.revoke(self._connection.way, self._jump_key)
+
+    @property
+    def _jump_key(self) -> Path:
+        """Of the gateway, for the machines on the way here."""
+        return self._gateway_key.with_name(jump_key_name(self.name))
+
+    async def _authorized(self) -> tuple[PurePosixPath, str]:
+        """The file ``authorized_keys`` of the user, and what is in it."""
+        done = await self.run(("/bin/sh", "-c", _AUTHORIZED), timeout=START_SECONDS)
+        if done.status != 0:
+            raise Unreachable(f"~/.ssh/authorized_keys of {self.name} cannot be read: {_words(done)}")
+        path, _, existing = done.out.partition("\n")
+        return PurePosixPath(path), existing
+
+    async def _rewrite_authorized(self, rewrite: Callable[[str], str]) -> None:
+        path, existing = await self._authorized()
+        wanted = rewrite(existing)
+        if wanted != existing:
+            await self.put(path, wanted.encode(), 0o600)
+
+    # --- the runtime ---
+
+    async def build_runtime(self, tell: Tell) -> str:
+        """Have the managed runtime there; its name. Raises as ``Managed.build``."""
+        key = await self._managed.build(await self.profile(), tell)
+        self._profile = None  # ranks are started with it from now on, and perhaps the agent
+        return key
+
+    async def prune_runtimes(self) -> Pruned:
+        """Remove what is old and unused of them. Raises as ``Managed.prune``."""
+        return await self._managed.prune(await self.profile())
+
+    async def _fit(self) -> Profile:
+        found = await self.profile()
+        if not found.python:
+            self._profile = None
+            coming = self._managed.lacking(found) is not None
+            raise Refused("NoPython", profile.none(found, self.name, self._access.python, coming))
+        return found
+
+    async def dial(self) -> AgentConnection:
+        """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when the machine is not
+        reached, ``Barred`` where a person has to do something about that."""
+        found = await self.profile()
+        socket = self._socket(found)
+        connection = await self._connection.get()
+        link = AgentConnection(*await self._stream(connection, socket))
+        link.ends = ends(connection, self._connection.way)
+        return await link.open("controller")
+
+    def _socket(self, found: Profile) -> str:
+        try:
+            return agent_socket(str(found.root / "run"), self.name)
+        except ValueError as error:
+            raise Barred("PathTooLong", f"{self.name}: {error}") from None
+
+    async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a Unix socket there. Raises as ``dial``."""
+        return await self._stream(await self._connection.get(), socket)
+
+    async def _stream(
+        self, connection: asyncssh.SSHClientConnection, socket: str
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await open_stream(connection, socket)
+        except TimeoutError:
+            raise Silent(
+                f"{self.name} opens no connection to {socket} within {CONNECT_SECONDS:g} s"
+            ) from None
+        except (asyncssh.Error, OSError) as error:
+            if connection.is_closed():
+                raise Silent(f"the connection to {self.name} was lost: {error}") from error
+            raise Unreachable(f"nobody answers at {socket} on {self.name}: {error}") from error
+
+    # --- the machine ---
+
+    async def reboot(self) -> None:
+        """Have the machine restart. Raises ``Refused`` where it certainly does not, ``Silent`` where that is not known."""
+        try:
+            connection = await self._connection.get()
+        except Silent as error:
+            raise Refused("NotReached", str(error)) from error
+        try:
+            done = await self.run(("/bin/sh", "-c", _REBOOT, "reboot"), timeout=REBOOT_SECONDS)
+        except Silent:
+            if connection.is_closed():
+                return  # it has gone down before it could say that it would
+            raise
+        if done.status not in (0, 128 + 15):
+            user = self._access.ssh.user if self._access.ssh else ""
+            raise Refused(
+                "NotAllowed",
+                f"{self.name} does not restart: {_words(done)}; to allow it, add this line with visudo there:"
+                f" {user} ALL=(root) NOPASSWD: /sbin/shutdown -r now, /usr/sbin/shutdown -r now",
+            )
+
+
+def _words(done: Completed) -> str:
+    """What a command that failed has said."""
+    return (done.err or done.out).strip()[-_TAIL_BYTES:] or f"exit status {done.status}"

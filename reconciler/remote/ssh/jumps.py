@@ -1,0 +1,163 @@
+"""The way to a machine over others (``ProxyJump`` of ``~/.ssh/config``), taken hop by hop: so it is known which key each
+of them showed, and the gateway, which reads nobody's configuration, can be told and let in.
+
+What the gateway's key may do on such a machine is to have the SSH server of one other machine spliced to its standard
+input and output: a forwarding would let it reach the Unix sockets of that user as well, which ``permitopen`` does not
+restrict (sshd(8)).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from reconciler.errors import Unreachable
+from reconciler.remote.gateway_key import authorized_line, ensure_line, public_key, without_key
+from reconciler.wire.generation import Jump
+
+from .channels import run
+
+log = logging.getLogger(__name__)
+
+COMMAND_SECONDS = 15.0
+NESTED_MAX = 4
+"""Machines on the way to the first machine on the way."""
+_AUTHORIZED = 'file=$HOME/.ssh/authorized_keys; [ ! -e "$file" ] || cat "$file"'
+_REWRITE = """
+umask 077; mkdir -p "$HOME/.ssh"; file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
+cat > "$file.$$" && mv "$file.$$" "$file"
+"""
+_SPLICER = "command -v nc || command -v python3"
+_SPLICE = (
+    "import os,socket,sys,threading;s=socket.create_connection((sys.argv[1],int(sys.argv[2])));o=sys.stdout.buffer;"
+    "threading.Thread(target=lambda:(any(o.write(b) and o.flush() for b in iter(lambda:s.recv(65536),b'')),os._exit(0))"
+    ",daemon=True).start();any(s.sendall(b) for b in iter(lambda:os.read(0,65536),b''))"
+)
+"""For machines without netcat; Macs have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JumpChain:
+    """The machines on the way, the first of them first, and where the last one finds the machine itself."""
+
+    jumps: tuple[Jump, ...] = ()
+    connections: tuple[asyncssh.SSHClientConnection, ...] = ()
+    host: str = ""
+    port: int = 0
+
+    @property
+    def last(self) -> asyncssh.SSHClientConnection | tuple[()]:
+        """What asyncssh is to take as the tunnel; without one it would look for one by itself."""
+        return self.connections[-1] if self.connections else ()
+
+    def close(self) -> None:
+        for connection in reversed(self.connections):
+            connection.close()
+
+
+async def connect(host: str, options: Mapping[str, Any], nested: int = 0) -> JumpChain:
+    """Connect to the machines on the way to ``host``; to none where the configuration names none.
+
+    ``options`` are those for the machine itself. Raises as ``asyncssh.connect``.
+    """
+    settled = await asyncssh.SSHClientConnectionOptions.construct(host=host, config=(), **options)
+    named = settled.tunnel
+    if not isinstance(named, str) or named.lower() == "none" or nested == NESTED_MAX:
+        return JumpChain()
+    way = JumpChain(host=str(settled.host), port=int(settled.port))
+    try:
+        for word in named.split(","):
+            way = await _next_hop(way, word.strip(), options, nested)
+    except BaseException:
+        way.close()
+        raise
+    return way
+
+
+async def _next_hop(way: JumpChain, word: str, options: Mapping[str, Any], nested: int) -> JumpChain:
+    user, _, place = word.rpartition("@")
+    host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
+    wanted = {name: value for name, value in options.items() if name not in _OF_THE_MACHINE}
+    wanted |= {"port": int(port) if port else (), "username": user or ()}
+    before = way if way.connections else await connect(host, wanted, nested + 1)
+    connection = await asyncssh.connect(host, tunnel=before.last, **wanted)
+    if before.connections:
+        connection.set_tunnel(before.connections[-1])
+    key = connection.get_server_host_key()
+    settled = await asyncssh.SSHClientConnectionOptions.construct(host=host, config=(), **wanted)
+    shown = " ".join(key.export_public_key().decode("ascii").split()[:2]) if key else ""
+    jump = Jump(str(settled.host), int(settled.port), str(settled.username), shown)
+    return JumpChain((*before.jumps, jump), (*before.connections, connection), way.host, way.port)
+
+
+_OF_THE_MACHINE = (
+    "known_hosts", "server_host_key_algs", "command", "compression_algs", "client_keys", "agent_path",
+)  # fmt: skip
+"""Options that are the machine's own; those on the way are looked up in ``~/.ssh/known_hosts``."""
+
+
+async def authorize(way: JumpChain, key: Path) -> None:
+    """Let the gateway's ``key`` through every machine on the way, to the next one and nowhere else.
+
+    Raises ``Unreachable`` with the line that is missing where it cannot be added.
+    """
+    ends = [*((jump.host, jump.port) for jump in way.jumps), (way.host, way.port)][1:]
+    for connection, jump, end in zip(way.connections, way.jumps, ends, strict=True):
+        tool = (await _said(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
+        line = authorized_line(_splice(tool or "nc", *end), public_key(key))
+        try:
+            if not tool:
+                raise Unreachable("it runs no command for us that finds nc or python3")
+            await _rewrite(connection, lambda existing, line=line: ensure_line(existing, line))  # type: ignore[misc]
+        except Unreachable as error:
+            raise Unreachable(
+                f"the gateway cannot pass {jump.user}@{jump.host}: {error}; add to its authorized_keys: {line}"
+            ) from error
+
+
+async def revoke(way: JumpChain, key: Path) -> None:
+    """Take the gateway's ``key`` back from every machine on the way.
+
+    One that cannot be changed keeps no node from leaving: what the key leads to lets the gateway in no more.
+    """
+    public = public_key(key)
+    for connection, jump in zip(way.connections, way.jumps, strict=True):
+        try:
+            await _rewrite(connection, lambda existing: without_key(existing, public))
+        except Unreachable as error:
+            log.warning("%s@%s may keep a line for %s: %s", jump.user, jump.host, public, error)
+
+
+def _splice(tool: str, host: str, port: int) -> tuple[str, ...]:
+    """The command that joins its standard input and output with a port."""
+    python = () if Path(tool).name == "nc" else ("-I", "-c", _SPLICE)
+    return (tool, *python, host, str(port))
+
+
+async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[str], str]) -> None:
+    existing = await _said(connection, _AUTHORIZED)
+    wanted = rewrite(existing)
+    if wanted != existing:
+        await _said(connection, _REWRITE, wanted.encode())
+
+
+async def _said(
+    connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
+) -> str:
+    """What a script prints there. Raises ``Unreachable``, also where it ``fails`` and may not."""
+    command = shlex.join(("/usr/bin/env", "LC_ALL=C", "/bin/sh", "-c", script))
+    try:
+        async with asyncio.timeout(COMMAND_SECONDS):
+            done = await run(connection, command, stdin)
+    except (asyncssh.Error, OSError) as error:
+        raise Unreachable(f"it runs no command: {error or type(error).__name__}") from error
+    if done.status != 0 and not fails:
+        raise Unreachable(f"its authorized_keys cannot be changed: {(done.err or done.out).strip()[-300:]}")
+    return done.out

@@ -1,0 +1,212 @@
+"""What pydantic found wrong with a document, as problems with places and plain sentences."""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from reconciler.errors import Problem
+from reconciler.resources import NAME_PATTERN, NAME_RULE
+from reconciler.source.yaml.parser import Node
+
+from .syntax_errors import clip
+
+PROBLEMS_MAX = 50
+"""Per document: more of them help nobody."""
+
+
+def explain(file: str, root: Node, kind: type[BaseModel], error: ValidationError) -> Iterator[Problem]:
+    """The problems of one document, at most ``PROBLEMS_MAX``, each at its key or value."""
+    seen: set[Problem] = set()
+    for detail in error.errors(include_url=False)[:PROBLEMS_MAX]:
+        problem = _problem(file, root, kind, detail)
+        if problem not in seen:
+            seen.add(problem)
+            yield problem
+
+
+def _problem(file: str, root: Node, kind: type[BaseModel], detail: Mapping[str, Any]) -> Problem:
+    node, rest, path = _follow(root, detail["loc"])
+    name = str(rest[-1]) if rest else ""
+    match detail["type"]:
+        case "missing":
+            line, column = node.key or (node.line, node.column)
+            return Problem(file, line, column, _dotted((*path, name)), "required field is missing")
+        case "extra_forbidden":
+            line, column = node.key or (node.line, node.column)
+            fields = field_names(kind, path[:-1])
+            return Problem(
+                file, line, column, _dotted(path), "unknown field" + _nearest(str(path[-1]), fields)
+            )
+        case _:
+            pass
+    if name == "[key]":
+        line, column = node.key or (node.line, node.column)
+        shown = Node(str(path[-1]), line, column, quoted=True)
+        return Problem(file, line, column, _dotted(path), f"as a key, {_words(detail, shown)}")
+    return Problem(file, node.line, node.column, _dotted(path), _words(detail, node))
+
+
+def _follow(
+    root: Node, loc: tuple[int | str, ...]
+) -> tuple[Node, tuple[int | str, ...], tuple[int | str, ...]]:
+    """The node that ``loc`` leads to, what of ``loc`` is not in the document, and the path so far.
+
+    What is not there is a missing field, pydantic's own name of a branch of a union, or a place within a
+    short form such as ``nodes: 4``.
+    """
+    node, path, rest = root, [], []
+    for step in loc:
+        child = node.children.get(step)
+        if child is None:
+            rest.append(step)
+        else:
+            node = child
+            path.append(step)
+    return node, tuple(rest), tuple(path)
+
+
+def _dotted(path: Iterable[int | str]) -> str:
+    dotted = ""
+    for step in path:
+        if isinstance(step, int):
+            dotted += f"[{step}]"
+        else:
+            dotted += f".{clip(step)}" if dotted else clip(step)
+    return dotted
+
+
+# --- fields ----------------------------------------------------------------------------------------
+
+
+def field_names(kind: type[BaseModel], path: Iterable[int | str]) -> list[str]:
+    """The fields, as YAML spells them, of the mapping at ``path`` within ``kind``; empty for a free one."""
+    models = [kind]
+    for step in path:
+        found = [f.annotation for m in models for f in m.model_fields.values() if f.alias == step]
+        models = [m for annotation in found for m in _models_in(annotation)] if found else models
+    return [f.alias or name for m in models for name, f in m.model_fields.items()]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for inner in typing.get_args(annotation) for model in _models_in(inner)]
+
+
+def suggest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that ``word`` was probably meant to be, in whatever case or with ``_`` for a capital."""
+    plain = {_plain(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(_plain(word[:80]), plain, n=1, cutoff=0.7)
+    return plain[close[0]] if close else None
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")
+
+
+def _nearest(word: str, fields: list[str]) -> str:
+    if (nearest := suggest(word, fields)) is not None:
+        return f', did you mean "{nearest}"?'
+    return f"; the fields here are {', '.join(fields)}" if fields else "; there are no fields here"
+
+
+# --- values ----------------------------------------------------------------------------------------
+
+
+def got(node: Node) -> str:
+    """How a value is named in a message."""
+    match node.value:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case None:
+            return "nothing"
+        case bool():
+            return f"{clip(node.written)} (a boolean)"
+        case int() | float():
+            return f"{clip(node.written)} (a number)"
+        case str() as text:
+            return f'"{clip(text)}" (a string)'
+        case other:
+            raise TypeError(f"no YAML value: {other!r}")
+
+
+def _wrong(expected: str) -> Callable[[Mapping[str, Any], Node], str]:
+    return lambda context, node: f"expected {expected}, got {got(node)}"
+
+
+def _wanted_text(context: Mapping[str, Any], node: Node) -> str:
+    quotes = "; put it in quotes" if isinstance(node.value, bool | int | float) else ""
+    return f"expected a string, got {got(node)}{quotes}"
+
+
+def _one_of(context: Mapping[str, Any], node: Node) -> str:
+    """A wrong word where a few are possible; pydantic lists them as ``'a', 'b' or 'c'``."""
+    words = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+    shown = f'"{clip(node.value)}"' if isinstance(node.value, str) else got(node)
+    if len(words) == 1:
+        return f'expected "{words[0]}", got {shown}'
+    nearest = suggest(node.value, words) if isinstance(node.value, str) else None
+    return f"expected one of {', '.join(words)}" + (
+        f'; did you mean "{nearest}"?' if nearest else f", got {shown}"
+    )
+
+
+def _pattern(context: Mapping[str, Any], node: Node) -> str:
+    rule = NAME_RULE if context["pattern"] == NAME_PATTERN else f"text that matches {context['pattern']}"
+    return f'expected {rule}, got "{clip(str(node.value))}"'
+
+
+def _own_words(context: Mapping[str, Any], node: Node) -> str:
+    """A sentence of the kind itself, with the value where it does not name it."""
+    said = str(context["error"])
+    return f"{said}, got {got(node)}" if said.startswith("expected ") and "got " not in said else said
+
+
+def _count(context: Mapping[str, Any], node: Node, bound: str, least_or_most: str) -> str:
+    count = context[bound]
+    what = "character" if isinstance(node.value, str) else "item"
+    had = context.get("actual_length", len(node.value) if isinstance(node.value, str | list | dict) else 0)
+    return f"expected at {least_or_most} {count} {what}{'' if count == 1 else 's'}, got {had}"
+
+
+_WORDS: dict[str, Callable[[Mapping[str, Any], Node], str]] = {
+    "string_type": _wanted_text,
+    "int_type": _wrong("a whole number"),
+    "int_parsing": _wrong("a whole number"),
+    "int_from_float": _wrong("a whole number"),
+    "float_type": _wrong("a number"),
+    "float_parsing": _wrong("a number"),
+    "bool_type": _wrong("true or false"),
+    "bool_parsing": _wrong("true or false"),
+    "model_type": _wrong("a mapping"),
+    "model_attributes_type": _wrong("a mapping"),
+    "dict_type": _wrong("a mapping"),
+    "tuple_type": _wrong("a list"),
+    "list_type": _wrong("a list"),
+    "none_required": _wrong("nothing"),
+    "literal_error": _one_of,
+    "string_pattern_mismatch": _pattern,
+    "value_error": _own_words,
+    "greater_than_equal": lambda context, node: (
+        f"expected at least {context['ge']}, got {clip(node.written)}"
+    ),
+    "less_than_equal": lambda context, node: f"expected at most {context['le']}, got {clip(node.written)}",
+    "greater_than": lambda context, node: f"expected more than {context['gt']}, got {clip(node.written)}",
+    "less_than": lambda context, node: f"expected less than {context['lt']}, got {clip(node.written)}",
+    "string_too_short": lambda context, node: _count(context, node, "min_length", "least"),
+    "too_short": lambda context, node: _count(context, node, "min_length", "least"),
+    "string_too_long": lambda context, node: _count(context, node, "max_length", "most"),
+    "too_long": lambda context, node: _count(context, node, "max_length", "most"),
+}
+
+
+def _words(detail: Mapping[str, Any], node: Node) -> str:
+    words = _WORDS.get(detail["type"])
+    return words(detail.get("ctx", {}), node) if words else str(detail["msg"])

@@ -1,0 +1,62 @@
+"""How the cables of a Fabric are, as its status shows that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from reconciler.state.machine.links import LinkState, LinkStatus
+
+from .snapshots import Readiness, Snapshots
+
+NAMED_MAX = 1
+"""How many links a summary tells of: each has a row of its own with all that was seen."""
+_FAULTS = {
+    LinkState.MISSING: "{} is missing",
+    LinkState.WRONG_PORT: "{} is in the wrong port",
+    LinkState.SWAPPED: "{} is swapped with another",
+    LinkState.DOWN: "{} is down",
+    LinkState.TOO_SLOW: "{} is too slow",
+    LinkState.THROUGH_DOCK: "{} goes through a dock",
+}
+
+
+def of_fabric(name: str, snapshots: Snapshots) -> Readiness:
+    """The readiness of a Fabric."""
+    return readiness(snapshots.plan.cabling.get(name, ()))
+
+
+def readiness(sights: Sequence[LinkStatus]) -> Readiness:
+    """Ready while every declared link is known to be as declared; with one row for each cable."""
+    declared = [sight for sight in sights if sight.state is not LinkState.UNDECLARED]
+    counts = Counter(sight.state for sight in declared)
+    extra = {
+        "connected": counts[LinkState.CONNECTED],
+        "undeclared": len(sights) - len(declared),
+        "links": [_row(sight) for sight in sights],
+    }
+    summary = f"{counts[LinkState.CONNECTED]} of {len(declared)} links are connected"
+    if extra["undeclared"]:
+        summary += f", and {extra['undeclared']} undeclared"
+    seen = [_FAULTS[sight.state].format(sight.link) for sight in declared if sight.state in _FAULTS]
+    texts = list(dict.fromkeys([*seen, *(s.text for s in declared if s.state is LinkState.UNKNOWN)]))
+    if not texts:
+        return Readiness(True, "LinksConnected", summary, extra)
+    faulty = counts.total() - counts[LinkState.CONNECTED] - counts[LinkState.UNKNOWN]
+    reason = "LinksNotAsDeclared" if faulty else "LinksUnknown"
+    more = f", and {len(texts) - NAMED_MAX} more" if len(texts) > NAMED_MAX else ""
+    return Readiness(False, reason, f"{summary}: {', '.join(texts[:NAMED_MAX])}{more}", extra)
+
+
+def _row(sight: LinkStatus) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "ends": [str(end) for end in sight.link],
+        "state": sight.state.value,
+        "gbps": sight.gbps,
+        "interfaces": list(sight.interfaces),
+        "addresses": list(sight.addresses),
+        "text": sight.text,
+        "person": sight.person,
+    }
+    return {name: value for name, value in told.items() if value not in (None, "", ["", ""])}

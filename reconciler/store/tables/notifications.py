@@ -1,0 +1,100 @@
+"""Messages to Notifiers: written together with what they tell of, and again before and after each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple
+
+from reconciler.state.reports.notification import Delivery, Notice
+from reconciler.store.connection import Connection
+
+WAITING_MAX = 50
+"""For each Notifier: of more the oldest are given up."""
+ENDED_KEPT = 20
+"""For each Notifier, of those that were taken or given up."""
+_COLUMNS = "notifier, incident, occasion, at, text, attempts, retry_at, ended_at, problem"
+
+
+class Notices:
+    """The table ``notices``. ``put`` belongs into a transaction of its caller's; the others have their own."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    def put(self, notices: Iterable[Notice]) -> None:
+        """Add messages. One that is known stays as it is."""
+        notices = tuple(notices)
+        self._db.executemany(
+            f"INSERT OR IGNORE INTO notices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            map(astuple, notices),
+        )
+        for notifier in sorted({notice.notifier for notice in notices}):
+            self._bound(notifier)
+
+    def _bound(self, notifier: str) -> None:
+        rows = self._db.execute(
+            f"SELECT {_COLUMNS} FROM notices WHERE notifier = ? AND ended_at IS NULL"
+            " ORDER BY at DESC, incident DESC LIMIT -1 OFFSET ?",
+            (notifier, WAITING_MAX),
+        ).fetchall()
+        for row in rows:
+            self._db.execute(
+                "UPDATE notices SET ended_at = at, problem = ? WHERE notifier = ? AND incident = ? AND occasion = ?",
+                (f"more than {WAITING_MAX} messages waited", *row[:3]),
+            )
+        self._db.execute(
+            "DELETE FROM notices WHERE notifier = ? AND ended_at IS NOT NULL AND rowid NOT IN"
+            " (SELECT rowid FROM notices WHERE notifier = ? AND ended_at IS NOT NULL"
+            " ORDER BY ended_at DESC, rowid DESC LIMIT ?)",
+            (notifier, notifier, ENDED_KEPT),
+        )
+
+    def mark(self, notice: Notice) -> None:
+        """Write that a message is about to be sent, or what became of it; nothing where it is no longer known."""
+        with self._db.writing():
+            self._db.execute(
+                "UPDATE notices SET attempts = ?, retry_at = ?, ended_at = ?, problem = ?"
+                " WHERE notifier = ? AND incident = ? AND occasion = ?",
+                (
+                    notice.attempts, notice.retry_at, notice.ended_at, notice.problem,
+                    notice.notifier, notice.incident, notice.occasion,
+                ),
+            )  # fmt: skip
+
+    def next(self, notifier: str) -> Notice | None:
+        """The message that has waited longest: they are sent in their order."""
+        row = self._db.execute(
+            f"SELECT {_COLUMNS} FROM notices WHERE notifier = ? AND ended_at IS NULL ORDER BY at, rowid LIMIT 1",
+            (notifier,),
+        ).fetchone()
+        return Notice(*row) if row else None
+
+    def forget(self, notifiers: Iterable[str]) -> None:
+        """Drop the messages to Notifiers that are gone; ``notifiers`` are those that there are."""
+        known = tuple(sorted(notifiers))
+        marks = ", ".join("?" for _ in known)
+        with self._db.writing():
+            self._db.execute(f"DELETE FROM notices WHERE notifier NOT IN ({marks})", known)
+
+    def give_up(self, problem: str) -> None:
+        """End all that waits, of a store that was restored: what it tells is long over."""
+        with self._db.writing():
+            self._db.execute(
+                "UPDATE notices SET ended_at = at, problem = ? WHERE ended_at IS NULL", (problem,)
+            )
+
+    def deliveries(self) -> dict[str, Delivery]:
+        """How it stands with every Notifier that there was something to tell."""
+        found: dict[str, Delivery] = {}
+        rows = self._db.execute(
+            "SELECT notifier, sum(ended_at IS NULL), sum(ended_at IS NOT NULL AND problem <> ''),"
+            " max(CASE WHEN problem = '' THEN ended_at END) FROM notices GROUP BY notifier ORDER BY notifier"
+        ).fetchall()
+        for notifier, waiting, given_up, sent_at in rows:
+            tried = self._db.execute(
+                "SELECT problem FROM notices WHERE notifier = ? AND (ended_at IS NOT NULL OR problem <> '')"
+                " ORDER BY ended_at IS NOT NULL, ended_at DESC, rowid DESC LIMIT 1",
+                (notifier,),
+            ).fetchone()
+            found[notifier] = Delivery(waiting, given_up, sent_at, tried[0] if tried else "")
+        return found
