@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from reconciler.errors import Problem
-from reconciler.resources import NAME_PATTERN, NAME_RULE
+from reconciler.resources import PATTERN_RULES
 from reconciler.source.yaml.parser import Node
 
 from .messages import clip
@@ -159,8 +159,7 @@ def _one_of(context: Mapping[str, Any], node: Node) -> str:
 
 
 def _pattern(context: Mapping[str, Any], node: Node) -> str:
-    rule = NAME_RULE if context["pattern"] == NAME_PATTERN else f"text that matches {context['pattern']}"
-    return f'expected {rule}, got "{clip(str(node.value))}"'
+    return f'expected {PATTERN_RULES[context["pattern"]]}, got "{clip(str(node.value))}"'
 
 
 def _own_words(context: Mapping[str, Any], node: Node) -> str:
