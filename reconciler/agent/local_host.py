@@ -225,7 +225,7 @@ class LocalHost:
 
     def words(self, id: RankId) -> str:
         words = tail(self._directory_of(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
-        return words[-1].strip() if words else "it left no word"
+        return words[-1].strip() if words else "it printed no reason"
 
     def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
         return read_log(self._directory_of(id).path, bytes_max, offset)
@@ -282,9 +282,9 @@ class LocalHost:
                 self._settings.directory / "spare.log",
             )
         except OSError as error:
-            _log.warning("no spare can be started: %s", error)
+            _log.warning("cannot start a standby process: %s", error)
             return
-        _log.info("a spare waits for the next rank: process %d", self._spare.process.pid)
+        _log.info("standby process %d waits for the next rank", self._spare.process.pid)
 
     def end_standby(self) -> None:
         if self._spare is not None:
@@ -295,7 +295,7 @@ class LocalHost:
     def reap(self) -> None:
         self._shims = [shim for shim in self._shims if shim.poll() is None]
         if self._spare is not None and self._spare.process.poll() is not None:
-            _log.warning("the spare has ended by itself, with %s", self._spare.process.returncode)
+            _log.warning("the standby process ended unexpectedly, with %s", self._spare.process.returncode)
             self._spare.close()
             self._spare = None
 

@@ -50,7 +50,7 @@ def _connect(run_directory: str, name: str) -> socket.socket:
     path = Path(run_directory) / name
     found = path.lstat()
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        raise ValueError("{} is no socket of this user".format(name))
+        raise ValueError("{} is not a socket of this user".format(name))
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_CONNECT_SECONDS)
     connection.connect(str(path))

@@ -150,7 +150,7 @@ class Agent:
 
     async def _watch_identity(self, footing: Sequence[FileIdentity]) -> None:
         lost = await wait_until_replaced(*footing)
-        _log.error("%s was taken away: the agent ends", lost.path)
+        _log.error("%s was removed: the agent ends", lost.path)
         self.ending.set()
 
     def end_with_session(self) -> None:
@@ -168,7 +168,7 @@ class Agent:
     def on_connected(self, peer: Connection) -> None:
         """Somebody has connected."""
         if len(self._peers) >= CONTROLLERS_MAX:
-            _log.warning("refusing a connection: there are %d already", CONTROLLERS_MAX)
+            _log.warning("refusing a connection: there are already %d", CONTROLLERS_MAX)
             peer.abort()
             return
         self._peers[peer] = None
@@ -187,7 +187,7 @@ class Agent:
             self._run_tool(peer, message, request)
             return
         if request is None or type(message) not in (*self._answers, Repair, ConfirmRepair):
-            _log.warning("ignoring a %s that is no request", type(message).__name__)
+            _log.warning("ignoring a %s that is not a request", type(message).__name__)
             return
         token = None if isinstance(message, Observe) else getattr(message, "token", None)
         try:
@@ -213,7 +213,7 @@ class Agent:
             if self._fence.admits(message.token):
                 asked_with = message.token
         except OSError as error:  # a full disk must not hide the node
-            _log.warning("the token cannot be kept: %s", error)
+            _log.warning("cannot store the token: %s", error)
         free, total = self._host.room()
         return dataclasses.replace(
             self._identity,
@@ -292,7 +292,7 @@ class Agent:
     def _run_tool(self, peer: Connection, message: RunTool, request: int) -> None:
         """The answer comes when the tool has ended; the agent goes on meanwhile."""
         if len(self._running) >= TOOLS_MAX:
-            peer.reply(request, Refused("Busy", "{} tools wait for their turn already".format(TOOLS_MAX)))
+            peer.reply(request, Refused("Busy", "{} tools are already waiting".format(TOOLS_MAX)))
             return
 
         async def run() -> None:

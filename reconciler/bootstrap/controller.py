@@ -85,7 +85,7 @@ async def _control(home: Home, watch: Path | None, footing: FileIdentity) -> Non
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
         await stack.enter_async_context(_following(source, loop))
-        log.info("controller of %s runs, pid %d", home.root, os.getpid())
+        log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
 
@@ -137,7 +137,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
 async def _source(home: Home, watch: Path | None) -> Source:
     if watch is not None:
         if not watch.is_dir():
-            raise Invalid(f"{watch}: not a folder; --watch takes the folder that holds the manifests")
+            raise Invalid(f"{watch} is not a folder; --watch needs the folder with the manifests")
         return DirectorySource(watch)
     return GitSource(ClusterRepo.create(home.repo, hooks.command()))
 

@@ -95,11 +95,13 @@ class Home:
             raise Invalid(f"{self.root} is not a folder; choose another --home")
         if status.st_uid != os.geteuid():
             raise Invalid(
-                f"{self.root} belongs to user {status.st_uid}, this is user {os.geteuid()};"
-                " be that user, or choose another --home"
+                f"{self.root} belongs to user {status.st_uid}, but this is user {os.geteuid()};"
+                " run as that user, or choose another --home"
             )
         if status.st_mode & stat.S_IWOTH:
-            raise Invalid(f"anybody may write to {self.root}, and so change what runs: chmod o-w {self.root}")
+            raise Invalid(
+                f"everybody may write to {self.root}, and could change what runs; forbid it with: chmod o-w {self.root}"
+            )
         try:
             with tempfile.TemporaryFile(dir=self.root) as file:
                 file.write(b"room")

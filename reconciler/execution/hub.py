@@ -31,12 +31,12 @@ class Hub:
         if ref.env is not None:
             token = self.environment.get(ref.env, "").strip()
             if not token:
-                text = f"the environment of `reconciler up` has no {ref.env}; set it, and start it again"
+                text = f"the environment of `reconciler up` has no {ref.env}; set it, and restart `reconciler up`"
                 raise Refused("TokenMissing", text)
             return token
         assert ref.file is not None
         try:
             return Path(ref.file).expanduser().read_text().strip()
         except (OSError, UnicodeError, RuntimeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+            reason = getattr(error, "strerror", None) or "it is not text"
             raise Refused("TokenMissing", f"the hub's token in {ref.file} cannot be read: {reason}") from None

@@ -27,7 +27,7 @@ async def ask_once(connect: Connect) -> float:
     except TimeoutError:
         raise Unreachable(f"no completion within {PROOF_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
-        raise Unreachable(f"rank 0 broke off: {error}") from error
+        raise Unreachable(f"lost the connection to rank 0: {error}") from error
     return time.monotonic() - started
 
 

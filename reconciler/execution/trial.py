@@ -50,9 +50,9 @@ async def measure(connect: Connect, under_load: bool) -> Measured:
                 talk.send(Measure("measure", under_load=under_load))
                 return await talk.measured()
     except TimeoutError:
-        raise Unreachable(f"the ranks measured nothing within {MEASURE_SECONDS_MAX:.0f} s") from None
+        raise Unreachable(f"the ranks did not finish measuring within {MEASURE_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
-        raise Unreachable(f"rank 0 broke off: {error}") from error
+        raise Unreachable(f"lost the connection to rank 0: {error}") from error
 
 
 async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
@@ -64,7 +64,7 @@ async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
     except TimeoutError:
         raise Unreachable(f"{streams} answers were not complete within {ANSWERS_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
-        raise Unreachable(f"rank 0 broke off: {error}") from error
+        raise Unreachable(f"lost the connection to rank 0: {error}") from error
 
 
 class _Conversation:

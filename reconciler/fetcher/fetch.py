@@ -68,7 +68,7 @@ def _alone(folder: Path) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    text = "another fetcher is at work there"
+                    text = "another fetcher is working there"
                     raise Unfetched(FetchProblem.INTERRUPTED, text) from None
                 time.sleep(0.1)
         yield
@@ -182,7 +182,7 @@ class _Fetch:
         if needed > 0 and needed + SPARE_BYTES > free:
             raise Unfetched(
                 FetchProblem.DISK_FULL,
-                f"{size_in_words(needed)} are still to come, and {size_in_words(SPARE_BYTES)} are to stay free;"
+                f"{size_in_words(needed)} are still to be fetched, and {size_in_words(SPARE_BYTES)} must stay free;"
                 f" the disk of {self._final.parent.parent} has {size_in_words(free)}",
             )
 
@@ -225,7 +225,7 @@ class _Fetch:
                     self._found[wanted.name] = FileState.FETCHED
                 return
             part.unlink()
-            text = f"{wanted.name} came {attempt + 1} times, and never as the hub describes it ({wanted.digest[:17]}…)"
+            text = f"{wanted.name} was fetched {attempt + 1} times and never matched the hub's digest ({wanted.digest[:17]}…)"
             problem = Unfetched(FetchProblem.CORRUPTED, text)
         assert problem is not None
         raise problem

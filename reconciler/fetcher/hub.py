@@ -92,7 +92,7 @@ class Repository:
                 raise Unfetched(
                     FetchProblem.NOT_SERVABLE,
                     f"{self._source.repo} has no {what} at {self._source.revision[:10]}: "
-                    "expected weights as MLX and Hugging Face lay them out",
+                    "expected weights in the layout of MLX and Hugging Face",
                 )
 
     def download(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
@@ -149,7 +149,7 @@ class Repository:
         if isinstance(error, _UNCONNECTED):
             return Unfetched(FetchProblem.UNREACHABLE, f"no connection to {self._endpoint_name()}")
         if isinstance(error, _BROKEN):
-            text = f"the connection broke while {what} came ({type(error).__name__})"
+            text = f"the connection broke while fetching {what} ({type(error).__name__})"
             return Unfetched(FetchProblem.INTERRUPTED, text)
         if isinstance(error, OSError) and error.errno is not None:
             return of_disk(error)
@@ -159,21 +159,19 @@ class Repository:
 
     def _answered(self, error: errors.HfHubHTTPError, what: str) -> Unfetched:
         status = error.response.status_code
-        source, given = self._source, "the token" if self._token else "no token was given, and it"
+        source, given = self._source, "the token was not accepted" if self._token else "no token was given"
         if status == 403 or isinstance(error, errors.GatedRepoError):
             return Unfetched(
                 FetchProblem.FORBIDDEN,
-                f"{self._endpoint_name()} does not give {what} to this token; accept the terms of {source.repo} there"
-                " with the account that the token is of, and see that the token may read it",
+                f"{self._endpoint_name()} denies {what} to this token; accept the terms of {source.repo} there"
+                " with the token's account, and check that the token may read it",
             )
         if status == 401:
-            text = f"{self._endpoint_name()} wants a valid token for {what}: {given} is not accepted"
+            text = f"{self._endpoint_name()} requires a valid token for {what}: {given}"
             return Unfetched(FetchProblem.UNAUTHORIZED, text)
         if status == 404:
             missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
-            text = (
-                f"{self._endpoint_name()} has {missing} {what}, or shows it only to a token that may read it"
-            )
+            text = f"{self._endpoint_name()} has {missing} {what}, or shows it only with a permitted token"
             return Unfetched(FetchProblem.NOT_FOUND, text)
         if status == 416:  # what is wanted begins where the hub's file ends
             return Unfetched(FetchProblem.TRUNCATED, f"{what} ended before its last byte")

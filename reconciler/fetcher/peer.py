@@ -119,7 +119,7 @@ class Peer:
                 left -= len(piece)
                 take(piece)
         except (ConnectionError, TimeoutError, ValueError, KeyError) as error:
-            text = f"the connection with the other node broke while {name} came: {error}"
+            text = f"the connection to the other node broke while fetching {name}: {error}"
             raise Unfetched(FetchProblem.INTERRUPTED, text) from None
 
     def _connected(self) -> socket.socket:
@@ -150,7 +150,7 @@ def _there(folder: Folder, name: str, file: BinaryIO) -> int:
         next((each for each in folder.record.files if each.name == name), None) if folder.record else None
     )
     if wanted is None:
-        raise ValueError(f"{name!r} is no file of these weights")
+        raise ValueError(f"{name!r} is not a file of these weights")
     if not folder.is_outline(wanted):
         return os.fstat(file.fileno()).st_size
     end = header_end(file.read(8))

@@ -154,7 +154,7 @@ class Collector:
                 return
             self.look(name)
             await asyncio.sleep(REACH_POLL_SECONDS)
-        raise Unreachable(f"the agent of {name} was started and does not answer")
+        raise Unreachable(f"the agent of {name} was started but does not answer")
 
     async def lose(self, name: NodeName) -> None:
         """Wait until the end of a connection has been noticed. Raises ``Unreachable`` when it never is."""
@@ -164,7 +164,7 @@ class Collector:
             if watch is None or (watch.link is None and watch.seen.contact is Contact.AGENT_DOWN):
                 return
             await asyncio.sleep(REACH_POLL_SECONDS)
-        raise Unreachable(f"the agent of {name} was told to end and goes on")
+        raise Unreachable(f"the agent of {name} was asked to end but still runs")
 
     async def renew(self, name: NodeName) -> None:
         """Look at a node over a new connection, from its first packet on, and ask its probes again over that:
@@ -186,7 +186,7 @@ class Collector:
     def _missed(self, watch: _Watch) -> None:
         """It was not reached again as soon as it should be."""
         if watch.link is None and watch.seen.contact is Contact.REACHED and watch.task is not None:
-            self._on_lost(watch, Unreachable("it gives no answer over a new connection"))
+            self._on_lost(watch, Unreachable("it does not answer over a new connection"))
 
     async def examine(self, name: NodeName) -> bool:
         """Ask all probes of a machine again; whether that was done before the time for it was over. What is lost

@@ -29,7 +29,7 @@ POOL = "10.77.0.0/16"
 def numbered(count: int, kind: str, boot_ids: Sequence[str], boot_at: float) -> tuple[Machine, ...]:
     """``studio-1``, ``studio-2`` and so on. Raises ``Invalid``."""
     if not 1 <= count <= MACHINES_MAX:
-        raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, not {count}")
+        raise Invalid(f"the sandbox emulates 1 to {MACHINES_MAX} machines, not {count}")
     names = [f"{kind.split('-')[0]}-{number}" for number in range(1, count + 1)]
     return tuple(
         macs.build(name, kind, boot_id, boot_at) for name, boot_id in zip(names, boot_ids, strict=False)
@@ -47,17 +47,15 @@ def of_nodes(
     makes. Raises ``Invalid``."""
     nodes = [each for each in manifests if isinstance(each, Node)]
     if not nodes and count is None:
-        raise Invalid(
-            "there is no Node in the manifests, each of which becomes an emulated Mac: say how many with --nodes"
-        )
+        raise Invalid("the manifests have no Nodes to emulate; give the number of Macs with --nodes")
     if not nodes:
         return numbered(count or 0, kind or DEFAULT_MAC, boot_ids, boot_at)
     if count not in (None, len(nodes)):
         raise Invalid(
-            f"the manifests have {len(nodes)} Nodes, not {count}: write --nodes {len(nodes)}, or leave it out"
+            f"the manifests have {len(nodes)} Nodes, not {count}: use --nodes {len(nodes)}, or omit it"
         )
     if len(nodes) > MACHINES_MAX:
-        raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, and there are {len(nodes)} Nodes")
+        raise Invalid(f"the sandbox emulates 1 to {MACHINES_MAX} machines, but there are {len(nodes)} Nodes")
     return tuple(
         macs.build(node.metadata.name, kind or _kind(node), boot_id, boot_at)
         for node, boot_id in zip(nodes, boot_ids, strict=False)

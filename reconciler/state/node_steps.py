@@ -90,7 +90,7 @@ class EmptyNode(_OfNode):
         return f"empty/{self.node}"
 
     def __str__(self) -> str:
-        return f"empty {self.node} for a restart"
+        return f"drain {self.node} for a restart"
 
 
 @dataclass(frozen=True, slots=True)

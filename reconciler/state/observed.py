@@ -146,7 +146,7 @@ class ObservedRank:
         if ended is None or ended.killed_after is None:
             return ""
         who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}, pid {report.pid})"
-        return f"{who} had not ended {ended.killed_after:g} s after SIGTERM and was killed"
+        return f"{who} did not end within {ended.killed_after:g} s after SIGTERM and was killed"
 
     @property
     def ending_text(self) -> str:

@@ -96,7 +96,7 @@ class AdoptGroup(_OfReplica):
 
     def __str__(self) -> str:
         places = ", ".join(self.group.members)
-        return f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {places}"
+        return f"adopt {self.replica}, epoch {self.group.epoch}, running on {places}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class RemoveObject:
         return f"remove/{self.object}"
 
     def __str__(self) -> str:
-        return f"nothing of {self.object} is left"
+        return f"finish removing {self.object}"
 
 
 Step = (

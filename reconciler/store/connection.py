@@ -27,10 +27,10 @@ def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
     """What to tell instead, with what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if code & _PRIMARY in _DISK:
-        return Unwritable(f"{path}: cannot be written now: {error}")
+        return Unwritable(f"{path} cannot be written now: {error}")
     return Invalid(
-        f"{path}: cannot be used as the store: {error}; put a backup in its place with: reconciler restore FILE,"
-        f" or delete {path.name}*, which is safe: groups that run are adopted, epochs go on growing, only events, incidents,"
+        f"{path} cannot be used as the store: {error}; restore a backup with: reconciler restore FILE,"
+        f" or delete {path.name}*, which is safe: running groups are adopted, epochs continue to grow, and only events, incidents,"
         " approvals and generations are lost"
     )
 
@@ -57,7 +57,7 @@ class Connection(sqlite3.Connection):
     def verify(self) -> None:
         """Raise ``Deposed`` where another controller has taken over, or the file was taken away."""
         if self.footing is not None and self.footing.replaced:
-            raise Deposed(f"{self.path} was taken away: this controller ends, another may begin anew")
+            raise Deposed(f"{self.path} was removed: this controller ends, and another may start")
         newest = self.counter("token")
         if newest != self.token:
             raise Deposed(

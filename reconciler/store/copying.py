@@ -34,9 +34,9 @@ def copy(source: Path, target: Path) -> int:
             version: int = made.execute("PRAGMA user_version").fetchone()[0]
             return version
     except sqlite3.OperationalError as error:
-        raise Unreachable(f"{source}: cannot be copied now: {error}") from error
+        raise Unreachable(f"{source} cannot be copied now: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise Invalid(f"{source}: cannot be copied: {error}") from error
+        raise Invalid(f"{source} cannot be copied: {error}") from error
 
 
 def upgrade_copy(path: Path) -> None:
@@ -48,7 +48,7 @@ def upgrade_copy(path: Path) -> None:
                 "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view')"
             ).fetchall()
             if foreign or not migrate(db, path):
-                raise Invalid(f"{path.name} in it is no store of reconciler")
+                raise Invalid(f"its {path.name} is not a store of reconciler")
             check(db)
         store = Store(path)
         try:
@@ -58,7 +58,7 @@ def upgrade_copy(path: Path) -> None:
         finally:
             store.close()
     except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
-        raise Invalid(f"{path.name} in it is no store of reconciler: {error}") from error
+        raise Invalid(f"its {path.name} is not a store of reconciler: {error}") from error
     for leftover in path.parent.glob(f"{path.stem}.v*.db"):
         leftover.unlink()
 

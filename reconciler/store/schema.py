@@ -98,7 +98,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> int:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         raise Invalid(
-            f"{path}: written by a newer reconciler (store version {version}, this one knows {len(MIGRATIONS)});"
+            f"{path} was written by a newer reconciler (store version {version}, this one supports {len(MIGRATIONS)});"
             " install that version again, or restore a backup"
         )
     if 0 < version < len(MIGRATIONS):

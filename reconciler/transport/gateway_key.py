@@ -48,7 +48,7 @@ def authorized_line(command: Sequence[str], key: str) -> str:
     """A line that lets ``key`` run ``command`` and nothing else. Raises ``ValueError`` as above."""
     shell = shlex.join(command)
     if any(letter in shell for letter in "\n\r\0\\"):
-        raise ValueError(f"no line of authorized_keys can hold {shell!r}")
+        raise ValueError(f"a line of authorized_keys cannot contain {shell!r}")
     quoted = shell.replace('"', '\\"')
     return f'restrict,command="{quoted}" {key} {COMMENT}'
 

@@ -203,7 +203,7 @@ class _Route:
             reader, writer = await asyncio.open_connection(sock=theirs)
         except (asyncssh.Error, TimeoutError, OSError) as error:
             raise ConnectionError(
-                f"no way over {jump.user}@{jump.host}:{jump.port}: {error or type(error).__name__}"
+                f"cannot connect through {jump.user}@{jump.host}:{jump.port}: {error or type(error).__name__}"
             ) from error
         self._splices += [
             asyncio.create_task(_splice(reader, process.stdin)),

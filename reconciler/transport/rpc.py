@@ -122,7 +122,7 @@ class RpcClient:
         except WireError as error:
             waiting = self._waiting.get(number) if isinstance(number, int) else None
             if waiting is not None and not waiting.done():
-                waiting.set_exception(Unreachable(f"an answer that is none: {error}"))
+                waiting.set_exception(Unreachable(f"invalid answer: {error}"))
             return
         if number is None:
             self.pushed(message)
@@ -204,7 +204,7 @@ class RpcServer:
         self._connections.discard(connection)
         fault = None if connection.cancelled() else connection.exception()
         if fault is not None:
-            context = {"message": "a request could not be worked on", "exception": fault}
+            context = {"message": "a request failed unexpectedly", "exception": fault}
             connection.get_loop().call_exception_handler(context)
 
 

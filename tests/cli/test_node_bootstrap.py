@@ -63,7 +63,7 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
 @pytest.mark.parametrize("place", [(LINUX, True)], indirect=True, ids=["systemd"])
 async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> None:
     status, foreseen, said = await place.bootstrap()
-    assert (status, said) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert (status, said) == (0, "nothing was done; to do it, repeat the command with --yes\n")
     assert not place.shape.asked(), "nothing has been changed"
     assert not place.host.root.exists()
     status, out, said = await place.bootstrap("--yes")
@@ -84,7 +84,7 @@ async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> N
 async def _taken_back(place: Place, asked: list[str]) -> None:
     """The same way: everything is said, then done, and again nothing."""
     status, foreseen, said = await place.reset()
-    assert (status, said) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert (status, said) == (0, "nothing was done; to do it, repeat the command with --yes\n")
     assert place.shape.asked() == asked
     status, out, said = await place.reset("--yes")
     assert status == 0, said
@@ -108,7 +108,7 @@ async def _taken_back(place: Place, asked: list[str]) -> None:
 async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> None:
     status, text, said = await place.bootstrap("--yes")
     assert status == 0, said
-    assert text.endswith("node/far bootstrapped but for what a person has to do there\n")
+    assert text.endswith("node/far bootstrapped except for what a person has to do there\n")
     for line in (
         "     sudo /usr/bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist\n",
         "     sudo pmset -c sleep 0\n",
@@ -129,7 +129,7 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     assert len(place.shape.pids()) == 1, "and the service has its agent"
     status, text, said = await place.reset("--yes")
     assert (status, said) == (0, "")
-    assert text.endswith("node/far unchanged but for what a person has to do there\n")
+    assert text.endswith("node/far unchanged except for what a person has to do there\n")
     assert f"     sudo {place.shape.bin}/launchctl bootout system/reconciler-ada-far\n" in text
     assert len(place.shape.pids()) == 1
 
@@ -142,4 +142,4 @@ async def test_where_nothing_could_keep_an_agent_running_that_is_said(place: Pla
     assert not place.host.root.exists()
     await place.host.sshd.stop()
     status, _, said = await place.bootstrap("--yes")
-    assert (status, "there is no connection to" in said) == (1, True)
+    assert (status, "cannot connect to" in said) == (1, True)

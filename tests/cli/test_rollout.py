@@ -131,7 +131,7 @@ def test_a_deployment_that_is_not_there_or_leaving_is_an_error(cli: Cli, watched
     leaving["metadata"]["deletionTimestamp"] = bodies.ago()
     says(watched, leaving)
     assert 'deployment "tiny" is being removed' in cli("rollout", "status", *TINY).err
-    assert "node/node-a is not rolled out; modeldeployments are" in cli("rollout", "status", "no/node-a").err
+    assert "node/node-a has no rollout; only modeldeployments do" in cli("rollout", "status", "no/node-a").err
 
 
 def test_a_watched_folder_has_no_commits_to_wait_for(cli: Cli, watched: Controller) -> None:
@@ -159,7 +159,7 @@ def test_a_restart_is_a_commit_of_the_time(cli: Cli, committed: Path) -> None:
 
 def test_only_deployments_are_restarted(cli: Cli, committed: Path) -> None:
     assert (
-        "node/node-a cannot be restarted; modeldeployments can be"
+        "node/node-a cannot be restarted; this works for modeldeployments only"
         in cli("rollout", "restart", "no/node-a").err
     )
     assert 'modeldeployments "big" not found' in cli("rollout", "restart", "deployment/big").err
@@ -193,7 +193,7 @@ def test_undo_goes_to_a_revision(cli: Cli, committed: Path) -> None:
     assert cli("rollout", "undo", *TINY, f"--to-revision={first}").out == (
         "modeldeployment.reconciler/tiny skipped rollback\n"
     )
-    assert "is no revision of main" in cli("rollout", "undo", *TINY, "--to-revision=ffff").err
+    assert "is not a revision of main" in cli("rollout", "undo", *TINY, "--to-revision=ffff").err
 
 
 def test_undo_says_what_it_leaves_alone_and_what_it_cannot_do(cli: Cli, committed: Path) -> None:

@@ -94,7 +94,7 @@ def test_up_break_look_and_down(home: Home) -> None:
     assert "GPU fails (oom)" in shown
     world = json.loads(home.run("status", "-o", "json"))
     assert [cable["plugged"] for cable in world["cables"]] == [False, True, True]
-    assert "run here already" in home.run("up", "--nodes", "1", status=1)
+    assert "already running" in home.run("up", "--nodes", "1", status=1)
     home.run("down")
     assert home.processes() == []
     assert "no emulated Macs run" in home.run("status", status=1)
@@ -149,10 +149,10 @@ def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> Non
     ("words", "said"),
     [
         (("up", "--nodes", "5", "--mac", "mini", "--detach"), "needs more receptacles"),
-        (("up", "--nodes", "2", "--mac", "imac", "--detach"), "there is no kind of Mac 'imac'"),
-        (("up", "--nodes", "2", "--fabric", "msh"), "error: 'msh' is neither mesh nor ring"),
+        (("up", "--nodes", "2", "--mac", "imac", "--detach"), "there is no type of Mac 'imac'"),
+        (("up", "--nodes", "2", "--fabric", "msh"), "error: 'msh' is not mesh, ring, or"),
         (("up", "--nodes", "3", "-f", f"{STUDIOS}", "--detach"), "error: the manifests have 4 Nodes, not 3"),
-        (("unplug", "studio-1/3"), "start some: reconciler sandbox up"),
+        (("unplug", "studio-1/3"), "start some with: reconciler sandbox up"),
     ],
 )
 def test_what_cannot_be_is_told_with_what_can(home: Home, words: tuple[str, ...], said: str) -> None:

@@ -100,7 +100,7 @@ def test_no_facts_are_too_much_for_it_and_what_is_not_known_is_told(
         if facts.system:
             assert missing <= untold(found, name)
         else:
-            assert "everything that its tools tell" in untold(found, name)
+            assert "all facts from its probes" in untold(found, name)
     assert all(each.seen and each.steps and each.means for each in found.findings)
 
 

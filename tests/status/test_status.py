@@ -268,5 +268,5 @@ def test_a_rank_that_had_to_be_killed_is_told_of_with_its_grace() -> None:
     assert [(event.reason, event.warning) for event in told] == [
         ("RankExited", False), ("RankExited", True), ("RankKilled", True),
     ]  # fmt: skip
-    assert told[2].message.endswith("had not ended 5 s after SIGTERM and was killed")
+    assert told[2].message.endswith("did not end within 5 s after SIGTERM and was killed")
     assert len({event.key for event in told}) == 3

@@ -59,7 +59,7 @@ def test_of_weights_that_are_there_in_part_it_is_told_what_is_not() -> None:
 
 
 def test_weights_that_nobody_has_are_not_ready() -> None:
-    assert told(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched it yet")
+    assert told(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched the weights yet")
 
 
 def test_progress_is_told_in_bytes_rate_and_time_left() -> None:

@@ -44,7 +44,7 @@ def find(ended: Ended) -> Tuple[str, str]:
     try:
         left = _find_on_linux(ended) if operating_system.is_linux() else _find_with_tools(ended)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Gone.UNKNOWN, "it cannot be told: {}".format(error)
+        return Gone.UNKNOWN, "it cannot be determined: {}".format(error)
     return (Gone.NO, ", ".join(left)) if left else (Gone.YES, "")
 
 

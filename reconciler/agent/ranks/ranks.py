@@ -201,7 +201,7 @@ class Ranks:
 
     def _kill_stopped_shim(self, rank: Rank) -> None:
         if rank.watched and rank.vitals.shim_stopped:
-            _log.warning("%s: its shim was stopped again and again, killing it", rank.id)
+            _log.warning("%s: its shim was stopped repeatedly, killing it", rank.id)
             self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
 
     def resume(self, id: RankId) -> None:

@@ -111,7 +111,7 @@ class Shim:
     async def _watch_directory(self) -> None:
         """End the rank when its directory is taken away: no agent could find it again."""
         await wait_until_removed(self._directory.path)
-        _log.error("%s was taken away: its rank is ended", self._directory.path)
+        _log.error("%s was removed: ending its rank", self._directory.path)
         self._terminate(LOST_GRACE_SECONDS)
 
     # --- the rank's process ---
@@ -174,7 +174,7 @@ class Shim:
         try:
             progress = from_wire(Progress, json.loads(line))
             if progress.phase not in Phase.ALL or progress.phase == Phase.EXITED:
-                raise ValueError("{!r} is no phase of a living rank".format(progress.phase))
+                raise ValueError("{!r} is not a phase of a living rank".format(progress.phase))
         except (ValueError, RecursionError, WireError) as error:
             self._append("[shim] not understood on the progress pipe: {:.200}\n".format(str(error)).encode())
             return
@@ -242,7 +242,7 @@ class Shim:
 
     def _kill_rank(self, pid: int, grace_seconds: float) -> None:
         self._grace = grace_seconds
-        self._killed = "it was asked to end and had not after {:g} s".format(grace_seconds)
+        self._killed = "it was asked to end and had not ended after {:g} s".format(grace_seconds)
         signal_group(pid, signal.SIGKILL)
         self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
 

@@ -61,11 +61,11 @@ class RepairRequests:
     def confirm(self, peer: Connection, message: ConfirmRepair, request: int) -> None:
         """The answer comes when the repair is over, so that another may begin. Raises ``OSError``."""
         if peer in self._before:
-            text = "it is confirmed over a connection that was made after it"
+            text = "it must be confirmed over a connection that was made after the repair"
             peer.reply(request, Refused("SameConnection", text))
             return
         if not self._host.confirm_repair(message.id):
-            text = "the repair {} waits for no confirmation".format(message.id)
+            text = "the repair {} is not waiting for a confirmation".format(message.id)
             peer.reply(request, Refused("NotWaiting", text))
             return
         self.watch()
@@ -96,7 +96,7 @@ class RepairRequests:
         if report is not None and report.state in (RepairState.WAITING, RepairState.CONFIRMED):
             peer.reply(request, Done(self._changed()))
         else:
-            peer.reply(request, Refused("Failed", report.problem if report else "nothing is known of it"))
+            peer.reply(request, Refused("Failed", report.problem if report else "there is no report of it"))
 
     async def _watch(self) -> None:
         while True:
@@ -104,7 +104,7 @@ class RepairRequests:
             try:
                 going_on = self._host.continue_repair()
             except OSError as error:
-                _log.warning("a repair cannot be looked after: %s", error)
+                _log.warning("cannot supervise a repair: %s", error)
             self._refresh()
             if not going_on:
                 return

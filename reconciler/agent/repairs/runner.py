@@ -164,13 +164,15 @@ class Repairs:
 def check(request: Repair, boot_id: str) -> None:
     """Raises ``ValueError`` for what is not to be run."""
     if request.boot_id != boot_id:
-        raise ValueError("it is meant for another boot of this machine")
+        raise ValueError("it is for another boot of this machine")
     for change in request.changes:
         for argv in (change.argv, change.undo):
             if not permitted(argv):
-                raise ValueError("{!r} is none of the commands that repair a machine".format(" ".join(argv)))
+                raise ValueError(
+                    "{!r} is not one of the commands that repair a machine".format(" ".join(argv))
+                )
     if not request.changes:
-        raise ValueError("nothing is to be changed")
+        raise ValueError("there is nothing to change")
 
 
 def recorded(request: Repair) -> Record:
@@ -221,7 +223,7 @@ def _store(kept: StoredRepair, record: Record) -> Optional[Failure]:
     try:
         kept.write(record)
     except OSError as error:
-        return Failure("it cannot be written down: {}".format(error))
+        return Failure("it cannot be recorded: {}".format(error))
     return None
 
 

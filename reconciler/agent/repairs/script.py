@@ -114,7 +114,7 @@ def carry_out(record: Record) -> Story:
         return (yield from undo(dataclasses.replace(record, problem=failure.text), record.boot_id))
     if (yield Await(record.confirm_seconds)):
         return (yield from _end(record, RepairState.CONFIRMED))
-    text = "nobody has confirmed it within {:g} s".format(record.confirm_seconds)
+    text = "it was not confirmed within {:g} s".format(record.confirm_seconds)
     return (yield from undo(dataclasses.replace(record, problem=text), record.boot_id))
 
 
@@ -122,7 +122,7 @@ def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Story:
     """End a repair whose process is gone: what was confirmed stays, everything else is undone."""
     if confirmed:
         return (yield from _end(record, RepairState.CONFIRMED))
-    problem = record.problem or "it was broken off"
+    problem = record.problem or "it was interrupted"
     last = (dataclasses.replace(each, broken_off=not record.problem) for each in record.tries[-1:])
     record = dataclasses.replace(record, problem=problem, tries=(*record.tries[:-1], *last))
     return (yield from undo(record, boot_id))

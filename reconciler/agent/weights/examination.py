@@ -91,7 +91,7 @@ class Examiner:
         subject = self._queue.pop(0)
         self._wanted = None
         if not answer:
-            _log.warning("%s: its examination gave no answer; its ranks will tell", subject[0])
+            _log.warning("%s: its examination failed; its ranks will show what is wrong", subject[0])
         if len(self._answers) >= _KEPT_MAX:
             self._answers.clear()
         self._answers[subject] = answer

@@ -165,7 +165,7 @@ class _Fetcher:
         try:
             heard: Progress = from_wire(Progress, json.loads(line))
         except (ValueError, WireError) as error:
-            _log.warning("a fetcher said something else: %s", error)
+            _log.warning("unexpected output of a fetcher: %s", error)
             return
         urgent = heard.phase != self.progress.phase
         self.progress = heard
@@ -206,7 +206,7 @@ class Fetches:
         if before is not None and before.ended_at is None and not before.conclude():
             return
         if sum(each.ended_at is None for each in self._last.values()) >= FETCHERS_MAX:
-            raise ValueError("{} fetches run already; this one is begun later".format(FETCHERS_MAX))
+            raise ValueError("{} fetches are already running; this one starts later".format(FETCHERS_MAX))
         fetcher = _Fetcher(request, lambda urgent: self._news(request.path, urgent))
         if before is not None and before.progress.problem:
             fetcher.attempts, fetcher.done_before = before.attempts, before.progress.done_bytes

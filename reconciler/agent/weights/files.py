@@ -109,7 +109,7 @@ class Weights:
     def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its writer
-            raise ValueError("{} is no file".format(path.name))
+            raise ValueError("{} is not a file".format(path.name))
         mark = (status.st_mtime_ns, status.st_size)
         known = self._cache.get(path)
         if known is not None and known[0] == mark:
@@ -166,7 +166,7 @@ def _shards(path: Path) -> List[str]:
     names = sorted(set(files.values()))
     for name in names:
         if not is_shard(name) or "/" in name or "\0" in name:
-            text = "{}: it names {!r}, expected {} in the same folder"
+            text = "{} names {!r}, expected {} in the same folder"
             raise ValueError(text.format(_INDEX, name[:80], SHARDS))
     return names
 
@@ -192,7 +192,7 @@ def _expected_size(path: Path) -> int:
         length = int(struct.unpack("<Q", start)[0]) if len(start) == 8 else 0
         if not 2 <= length <= HEADER_BYTES_MAX:
             empty = " (it is empty)" if not start else ""
-            raise ValueError("{} is no safetensors file{}".format(name, empty))
+            raise ValueError("{} is not a safetensors file{}".format(name, empty))
         header = stream.read(length)
     if len(header) < length:
         return 8 + length
@@ -200,5 +200,5 @@ def _expected_size(path: Path) -> int:
         tensors = json.loads(header)
         ends = [int(entry["data_offsets"][1]) for key, entry in tensors.items() if key != "__metadata__"]
     except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
-        raise ValueError("{} is no safetensors file: its header cannot be read".format(name)) from None
+        raise ValueError("{} is not a safetensors file: its header cannot be read".format(name)) from None
     return 8 + length + max(ends, default=0)

@@ -1,4 +1,4 @@
-"""How an agent is asked for something, and what follows where it gives no answer."""
+"""Sends requests to agents, and handles missing answers."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Probes:
             asked.asked_at[probe.name] = now
             asked.asked_under[probe.name] = asked.followed(probe)
             asked.read[probe.name] = (
-                probe.read(said) if isinstance(said, ToolSaid) else Unknown("it was no answer")
+                probe.read(said) if isinstance(said, ToolSaid) else Unknown("the answer was invalid")
             )
 
     def _machine(self, report: NodeReport) -> _Machine:

@@ -38,7 +38,7 @@ def hardware_ports(said: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
     if len({port.interface for port in found}) < len(found) or len({port.name for port in found}) < len(
         found
     ):
-        return Unknown("it tells of a port twice")
+        return Unknown("its output lists a port twice")
     return tuple(found)
 
 
@@ -71,7 +71,7 @@ def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
     if not found:
         return unlike(text, "a line such as 'en1: flags=8863<UP,...>'")
     if len({interface.name for interface in found}) < len(found):
-        return Unknown("it tells of an interface twice")
+        return Unknown("its output lists an interface twice")
     return tuple(found)
 
 

@@ -52,13 +52,11 @@ class Probe(Generic[T]):
         if said.ending == Ending.ABSENT:
             return Unknown(f"there is no {self.tool} on this machine")
         if said.ending == Ending.LATE:
-            return Unknown(f"{self.tool} did not come back within {self.call.seconds:g} s", hung=True)
+            return Unknown(f"{self.tool} did not end within {self.call.seconds:g} s", hung=True)
         if said.ending == Ending.STUCK:
-            return Unknown(
-                f"{self.tool} still hangs since it was asked before, and cannot be killed", hung=True
-            )
+            return Unknown(f"{self.tool} still hangs from an earlier run, and cannot be killed", hung=True)
         if said.ending == Ending.ENDLESS:
-            return Unknown(f"{self.tool} did not stop talking")
+            return Unknown(f"{self.tool} printed too much")
         return Unknown(f"{self.tool} could not be run: {said.problem or said.ending}")
 
 
@@ -67,7 +65,7 @@ def complete(said: ToolSaid) -> str | Unknown:
     if said.code != 0:
         return failed(said)
     if not said.stdout.strip():
-        return Unknown("it said nothing")
+        return Unknown("it printed nothing")
     if not said.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
     return said.stdout
@@ -88,7 +86,7 @@ def shown(text: str) -> str:
 
 def unlike(text: str, expected: str) -> Unknown:
     """It said something else than ``expected``."""
-    return Unknown(f"expected {expected}, and it said {shown(text)!r}")
+    return Unknown(f"expected {expected}, but it printed {shown(text)!r}")
 
 
 def number(text: str, pattern: str) -> int | None:

@@ -61,7 +61,7 @@ def receptacles(said: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
         return unlike(said.stdout, f"an object with a list {_TYPE!r}")
     found = tuple(port for bus in buses if isinstance(bus, dict) for port in _ports(bus))
     if len({port.number for port in found}) < len(found):
-        return Unknown("it tells of a receptacle twice")
+        return Unknown("its output lists a receptacle twice")
     if buses and not found:
         return unlike(said.stdout, "buses with 'receptacle_id_key'")
     return tuple(sorted(found, key=lambda port: port.number))

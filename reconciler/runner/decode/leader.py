@@ -25,7 +25,7 @@ Post = Callable[[Mapping[Any, Sequence[object]]], None]
 Say = Callable[[Step | KeepAlive], None]
 """Sends a step to every other rank."""
 
-BUSY = "answers are being produced; measure when there are none, or under load"
+BUSY = "requests are being answered; measure when there are none, or under load"
 
 log = logging.getLogger("reconciler.runner")
 
@@ -133,7 +133,7 @@ class Leader:
             events, over = _events_of(ticket.answer, token)
         except Exception:
             # Tokenizers and parsers come with a model: what they do to one answer is no end of the others.
-            log.exception("request %s: its answer cannot be read", ticket.answer.request)
+            log.exception("request %s: cannot decode its answer", ticket.answer.request)
             events, over = [_unreadable(ticket.answer.request)], True
         if over and not token.ended:
             self._remove.append(token.uid)  # only this rank reads text

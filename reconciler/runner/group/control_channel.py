@@ -132,7 +132,7 @@ def _connect(address: str, deadline: float) -> socket.socket:
     if connection.getsockname() == connection.getpeername():
         # TCP connects a port of this host to itself when nobody listens and the port happens to be drawn.
         connection.close()
-        raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there yet")
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "nothing listens there yet")
     _tune(connection)
     connection.settimeout(_seconds_left(deadline))
     return connection
@@ -229,7 +229,7 @@ class _Rendezvous:
         missing = [rank for rank in range(1, self._config.size) if rank not in self._joined]
         return RankEnd(
             ExitCode.RENDEZVOUS,
-            f"no word from rank {', '.join(map(str, missing))} within {self._config.rendezvous_seconds:g} s",
+            f"rank {', '.join(map(str, missing))} did not connect within {self._config.rendezvous_seconds:g} s",
         )
 
     def _accept(self, listener: socket.socket) -> None:

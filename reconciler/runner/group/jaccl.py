@@ -69,7 +69,7 @@ def _call_the_roll(group: Any, config: RankConfig) -> None:
 def _failure(text: str, config: RankConfig) -> RankEnd:
     if timed_out(text):
         code: int | None = ExitCode.VERBS
-        text = f"the driver did not come back within {config.verbs_seconds:g} s ({text})"
+        text = f"the RDMA driver did not answer within {config.verbs_seconds:g} s ({text})"
     else:
         code = meaning(text)
     devices = sorted({device for device in config.devices[config.id.rank] if device})

@@ -94,7 +94,7 @@ class SideChannel:
         try:
             message = decode(frame, known)
         except WireError as error:
-            raise RankEnd(ExitCode.DIVERGED, f"rank {rank} shared what cannot be read: {error}") from None
+            raise RankEnd(ExitCode.DIVERGED, f"rank {rank} shared invalid data: {error}") from None
         if not isinstance(message, meant) or message.round != self._round:  # type: ignore[attr-defined]
             raise RankEnd(
                 ExitCode.DIVERGED, f"rank {rank} is not at all-gather {self._round} as this rank is"

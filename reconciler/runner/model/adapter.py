@@ -47,11 +47,11 @@ PREFILL_TOKENS = 512
 PREFILL_SEQUENCES = 8
 HELD_TOKENS_MAX = 8
 """Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
-TEMPLATE_ADVICE = "ask /v1/completions, or correct chat_template.jinja in the model's folder"
+TEMPLATE_ADVICE = "use /v1/completions, or correct chat_template.jinja in the model's folder"
 SAID_FIRST = {
     ExitCode.PEER_LOST: "another rank is gone",
     ExitCode.MEMORY: "this node has too little memory",
-    ExitCode.GPU: "the GPU gave up",
+    ExitCode.GPU: "the GPU failed",
 }
 """What people are told before MLX's own words; of everything else that this rank's network failed."""
 

@@ -175,7 +175,7 @@ def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict
     if not hasattr(getattr(model, "model", None), "pipeline"):
         found["pipeline"] = f"mlx-lm cannot run {kind} models as a pipeline"
     elif not (directory / INDEX).exists():
-        found["pipeline"] = f"a pipeline needs {INDEX}, which is not there"
+        found["pipeline"] = f"a pipeline needs {INDEX}, which is missing"
     return found
 
 

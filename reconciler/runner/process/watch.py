@@ -108,7 +108,7 @@ class Watch(threading.Thread):
     def _check_shim(self, descriptor: int) -> None:
         if not os.read(descriptor, 4096):
             self._poll.unregister(descriptor)
-            self._end(RankEnd(ExitCode.ORPHANED, "the shim is gone: the pipe of standard input ended"))
+            self._end(RankEnd(ExitCode.ORPHANED, "the shim is gone: standard input was closed"))
 
     def _watch_peer(self, peer: _Peer) -> None:
         try:

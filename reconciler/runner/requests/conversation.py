@@ -79,7 +79,7 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     shaped["content"] = _content(message.get("content"))
     calls = shaped.get("tool_calls") or []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise invalid("tool_calls is a list of objects", "messages")
+        raise invalid("tool_calls must be a list of objects", "messages")
     for call in calls:
         function = call.get("function")
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
@@ -101,7 +101,7 @@ def _content(content: Any) -> str:
         or not all(isinstance(t, str) for t in texts)
     ):
         raise invalid(
-            "content is text, or a list of parts with text: this model takes nothing else", "messages"
+            "content must be text, or a list of text parts: this model accepts nothing else", "messages"
         )
     return "".join(str(text) for text in texts)
 

@@ -38,7 +38,7 @@ UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """Text of all requests together that wait to be tokenized."""
 _REASONS = {
     "overloaded": "too many requests are waiting here; try again later",
-    "draining": "this rank is being stopped; ask another",
+    "draining": "this rank is being stopped; use another",
 }
 
 log = logging.getLogger("reconciler.runner")
@@ -111,7 +111,7 @@ class Server:
             while (frame := await read(reader)) is not None:
                 self._on_frame(connection, frame)
         except WireError as error:
-            log.warning("dropped a client that does not keep to the protocol: %s", error)
+            log.warning("disconnected a client that violates the protocol: %s", error)
         except (OSError, TimeoutError):
             pass  # the peer is gone or silent, and its requests with it
         finally:

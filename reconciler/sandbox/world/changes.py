@@ -45,7 +45,7 @@ def unplug(world: World, end: End) -> World:
     if _cable(world, end).plugged:
         return _with_cable(world, end, plugged=False)
     raise Invalid(
-        f"nothing is plugged in at {shown(end)}: plug it in with: reconciler sandbox plug {shown(end)}"
+        f"nothing is plugged in at {shown(end)}; plug a cable in with: reconciler sandbox plug {shown(end)}"
     )
 
 
@@ -57,10 +57,10 @@ def plug(world: World, end: End, other: End | None = None) -> World:
         world.port(each)
         if world.link_of(each) is not None:
             raise Invalid(
-                f"{shown(each)} has a cable already: take it out with: reconciler sandbox unplug {shown(each)}"
+                f"{shown(each)} already has a cable; unplug it with: reconciler sandbox unplug {shown(each)}"
             )
     if end[0] == other[0]:
-        raise Invalid(f"a cable from {end[0]} to itself joins nothing: name two machines")
+        raise Invalid(f"a cable from {end[0]} to itself joins nothing; give two machines")
     fast = world.port(end).thunderbolt5 and world.port(other).thunderbolt5
     kept = tuple(each for each in world.cables if not {end, other} & set(each.ends))
     return replace(world, cables=(*kept, Cable(end, other, TB5_GBPS if fast else TB4_GBPS)))
@@ -70,14 +70,14 @@ def swap(world: World, a: End, b: End) -> World:
     """What is in one receptacle is plugged into the other, and the other way round; swapped again it is as before."""
     one, other = _cable(world, a), _cable(world, b)
     if one == other:
-        raise Invalid(f"{shown(a)} and {shown(b)} are the two ends of one cable: name the ends of two")
+        raise Invalid(f"{shown(a)} and {shown(b)} are the ends of one cable; give ends of two cables")
     moved = {a: b, b: a}
     cables = tuple(
         replace(each, a=moved.get(each.a, each.a), b=moved.get(each.b, each.b)) for each in world.cables
     )
     for each in cables:
         if each.a[0] == each.b[0]:
-            raise Invalid(f"swapped like this, a cable would lead from {each.a[0]} to itself")
+            raise Invalid(f"after this swap, a cable would lead from {each.a[0]} to itself")
     return replace(world, cables=cables)
 
 
@@ -129,7 +129,9 @@ def set_address(world: World, name: str, receptacle: int, address: str | None) -
         try:
             ipaddress.IPv4Interface(address)
         except ValueError:
-            raise Invalid(f"{address!r} is no IPv4 address with its prefix, such as 10.77.0.1/30") from None
+            raise Invalid(
+                f"{address!r} is not an IPv4 address with its prefix, such as 10.77.0.1/30"
+            ) from None
     world.machine(name).port(receptacle)
     return _with_port(world, name, receptacle, address=address)
 

@@ -51,7 +51,7 @@ def build(name: str, kind: str, boot_id: str, boot_at: float) -> Machine:
     """
     sold = SOLD.get(kind)
     if sold is None:
-        raise Invalid(f"there is no kind of Mac {kind!r}: there are {', '.join(SOLD)}")
+        raise Invalid(f"there is no type of Mac {kind!r}; expected one of {', '.join(SOLD)}")
     ports = tuple(
         Port(at, interface, _uuid(name, f"domain {at}"), _mac(name, interface), sold.thunderbolt5)
         for at, interface in enumerate(sold.interfaces, start=1)
@@ -68,7 +68,7 @@ def cabled(machines: Sequence[Machine], fabric: str) -> tuple[Cable, ...]:
     Raises ``Invalid`` where there are too few receptacles, or the fabric is neither.
     """
     if fabric not in (MESH, RING):
-        raise Invalid(f"{fabric!r} is no cabling: write mesh, ring, or a file with a Fabric")
+        raise Invalid(f"{fabric!r} is not a cabling; expected mesh, ring, or a file with a Fabric")
     names = [each.name for each in machines]
     pairs = list(itertools.combinations(names, 2))
     if fabric == RING and len(names) > 2:

@@ -190,7 +190,7 @@ class World:
                 return each
         names = [each.name for each in self.machines]
         meant = suggest(name, names)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
+        hint = f"did you mean {meant}?" if meant else f"expected one of {', '.join(names)}"
         raise NoSuchThing(f"there is no emulated machine {name!r}; {hint}")
 
     def port(self, end: End) -> Port:
@@ -238,7 +238,7 @@ def read_end(text: str) -> End:
     """``studio-1/3`` as machine and receptacle. Raises ``NoSuchThing``."""
     name, slash, number = text.rpartition("/")
     if not (slash and name and number.isdecimal() and len(number) <= 2):
-        raise NoSuchThing(f"{text!r} names no receptacle: write NODE/RECEPTACLE, such as studio-1/3")
+        raise NoSuchThing(f"{text!r} is not a receptacle; expected NODE/RECEPTACLE, such as studio-1/3")
     return name, int(number)
 
 

@@ -84,7 +84,7 @@ class RemoveWeights:
         return f"remove-weights/{self.node}/{self.path}"
 
     def __str__(self) -> str:
-        return f"remove {self.path} from {self.node} ({gigabytes(self.size)}): nobody wants it any more"
+        return f"remove {self.path} from {self.node} ({gigabytes(self.size)}): it is no longer wanted"
 
 
 def named(hub: HuggingFace | None) -> str:
@@ -133,7 +133,7 @@ def given_up(weights: ModelReport | None) -> FetchReport | None:
 def unfetched(model: str, name: NodeName, weights: ModelReport) -> str:
     """Why a node has no weights, for people."""
     fetch = failed(weights)
-    why = fetch.progress.text if fetch else "no deployment that uses them needs this node for them"
+    why = fetch.progress.text if fetch else "no deployment needs them on this node"
     return f"model {model}: its weights are not on {name}: {why}"
 
 
@@ -141,7 +141,7 @@ def progress(fetch: FetchReport) -> str:
     """How a fetch stands, for people: bytes, rate, time left."""
     now = fetch.progress
     if now.phase == FetchPhase.LISTING or not now.total_bytes:
-        return "asking the hub what there is"
+        return "asking the hub for its files"
     share = 100 * now.done_bytes // now.total_bytes
     text = f"{gigabytes(now.done_bytes)} of {gigabytes(now.total_bytes)} ({share} %)"
     if now.phase == FetchPhase.VERIFYING:

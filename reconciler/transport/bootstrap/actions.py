@@ -22,8 +22,8 @@ SUDOERS_FILE = "/etc/sudoers.d/reconciler"
 RDMA_MACOS = (26, 2)
 """From this version on a Mac can have RDMA over Thunderbolt (Apple TN3205)."""
 DEFINED = {
-    Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and all of the GPU, and is back after a restart",
-    Keeper.SYSTEMD: "a service: it is back after a restart",
+    Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and the whole GPU, and starts again after a restart",
+    Keeper.SYSTEMD: "a service: it starts again after a restart",
 }
 
 
@@ -118,10 +118,12 @@ def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
     if any(measure.by_person for measure in told):
         return tuple(told)  # for as long as the service is there, its agent is started with the rest
     if seen.script is not None:
-        told.append(Action("how the agent was started", Run((*_REMOVE, str(script_path(found, node))))))
+        told.append(
+            Action("remove the script that started the agent", Run((*_REMOVE, str(script_path(found, node)))))
+        )
     if seen.draft is not None:
         draft = node_folder(found, node) / service.path.name
-        told.append(Action("the service, as it was given to the system", Run((*_REMOVE, str(draft)))))
+        told.append(Action("remove the draft of the service", Run((*_REMOVE, str(draft)))))
     return tuple(told)
 
 
@@ -133,7 +135,7 @@ def start(found: Profile, seen: Survey, node: str) -> Action:
 def _runtime(place: Place) -> Sequence[Action]:
     if place.runtime is None:
         return ()
-    why = "the runtime of the ranks: Python, mlx and mlx-lm, of parts that the controller sends"
+    why = "install the runtime of the ranks: Python, mlx and mlx-lm, from parts that the controller sends"
     return (Action(why, Build(place.runtime)),)
 
 
@@ -142,8 +144,10 @@ def _agent_file(place: Place) -> Sequence[Action]:
         return ()
     path = str(place.agent.path)
     return (
-        Action("the agent: one file, by its digest; what runs from others goes on", place.agent),
-        Action("see that it runs with this Python", Run((place.found.python, "-I", path, "--help"))),
+        Action(
+            "install the agent: one file, named by its digest; running agents and shims continue", place.agent
+        ),
+        Action("check that it runs with this Python", Run((place.found.python, "-I", path, "--help"))),
     )
 
 
@@ -151,7 +155,9 @@ def _gateway(place: Place) -> Sequence[Action]:
     if place.admitted:
         return ()
     return (
-        Action("let the gateway's own key in, for the sockets of ranks and nothing else", place.authorized),
+        Action(
+            "allow the gateway's own key to reach the sockets of ranks, and nothing else", place.authorized
+        ),
     )
 
 
@@ -163,7 +169,7 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     wanted = script(seen.keeper, found, place.node, place.serve)
     told: list[Action] = []
     if seen.script != wanted:
-        why = "how the agent is started: for a newer one only this is written, which takes no administrator"
+        why = "write the script that starts the agent: an update changes only this file, without an administrator"
         told.append(Action(why, Write(script_path(found, place.node), wanted.encode(), shown=wanted)))
     content = definition(seen.keeper, found, place.node)
     changed = seen.definition != content
@@ -173,7 +179,7 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     told += loading
     if seen.agent and seen.agent != seen.pid:
         end = Run(("/bin/kill", "-TERM", str(seen.agent)))
-        why = "end the agent that nothing keeps running: the service starts its own, ranks go on"
+        why = "end the agent that runs without the service, which starts its own; ranks continue"
         told.append(Action(why, end, by_person=any(each.by_person for each in loading)))
     elif not loading and not seen.pid:
         told.append(service.start())
@@ -200,18 +206,19 @@ class _Service:
         """Have its definition where the service manager looks for it."""
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             what = Action(
-                "the service: it is back after a restart", Write(self.path, content.encode(), 0o644, content)
+                "write the service, which starts again after a restart",
+                Write(self.path, content.encode(), 0o644, content),
             )
-            return (what, self._by("have systemd read it", "systemctl", "daemon-reload"))
+            return (what, self._by("let systemd read it", "systemctl", "daemon-reload"))
         draft = str(node_folder(self.found, self.node) / self.path.name)
         group = "wheel" if self.seen.keeper is Keeper.LAUNCHD else "root"
         words = ("-o", "root", "-g", group, "-m", "644", draft, str(self.path))
-        told = [self._by("give it to the system", "install", *words)]
+        told = [self._by("install it in the system", "install", *words)]
         if self.seen.draft != content:
             put = Write(PurePosixPath(draft), content.encode(), 0o644, content)
             told.insert(0, Action(DEFINED[self.seen.keeper], put))
         if self.seen.keeper is Keeper.SYSTEMD:
-            told.append(self._by("have systemd read it", "systemctl", "daemon-reload"))
+            told.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
         return told
 
     def load(self, changed: bool) -> Sequence[Action]:
@@ -221,21 +228,25 @@ class _Service:
             return ()
         if self.seen.keeper is not Keeper.LAUNCHD:
             if loaded:
-                return (self._by("keep to it; ranks go on", "systemctl", "restart", f"{self.name}.service"),)
+                return (
+                    self._by(
+                        "restart the service; ranks continue", "systemctl", "restart", f"{self.name}.service"
+                    ),
+                )
             why = "start the agent now and at every boot"
             return (self._by(why, "systemctl", "enable", "--now", f"{self.name}.service"),)
         why = "start the agent now and at every boot"
         load = self._by(why, "launchctl", "bootstrap", "system", str(self.path))
         if not loaded:
             return (load,)
-        why = "take away what is loaded; its agent ends, ranks go on"
+        why = "unload the service; its agent ends, ranks continue"
         return (self._by(why, "launchctl", "bootout", f"system/{self.name}"), load)
 
     def unload(self) -> Sequence[Action]:
         """Have the service manager let go of it; nothing where it does not know it."""
         if not self.seen.loaded:
             return ()
-        why = "stop the service, now and at every boot; its agent ends, ranks go on"
+        why = "stop the service, now and at every boot; its agent ends, ranks continue"
         if self.seen.keeper is Keeper.LAUNCHD:
             return (self._by(why, "launchctl", "bootout", f"system/{self.name}"),)
         return (self._by(why, "systemctl", "disable", "--now", f"{self.name}.service"),)
@@ -244,14 +255,14 @@ class _Service:
         """Remove its definition; nothing where there is none."""
         if self.seen.definition is None:
             return ()
-        told = [self._by("the service itself", "rm", "-f", str(self.path))]
+        told = [self._by("remove the service", "rm", "-f", str(self.path))]
         if self.seen.keeper is not Keeper.LAUNCHD:
-            told.append(self._by("have systemd forget it", "systemctl", "daemon-reload"))
+            told.append(self._by("let systemd forget it", "systemctl", "daemon-reload"))
         return told
 
     def start(self) -> Action:
         """Have it start its agent."""
-        why = "start the agent: the service runs none"
+        why = "start the agent, because the service runs none"
         if self.seen.keeper is Keeper.LAUNCHD:
             return self._by(why, "launchctl", "kickstart", f"system/{self.name}")
         return self._by(why, "systemctl", "start", f"{self.name}.service")
@@ -283,7 +294,7 @@ def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
     if seen.administrator:
         return ()
     text = (
-        "what spec.repair of its Node allows takes sudo without a password for exactly these commands: put the lines"
+        "the repairs in spec.repair of its Node need sudo without a password for exactly these commands: put the lines"
         f" there with sudo visudo -f {SUDOERS_FILE} (sudo 1.9.10 or newer)"
     )
     return (Note(text, "\n     ".join(sudoers(found.user))),)
@@ -292,20 +303,20 @@ def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
 def _of_keeper(found: Profile, seen: Survey) -> Sequence[Note]:
     if seen.keeper is Keeper.NOTHING:
         text = (
-            "there is no systemd: the controller starts the agent as a plain process, and after a restart of the"
-            " machine it runs again only when the controller has logged in"
+            "there is no systemd: the controller starts the agent as a plain process. After a restart of the"
+            " machine it runs again only once the controller has logged in"
         )
         return (Note(text),)
     if seen.administrator or seen.keeper is Keeper.SYSTEMD_OF_USER:
         return ()
     if seen.keeper is Keeper.LAUNCHD:
         text = (
-            f"{found.user} has no sudo without a password: until an administrator has made the service, the agent is held"
-            " by the controller's SSH session. While that is away new ranks may not reach the local network, and after"
+            f"{found.user} has no sudo without a password: until an administrator installs the service, the agent depends"
+            " on the controller's SSH session. Without that, new ranks may not reach the local network, and after"
             " a restart nothing runs until the controller logs in"
         )
         return () if seen.loaded else (Note(text),)
-    text = f"{found.user} has no sudo without a password; this lets systemd keep the agent without an administrator"
+    text = f"{found.user} has no sudo without a password; this lets systemd run the agent without an administrator"
     return () if seen.loaded else (Note(text, f"sudo loginctl enable-linger {shlex.quote(found.user)}"),)
 
 
@@ -318,14 +329,14 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
     elif seen.said.get("rdma", "").lower() == "disabled":
         told.append(
             Note(
-                f"RDMA is switched off, which only a person in front of it can change: {RECOVERY.format(node=node)}"
+                f"RDMA is disabled, which only a person at the machine can change: {RECOVERY.format(node=node)}"
             )
         )
     if "on" in seen.said.get("filevault", "").lower().strip(".").split():
         text = "FileVault is on: after a restart nothing runs, not even SSH, until a person unlocks the disk"
         told.append(Note(text, "sudo fdesetup authrestart"))
     if seen.said.get("sleep", "0") != "0":
-        told.append(Note("the Mac goes to sleep, and every group on it fails", "sudo pmset -c sleep 0"))
+        told.append(Note("the Mac goes to sleep, and then every group on it fails", "sudo pmset -c sleep 0"))
     if seen.said.get("autorestart", "1") == "0":
         text = "after a power failure the Mac stays off"
         told.append(Note(text, "sudo pmset -c autorestart 1"))

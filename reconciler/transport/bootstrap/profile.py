@@ -96,7 +96,9 @@ def answer(text: str) -> Profile:
             tools=said.get("tools", ""),
         )
     except (KeyError, ValueError):
-        raise Unreachable(f"its shell does not run plain sh: it said {shlex.quote(text[-200:])}") from None
+        raise Unreachable(
+            f"its shell cannot run a plain sh script: it printed {shlex.quote(text[-200:])}"
+        ) from None
 
 
 def none(found: Profile, node: str, named: str | None, coming: bool) -> str:
@@ -104,14 +106,14 @@ def none(found: Profile, node: str, named: str | None, coming: bool) -> str:
 
     ``named``: the owner's, of its manifest; ``coming``: whether a managed runtime can be built there.
     """
-    told = f"there is no Python of 3.9 or newer on {node} for user {found.user}"
+    told = f"there is no Python 3.9 or newer on {node} for user {found.user}"
     if found.system == "Darwin":
-        told += " (without the Command Line Tools /usr/bin/python3 is none)"
+        told += " (/usr/bin/python3 needs the Command Line Tools)"
     if named:
-        return f"{told}, and {named}, which spec.python names, is none: correct that, or leave it out"
+        return f"{told}, and {named} in spec.python is not one either: correct or remove it"
     if coming:
-        return f"{told}: one comes with its runtime, which is built first; RuntimeReady says how far that is"
-    return f"{told}, and no runtime is made for {found.kind}: install one, or name it in spec.python"
+        return f"{told}: its runtime, which is being built, includes one; see RuntimeReady for the progress"
+    return f"{told}, and there is no runtime for {found.kind}: install Python, or set it in spec.python"
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

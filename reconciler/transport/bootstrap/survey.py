@@ -102,7 +102,7 @@ def answer(text: str) -> Survey:
     try:
         keeper = Keeper(said["keeper"])
     except (KeyError, ValueError):
-        raise Unreachable(f"its shell does not run plain sh: it said {text[-200:]!r}") from None
+        raise Unreachable(f"its shell cannot run a plain sh script: it printed {text[-200:]!r}") from None
     return Survey(
         keeper=keeper,
         tools={word.removeprefix("tool-"): path for word, path in heard if word.startswith("tool-")},

@@ -64,7 +64,7 @@ def fingerprint_of(line: str) -> str:
     try:
         return fingerprint(asyncssh.import_public_key(line))
     except asyncssh.KeyImportError as error:
-        raise Unreachable(f"the host key in the manifest is none: {error}") from error
+        raise Unreachable(f"the host key in the manifest is invalid: {error}") from error
 
 
 async def host_key(host: str, port: int | None) -> HostKey:
@@ -79,7 +79,7 @@ async def host_key(host: str, port: int | None) -> HostKey:
     except TimeoutError:
         raise Silent(f"{host} does not answer within {LOOK_SECONDS:g} s") from None
     except (asyncssh.Error, OSError, ValueError) as error:
-        raise Silent(f"there is no SSH server to be reached at {host}: {error}") from error
+        raise Silent(f"no SSH server answers at {host}: {error}") from error
     if found is None:
         raise Silent(f"{host} presents no host key")
     return HostKey(" ".join(found.export_public_key().decode("ascii").split()[:2]), fingerprint(found))

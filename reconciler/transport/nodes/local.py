@@ -75,7 +75,7 @@ class LocalNode:
                 start_new_session=True,
             )
         except OSError as error:
-            raise Unreachable(f"the agent of {self.name} cannot be started: {error}") from error
+            raise Unreachable(f"cannot start the agent of {self.name}: {error}") from error
         try:
             async with asyncio.timeout(self.start_seconds):
                 _, said = await starter.communicate()
@@ -120,7 +120,7 @@ class LocalNode:
         try:
             return await asyncio.open_unix_connection(socket)
         except OSError as error:
-            raise Unreachable(f"nobody answers at {socket}: {error}") from error
+            raise Unreachable(f"nothing answers at {socket}: {error}") from error
 
     async def disable_service(self) -> None:
         """Nothing starts it but the controller."""
@@ -131,7 +131,7 @@ class LocalNode:
     async def build_runtime(self, tell: Callable[[str], None]) -> str:
         """Raises ``Refused``: ranks on the controller's own machine have the controller's own runtime."""
         raise Refused(
-            "NotManaged", f"{self.name} is the controller's machine, and has the controller's runtime"
+            "NotManaged", f"{self.name} is the controller's own machine and uses the controller's runtime"
         )
 
     async def prune_runtimes(self) -> Pruned:
@@ -150,4 +150,4 @@ class LocalNode:
         """There is nothing to let go of: every connection is its link's own."""
 
     def _silent(self) -> Silent:
-        return Silent(f"the agent of {self.name} takes no connection at {self.socket}")
+        return Silent(f"the agent of {self.name} accepts no connection at {self.socket}")

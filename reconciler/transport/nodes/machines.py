@@ -91,7 +91,7 @@ class MachinePool:
         link = await machine.dial()
         if self._machines.get(name) is not machine:
             await link.close()
-            raise Unreachable(f"{name} is reached in another way by now")
+            raise Unreachable(f"the access to {name} has changed meanwhile")
         self._links.setdefault(name, WeakSet()).add(link)
         return link
 
@@ -149,7 +149,7 @@ class MachinePool:
             try:
                 machine = self._machines[name] = self._make(name, self._accesses.get(name, LOCAL))
             except ValueError as error:
-                raise Unreachable(f"{name} cannot be reached: {error}") from error
+                raise Unreachable(f"cannot connect to {name}: {error}") from error
         return machine
 
 

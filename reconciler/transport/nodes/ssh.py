@@ -108,7 +108,7 @@ class SshNode:
                 return await run(connection, command, stdin)
         except TimeoutError as error:
             raise Silent(
-                f"{argv[0]} on {self.name}: {str(error) or f'it has not ended after {timeout:g} s'}"
+                f"{argv[0]} on {self.name}: {str(error) or f'it did not end within {timeout:g} s'}"
             ) from None
         except TooLong as error:
             raise Refused("TooLong", f"{argv[0]} on {self.name}: {error}") from None
@@ -174,7 +174,7 @@ class SshNode:
             ("/usr/bin/tail", "-n", "5", str(words_path(found, self.name))), timeout=START_SECONDS
         )
         log.warning(
-            "%s: its service %s has started no agent within %g s, which is started without it: %s",
+            "%s: its service %s has not started the agent within %g s; starting it without the service: %s",
             self.name, service_name(found.user, self.name), SERVICE_SECONDS, _words(said),
         )  # fmt: skip
         return False
@@ -191,7 +191,7 @@ class SshNode:
         except TimeoutError:
             raise Unreachable(f"the agent of {self.name} does not serve after {START_SECONDS:g} s") from None
         except (asyncssh.Error, OSError) as error:
-            raise Silent(f"{self.name} opens no session for its agent: {error}") from error
+            raise Silent(f"cannot open a session for the agent of {self.name}: {error}") from error
 
     def _serve(self, found: Profile, bundle: PurePosixPath) -> tuple[str, ...]:
         """The command of the agent, without who asks for it and what holds it."""
@@ -359,13 +359,11 @@ class SshNode:
             async with asyncio.timeout(CONNECT_SECONDS):
                 return await open_stream(connection, socket)
         except TimeoutError:
-            raise Silent(
-                f"{self.name} opens no connection to {socket} within {CONNECT_SECONDS:g} s"
-            ) from None
+            raise Silent(f"no connection to {socket} on {self.name} within {CONNECT_SECONDS:g} s") from None
         except (asyncssh.Error, OSError) as error:
             if connection.is_closed():
                 raise Silent(f"the connection to {self.name} was lost: {error}") from error
-            raise Unreachable(f"nobody answers at {socket} on {self.name}: {error}") from error
+            raise Unreachable(f"nothing answers at {socket} on {self.name}: {error}") from error
 
     # --- the machine ---
 

@@ -136,7 +136,7 @@ class Build:
         free = next((int(words[1]) * 1024 for words in said if words[0] == "free"), None)
         need = to_send + sum(pack.unpacked for pack in packs) + SLACK_BYTES
         if free is not None and free < need:
-            text = f"the runtime needs {need // _MIB} MiB on {self._name}, {free // _MIB} MiB are free: make room there"
+            text = f"the runtime needs {need // _MIB} MiB on {self._name}, but {free // _MIB} MiB are free: free disk space there"
             raise Refused("DiskFull", text)
         sent = 0
         for pack in missing:

@@ -68,10 +68,13 @@ class Managed:
 
     def _recipe(self, found: Profile) -> tuple[Wheelhouse, Recipe]:
         if self.wheelhouse is None or self.python is not None:
-            raise Refused("NotManaged", f"the runtime of {self.name} is its owner's, as spec.python says")
+            raise Refused(
+                "NotManaged",
+                f"the runtime of {self.name} is not managed, because spec.python sets an interpreter",
+            )
         recipe = self.wheelhouse.recipes.get(found.kind)
         if recipe is None:
             kinds = ", ".join(self.wheelhouse.recipes)
-            text = f"{self.name} is {found.kind}; runtimes are made for {kinds}: name one in spec.python"
+            text = f"{self.name} is {found.kind}, but runtimes exist for {kinds} only: set an interpreter in spec.python"
             raise Refused("NoRuntime", text)
         return self.wheelhouse, recipe

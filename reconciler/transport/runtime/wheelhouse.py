@@ -149,7 +149,8 @@ async def _alone(directory: Path) -> AsyncIterator[None]:
                 await asyncio.sleep(LOCK_LOOK_SECONDS)
         else:
             raise Refused(
-                "RuntimeUnavailable", f"another process fills {directory} for more than {UV_SECONDS:g} s"
+                "RuntimeUnavailable",
+                f"another process has been filling {directory} for more than {UV_SECONDS:g} s",
             )
         yield
 
@@ -198,7 +199,7 @@ async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
         async with asyncio.timeout(UV_SECONDS):
             _, said = await process.communicate()
     except TimeoutError:
-        raise Refused("RuntimeUnavailable", f"{what}: uv has not ended after {UV_SECONDS:g} s") from None
+        raise Refused("RuntimeUnavailable", f"{what}: uv did not end within {UV_SECONDS:g} s") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

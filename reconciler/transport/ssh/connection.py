@@ -184,37 +184,37 @@ class Connection:
             case asyncssh.HostKeyNotVerifiable():
                 return Barred(
                     "HostKeyUnknown",
-                    f"a machine on the way to {self._name} (ProxyJump in ~/.ssh/config) is not to be trusted: {error};"
+                    f"a jump host of {self._name} (ProxyJump in ~/.ssh/config) is not trusted: {error};"
                     " connect to it once with ssh, and check its fingerprint",
                 )
             case asyncssh.PermissionDenied():
                 return Barred("LoginRefused", await self._refused())
             case asyncssh.KeyExchangeFailed():
                 return Barred(
-                    "NoCommonAlgorithm", f"{self} and this machine have no algorithm in common: {error}"
+                    "NoCommonAlgorithm", f"{self} and this machine have no common algorithm: {error}"
                 )
             case asyncssh.KeyImportError() | asyncssh.ConfigParseError() | ValueError():
-                return Barred("SshMisconfigured", f"the way to {self} cannot be taken: {error}")
+                return Barred("SshMisconfigured", f"the SSH configuration for {self} does not work: {error}")
             case asyncssh.Error() if "Too many authentication failures" in str(error):
                 return Barred("LoginRefused", await self._refused())
             case TimeoutError() if not str(error):
                 return Silent(f"{self} does not answer within {CONNECT_SECONDS:g} s")
             case _:
-                return Silent(f"there is no connection to {self}: {str(error) or type(error).__name__}")
+                return Silent(f"cannot connect to {self}: {str(error) or type(error).__name__}")
 
     def _changed(self, presented: asyncssh.SSHKey) -> str:
         expected = trusted_key(self._access)
         return (
-            f"the host key of {self} is not the one of the manifest: it is {fingerprint(presented)}, and expected is"
-            f" {fingerprint(expected)}; it is another machine, or somebody is in between, or the machine was installed"
-            f" anew: if so, and after a look at its own fingerprint, run: reconciler node add --again {self._name}"
+            f"the host key of {self} is not the one in the manifest: it is {fingerprint(presented)}, expected"
+            f" {fingerprint(expected)}; this is another machine, or somebody intercepts the connection, or the machine was"
+            f" reinstalled: if so, compare its own fingerprint, then run: reconciler node add --again {self._name}"
         )
 
     async def _refused(self) -> str:
         tried = await keys_tried(self._access.host, self._options())
         return (
             f"{self} refuses the login of user {self._access.user}; tried:"
-            f" {', '.join(tried) or 'no key, for there is none in ~/.ssh and no SSH agent has one'};"
+            f" {', '.join(tried) or 'no key, because neither ~/.ssh nor an SSH agent has one'};"
             " add one of these keys to authorized_keys of that user there: ssh-copy-id"
             f" {self._access.user}@{self._access.host}"
         )

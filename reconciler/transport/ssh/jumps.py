@@ -114,11 +114,11 @@ async def authorize(way: JumpChain, key: Path) -> None:
         line = authorized_line(_splice(tool or "nc", *end), public_key(key))
         try:
             if not tool:
-                raise Unreachable("it runs no command for us that finds nc or python3")
+                raise Unreachable("neither nc nor python3 can be run there")
             await _rewrite(connection, lambda existing, line=line: ensure_line(existing, line))  # type: ignore[misc]
         except Unreachable as error:
             raise Unreachable(
-                f"the gateway cannot pass {jump.user}@{jump.host}: {error}; add to its authorized_keys: {line}"
+                f"the gateway cannot connect through {jump.user}@{jump.host}: {error}; add to its authorized_keys: {line}"
             ) from error
 
 
@@ -157,7 +157,7 @@ async def _said(
         async with asyncio.timeout(COMMAND_SECONDS):
             done = await run(connection, command, stdin)
     except (asyncssh.Error, OSError) as error:
-        raise Unreachable(f"it runs no command: {error or type(error).__name__}") from error
+        raise Unreachable(f"it cannot run commands: {error or type(error).__name__}") from error
     if done.status != 0 and not fails:
         raise Unreachable(f"its authorized_keys cannot be changed: {(done.err or done.out).strip()[-300:]}")
     return done.out
