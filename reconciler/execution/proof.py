@@ -19,7 +19,7 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 async def ask_once(connect: Connect) -> float:
-    """Seconds that a few greedy tokens took. Raises ``Unreachable`` or ``Refused``."""
+    """Request a few greedy tokens, and return the seconds that they took. Raises ``Unreachable`` or ``Refused``."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(PROOF_SECONDS_MAX):

@@ -28,22 +28,23 @@ PROMPT = "Count from one to a hundred in words: one, two, three,"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of so many requests at once."""
+    """The result of several simultaneous requests."""
 
     tokens: int
     """After the first one of each."""
     seconds: float
-    """From the first token of any to the last of all."""
+    """Seconds from the first token of any answer to the last token of all."""
     failures: int
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all of them together."""
+        """Return the rate of all answers together."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
 
 async def measure(connect: Connect, under_load: bool) -> Measured:
-    """Raises ``Unreachable`` or ``Refused``; ``Refused`` is ``busy`` where requests are being answered."""
+    """Let the ranks measure. Raises ``Unreachable`` or ``Refused``, with the code ``busy`` while requests are being
+    answered."""
     try:
         async with asyncio.timeout(MEASURE_SECONDS_MAX):
             async with _Conversation(connect) as talk:
@@ -56,7 +57,7 @@ async def measure(connect: Connect, under_load: bool) -> Measured:
 
 
 async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
-    """Have ``streams`` requests answered at once, each with so many tokens. Raises ``Unreachable``."""
+    """Request ``streams`` answers at once, each of ``tokens_max`` tokens. Raises ``Unreachable``."""
     try:
         async with asyncio.timeout(ANSWERS_SECONDS_MAX):
             async with _Conversation(connect) as talk:

@@ -17,10 +17,10 @@ _BUSY_SECONDS = 30.0
 
 
 def copy(source: Path, target: Path) -> int:
-    """A whole copy of a store that may be in use, without the secrets of groups; its version.
+    """Copy a store that may be in use, without the secrets of groups. Return its version.
 
-    Without its secret a group can be adopted and proven, only none of its ranks can be started: nor should it,
-    from a copy. Raises ``Invalid`` for what is no store, ``Unreachable`` for one that stays busy.
+    A group without its secret can be adopted and proven, but none of its ranks can be started: nor should they be from
+    a copy. Raises ``Invalid`` for a file that is not a store, ``Unreachable`` for one that stays busy.
     """
     try:
         with (
@@ -40,7 +40,7 @@ def copy(source: Path, target: Path) -> int:
 
 
 def upgrade_copy(path: Path) -> None:
-    """Bring a copy to the newest version, and see that it is a store in every part. Raises ``Invalid``."""
+    """Upgrade a copy to the newest version, and check every part of it. Raises ``Invalid``."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA trusted_schema = OFF")
@@ -64,9 +64,9 @@ def upgrade_copy(path: Path) -> None:
 
 
 def carry_over(path: Path, before: Path, agents: Iterable[NodeName]) -> None:
-    """Have the store at ``path`` begin above all that the one at ``before`` has given out, where that can be read.
+    """Raise the counters of the store at ``path`` above those of the store at ``before``, if that can be read.
 
-    Tokens and epochs only grow, and whoever has an agent now keeps it until it is ended.
+    Tokens and epochs only grow, and every node with an agent keeps it until the agent is ended.
     """
     store = Store(path)
     try:

@@ -1,7 +1,7 @@
-"""What is to be done on a machine before its agent can be kept running there, one command or file at a time. Pure.
+"""Plans what to do on a machine before its agent can be kept running there, one command or file at a time. Pure.
 
-``measures`` says all of it beforehand, and nothing where all is in place; ``undoing`` how it is taken back, and
-``notes`` what only a person can change.
+``actions`` returns all of it beforehand, empty if everything is in place; ``undo_actions`` undoes it, and ``notes``
+lists what only a person can change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .survey import Survey
 
 SUDOERS_FILE = "/etc/sudoers.d/reconciler"
 RDMA_MACOS = (26, 2)
-"""From this version on a Mac can have RDMA over Thunderbolt (Apple TN3205)."""
+"""The first version of macOS with RDMA over Thunderbolt (Apple TN3205)."""
 DEFINED = {
     Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and the whole GPU, and starts again after a restart",
     Keeper.SYSTEMD: "a service: it starts again after a restart",
@@ -38,7 +38,7 @@ class Write:
     content: bytes
     mode: int = 0o600
     shown: str = ""
-    """What a person should read of it before."""
+    """Content that a person should read beforehand."""
 
     def __str__(self) -> str:
         return f"write {self.path} (mode {self.mode:04o}, {len(self.content)} bytes)"
@@ -71,21 +71,21 @@ class Action:
     why: str
     act: Write | Run | Build
     by_person: bool = False
-    """It takes an administrator's password: it is shown, to be pasted into a terminal of the machine."""
+    """Whether it needs an administrator's password: then it is shown, to be pasted into a terminal of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person should know, and may want to change."""
+    """A fact that a person should know and may want to change."""
 
     text: str
     command: str = ""
-    """To be pasted into a terminal of the machine; empty where no command does it."""
+    """Command to paste into a terminal of the machine; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is needed on a machine, and what was found of it, beside the service."""
+    """What is needed on a machine, and what exists, apart from the service."""
 
     node: str
     found: Profile
@@ -100,18 +100,18 @@ class Place:
     authorized: Write
     """``authorized_keys``, with the line that lets the gateway reach ranks."""
     admitted: bool
-    """That line is in it already."""
+    """Whether that line is already in it."""
 
 
 def actions(seen: Survey, place: Place) -> tuple[Action, ...]:
-    """All that is to be done, in order; empty where everything is in place."""
+    """Return everything that is to be done, in order; empty if all is in place."""
     return (*_runtime(place), *_agent_file(place), *_gateway(place), *_service(place.found, seen, place))
 
 
 def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
-    """All that takes the service away again, in order; empty where nothing of it is there.
+    """Return everything that removes the service, in order; empty if there is none.
 
-    Its agent ends, ranks go on. What the controller puts there for every node that is wanted, it takes away itself.
+    Its agent ends, and ranks continue. What the controller installs for every Node, it removes itself.
     """
     service = _Service(found, seen, node)
     told = [*service.unload(), *service.forget()]
@@ -128,7 +128,7 @@ def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
 
 
 def start(found: Profile, seen: Survey, node: str) -> Action:
-    """Have a service that is there start its agent."""
+    """Start the agent through an installed service."""
     return _Service(found, seen, node).start()
 
 
@@ -162,7 +162,7 @@ def _gateway(place: Place) -> Sequence[Action]:
 
 
 def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
-    """Have the machine keep the agent running, from its next start on too."""
+    """Return the actions that let the machine keep the agent running, also after a restart."""
     if seen.keeper is Keeper.NOTHING:
         return ()
     service = _Service(found, seen, place.node)
@@ -203,7 +203,7 @@ class _Service:
         return definition_path(self.seen.keeper, self.found, self.node)
 
     def define(self, content: str) -> Sequence[Action]:
-        """Have its definition where the service manager looks for it."""
+        """Return the actions that put the definition in place for the service manager."""
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             what = Action(
                 "write the service, which starts again after a restart",
@@ -222,7 +222,7 @@ class _Service:
         return told
 
     def load(self, changed: bool) -> Sequence[Action]:
-        """Have the service manager keep to the definition; nothing where it does."""
+        """Return the actions that make the service manager use the definition; empty if it does."""
         loaded = self.seen.loaded
         if loaded and not changed:
             return ()
@@ -243,7 +243,7 @@ class _Service:
         return (self._by(why, "launchctl", "bootout", f"system/{self.name}"), load)
 
     def unload(self) -> Sequence[Action]:
-        """Have the service manager let go of it; nothing where it does not know it."""
+        """Return the actions that unload the service; empty if it is not loaded."""
         if not self.seen.loaded:
             return ()
         why = "stop the service, now and at every boot; its agent ends, ranks continue"
@@ -252,7 +252,7 @@ class _Service:
         return (self._by(why, "systemctl", "disable", "--now", f"{self.name}.service"),)
 
     def forget(self) -> Sequence[Action]:
-        """Remove its definition; nothing where there is none."""
+        """Return the actions that remove the definition; empty if there is none."""
         if self.seen.definition is None:
             return ()
         told = [self._by("remove the service", "rm", "-f", str(self.path))]
@@ -261,14 +261,14 @@ class _Service:
         return told
 
     def start(self) -> Action:
-        """Have it start its agent."""
+        """Return the action that starts the agent."""
         why = "start the agent, because the service runs none"
         if self.seen.keeper is Keeper.LAUNCHD:
             return self._by(why, "launchctl", "kickstart", f"system/{self.name}")
         return self._by(why, "systemctl", "start", f"{self.name}.service")
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
-        """A command of whoever may give it."""
+        """Return a command, run with the rights of whoever may run it."""
         path = self.seen.tools.get(tool, tool)
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"
@@ -284,13 +284,13 @@ class _Service:
 
 
 def notes(found: Profile, seen: Survey, node: str) -> tuple[Note, ...]:
-    """What a person should know of the machine, the weightiest first."""
+    """Return what a person should know about the machine, the most important first."""
     of_mac = (*_of_mac(seen, node), *_of_repair(found, seen)) if found.system == "Darwin" else ()
     return (*_of_keeper(found, seen), *of_mac)
 
 
 def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
-    """What has to be allowed before a Node's ``spec.repair`` does anything; nothing where all is."""
+    """Return what must be allowed before a Node's ``spec.repair`` has an effect; empty if everything is."""
     if seen.administrator:
         return ()
     text = (
@@ -344,6 +344,6 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
 
 
 def sudoers(user: str) -> tuple[str, ...]:
-    """The lines that let a user change and restore the settings that ``spec.repair`` is about, and nothing else."""
+    """Return the lines that let a user change and restore the settings of ``spec.repair``, and nothing else."""
     who = user.replace("\\", "\\\\")
     return tuple(f"{who} ALL=(root) NOPASSWD: {path} ^{arguments}$" for path, arguments in PERMITTED)

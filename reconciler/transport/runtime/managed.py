@@ -1,4 +1,4 @@
-"""Whether a machine has a managed runtime, which one, and how it gets there: the bridge from the parts to a node."""
+"""Installs managed runtimes: decides whether a machine has one and which, and builds it from its parts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Managed:
     python: str | None
     """The owner's."""
     builder: str = field(default_factory=lambda: secrets.token_hex(4))
-    """Of ``Build``."""
+    """Id of the builder, for ``Build``."""
 
     async def build(self, found: Profile, tell: Tell) -> str:
-        """Have the managed runtime of this version there, put together and tried; its name.
+        """Install the managed runtime of this version, built and tested; return its name.
 
-        Raises ``Refused``: ``NotManaged`` where it is the owner's, ``NoRuntime`` for a machine of a kind that none
-        is made for, and as ``Wheelhouse.packs`` and ``Build.make``; ``Unreachable`` and ``Silent``.
+        Raises ``Refused``: ``NotManaged`` if the interpreter is the owner's, ``NoRuntime`` for an unsupported platform,
+        and as ``Wheelhouse.packs`` and ``Build.make``; ``Unreachable`` and ``Silent``.
         """
         house, recipe = self._recipe(found)
         build = Build(self.shell, self.name, found.root, tell, self.builder)
@@ -51,14 +51,14 @@ class Managed:
         return await Build(self.shell, self.name, found.root, lambda text: None).prune(recipe)
 
     def lacking(self, found: Profile) -> PurePosixPath | None:
-        """The runtime that ``build`` would put together; None where it is there, or where none is managed."""
+        """Return the runtime that ``build`` would build; None if it exists, or if none is managed."""
         recipe = self.wheelhouse.recipes.get(found.kind) if self.wheelhouse and not self.python else None
         if recipe is None or found.ranks_python == str(python_of(found.root, recipe.key)):
             return None
         return found.root / "runtimes" / recipe.key
 
     async def newest(self, found: Profile) -> str:
-        """The interpreter of this version's runtime, else of the newest there is; empty where there is none."""
+        """Return the interpreter of this version's runtime, else of the newest one; empty if there is none."""
         recipe = self.wheelhouse.recipes.get(found.kind) if self.wheelhouse and not self.python else None
         if recipe is None:
             return ""

@@ -40,7 +40,7 @@ _SPLICE = (
     "threading.Thread(target=lambda:(any(o.write(b) and o.flush() for b in iter(lambda:s.recv(65536),b'')),os._exit(0))"
     ",daemon=True).start();any(s.sendall(b) for b in iter(lambda:os.read(0,65536),b''))"
 )
-"""For machines without netcat; Macs have it."""
+"""Script for machines without netcat; Macs have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class JumpChain:
 
     @property
     def last(self) -> asyncssh.SSHClientConnection | tuple[()]:
-        """What asyncssh is to take as the tunnel; without one it would look for one by itself."""
+        """Return the tunnel for asyncssh, which would look for one itself without it."""
         return self.connections[-1] if self.connections else ()
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ async def revoke(way: JumpChain, key: Path) -> None:
 
 
 def _splice(tool: str, host: str, port: int) -> tuple[str, ...]:
-    """The command that joins its standard input and output with a port."""
+    """Return the command that connects its standard input and output to a port."""
     python = () if Path(tool).name == "nc" else ("-I", "-c", _SPLICE)
     return (tool, *python, host, str(port))
 
@@ -151,7 +151,7 @@ async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[
 async def _said(
     connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
 ) -> str:
-    """What a script prints there. Raises ``Unreachable``, also where it ``fails`` and may not."""
+    """Return the output of a script there. Raises ``Unreachable``, also if it ``fails`` and may not."""
     command = shlex.join(("/usr/bin/env", "LC_ALL=C", "/bin/sh", "-c", script))
     try:
         async with asyncio.timeout(COMMAND_SECONDS):
