@@ -39,7 +39,7 @@ from .weights.kept import StoredWeights
 from .weights.software import Software
 
 SPARE_PAUSE_SECONDS = 60.0
-"""From the start of a spare to that of the next one, where no rank has come of it."""
+"""Time between two starts of a standby process if no rank used the first."""
 _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
@@ -63,7 +63,7 @@ class Settings:
     """Folders of the system's tools, the first first."""
 
     def started_as(self, what: str) -> List[str]:
-        """The command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""
+        """Return the command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""
         told = ["--tools", ":".join(self.tools)] if self.tools != FOLDERS else []
         return [*self.program, what, *told]
 
@@ -264,7 +264,7 @@ class LocalHost:
     def _become(
         self, rank: Path, listener: socket.socket, errors: BinaryIO
     ) -> Optional[subprocess.Popen[bytes]]:
-        """The spare, as the shim of this rank; None where there is none, or it is none any more."""
+        """Turn the standby process into the shim of this rank; None if there is none any more."""
         spare, self._spare = self._spare, None
         shim = spare.become(rank, listener, errors) if spare is not None else None
         if shim is not None:
@@ -348,7 +348,7 @@ class LocalHost:
 
 
 def _names(settings: Settings) -> Dict[str, str]:
-    """What the arguments of tools may speak of."""
+    """Return the values of placeholders in arguments of tools."""
     return {
         "home": str(Path.home()),
         "user": getpass.getuser(),

@@ -103,7 +103,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
 
 
 def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
-    """A controller that has not begun to run yet."""
+    """Build a controller that is not running yet."""
     clock, lease = around.clocks.wall, Lease()
 
     def news() -> None:
@@ -144,7 +144,7 @@ async def _source(home: Home, watch: Path | None) -> Source:
 
 @contextlib.asynccontextmanager
 async def _following(source: Source, loop: Loop) -> AsyncIterator[None]:
-    """Have the loop look whenever the source says that it is worth it."""
+    """Let the loop read the source whenever it signals a change."""
 
     async def follow() -> None:
         async for _ in source.changes():

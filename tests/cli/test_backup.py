@@ -326,7 +326,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "store of others": (_other_store("CREATE TABLE t (x)", "PRAGMA user_version = 2"), "not a store of reconciler"),
     "store with a trigger": (_with_trigger, "not a store of reconciler"),
     "store is newer": (_newer_store, "store version 99"),
-    "bundle is text": (_with("cluster.bundle", b"not a bundle"), "cluster.bundle in it cannot be read"),
+    "bundle is text": (_with("cluster.bundle", b"not a bundle"), "its cluster.bundle cannot be read"),
 }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def test_text_with_mistakes_is_opened_again_with_what_is_wrong(
     place = re.search(r"#\|   line (\d+):13: spec.replicas: expected a whole number", second)
     assert place is not None
     assert second.splitlines()[int(place[1]) - 1] == "  replicas: many"
-    assert 'stays the ModelDeployment "tiny"; kind and name cannot change' in third
+    assert 'the ModelDeployment "tiny"; kind and name cannot change' in third
 
 
 def test_mistakes_that_stay_are_given_up_and_kept(

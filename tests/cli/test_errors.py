@@ -76,7 +76,7 @@ def test_exit_statuses_with_a_controller(
 WITHOUT_CONTROLLER = [
     (("get", "nodes"), 1, "no controller runs in {home}; start it with: reconciler up"),
     (("plan",), 1, "no controller runs in"),
-    (("diff", "-f", "missing.yaml"), 2, "missing.yaml is not there"),
+    (("diff", "-f", "missing.yaml"), 2, "missing.yaml does not exist"),
     (("diff", "-f", "broken.yaml"), 2, 'broken.yaml:2:7: kind: unknown kind "Nod", did you mean "Node"?'),
     (("diff",), 2, "Missing option '-f'"),
     (("diff", "-f", "valid.yaml"), 1, ""),

@@ -143,7 +143,7 @@ def test_events_are_chosen_by_type_and_age(cli: Cli, controller: Controller) -> 
     assert controller.heard[-1].warning is None
     assert cli("events", "--for", "cluster").code == 0
     assert controller.heard[-1].kind == "Cluster"
-    assert '"Bad" is no type of event' in cli("events", "--types=bad").err
+    assert '"Bad" is not a type of event' in cli("events", "--types=bad").err
 
 
 def test_watched_events_come_one_a_line_and_go_on_from_the_last(cli: Cli, controller: Controller) -> None:

@@ -203,7 +203,7 @@ def test_undo_says_what_it_leaves_alone_and_what_it_cannot_do(cli: Cli, committe
     cli("scale", "deployment/tiny", "--replicas=2")
     text = git(committed, "show", "main:tiny.yaml").replace("replicas: 2", "replicas: 3")
     assert cli("apply", "-f", "-", stdin=text.replace("path: tiny", "path: other")).code == 0
-    assert "changed model/tiny too: left as it is" in cli("rollout", "undo", *TINY).err
+    assert "also changed model/tiny, which stays" in cli("rollout", "undo", *TINY).err
     assert "path: other" in git(committed, "show", "main:tiny.yaml")
 
 

@@ -86,7 +86,7 @@ def test_up_break_look_and_down(home: Home) -> None:
     assert [(each.manifest.kind, each.manifest.metadata.name) for each in manifests] == [
         ("Node", "mini-1"), ("Node", "mini-2"), ("Node", "mini-3"), ("Fabric", "emulated"),
     ]  # fmt: skip
-    assert home.run("unplug", "mini-1/1").strip() == "the cable between mini-1/1 and mini-2/1 is out"
+    assert home.run("unplug", "mini-1/1").strip() == "the cable between mini-1/1 and mini-2/1 is unplugged"
     home.run("gpu-fault", "mini-2", "oom")
     shown = home.run("status")
     assert max(map(len, shown.splitlines())) <= 100

@@ -480,7 +480,9 @@ def test_the_author_is_whom_git_names_and_the_message_what_is_given(
 def test_urls_are_refused_with_what_to_do(command: str, cli: Cli, committed: Path) -> None:
     result = cli(command, "-f", "https://example.org/a.yaml")
     assert result.code == (2 if command == "diff" else 1)
-    assert "manifests are not read from URLs; look at it first: curl -fsSLO https://example.org" in result.err
+    assert (
+        "manifests are not read from URLs; download it first: curl -fsSLO https://example.org" in result.err
+    )
 
 
 @pytest.mark.parametrize("command", ["delete", "scale", "cordon", "uncordon", "drain"])

@@ -339,7 +339,7 @@ async def test_a_folder_that_is_emptied_is_held_and_stays_in_force_over_a_restar
     for desired in (await controller.look(), await controller.restart()):
         assert desired.nodes == before.nodes
         assert desired.rejection is not None
-        assert "is not there" in desired.rejection.text
+        assert "does not exist" in desired.rejection.text
     folder.mkdir()
     held = (await controller.look()).hold
     assert held is not None

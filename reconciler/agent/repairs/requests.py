@@ -1,4 +1,4 @@
-"""The agent's answers to who repairs its machine, and its eye on what carries a repair out."""
+"""Answers requests for repairs, and supervises the process that carries one out."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class RepairRequests:
         """Connections that were there before the changes were made: each may be the last that gets through."""
 
     def watch(self) -> None:
-        """Look after a repair as long as one goes on. A successor of the agent that began it does that as well."""
+        """Supervise a running repair. The successor of the agent that began it does this too."""
         if self._tending is None or self._tending.done():
             self._tending = self._loop.create_task(self._watch(), name="tend to a repair")
 
     def begin(self, peer: Connection, message: Repair, request: int) -> None:
-        """The answer comes when the changes are made, or undone again. Raises ``OSError``."""
+        """Begin a repair. The answer is sent when the changes are made, or undone. Raises ``OSError``."""
         try:
             self._host.repair(message)
         except Unconfirmed as error:
@@ -59,7 +59,8 @@ class RepairRequests:
         self._answer_with(self._answer(peer, request))
 
     def confirm(self, peer: Connection, message: ConfirmRepair, request: int) -> None:
-        """The answer comes when the repair is over, so that another may begin. Raises ``OSError``."""
+        """Confirm a repair. The answer is sent when the repair is over, so that another may begin. Raises
+        ``OSError``."""
         if peer in self._before:
             text = "it must be confirmed over a connection that was made after the repair"
             peer.reply(request, Refused("SameConnection", text))
@@ -72,7 +73,7 @@ class RepairRequests:
         self._answer_with(self._answer_confirmed(peer, request))
 
     def leave(self, peer: Connection) -> None:
-        """A connection is over."""
+        """Handle the end of a connection."""
         self._before.discard(peer)
 
     def _answer_with(self, answer: Coroutine[Any, Any, None]) -> None:
@@ -111,7 +112,7 @@ class RepairRequests:
             await asyncio.sleep(POLL_SECONDS)
 
     def _refresh(self) -> str:
-        """How it stands; what has changed is told."""
+        """Return the repair's state, and report changes."""
         report = self._host.repair_report()
         state = report.state if report else ""
         if state != self._state:

@@ -45,7 +45,7 @@ class Leader:
         self._ended = 0
 
     def warm(self, prompt: Sequence[int], tokens_max: int) -> None:
-        """One short completion through the same path as every later one, heard by nobody."""
+        """Decode one short completion on the same path as every later one, and discard it."""
         insert: tuple[Insertion, ...] = (Insertion(tuple(prompt), tokens_max, Sampling(temperature=0.0)),)
         while insert or self._batch.live:
             step = Step(self._batch.next_step, insert=insert)
@@ -80,7 +80,7 @@ class Leader:
                 self._ended = 0
 
     def _measure(self, tickets: Sequence[Ticket]) -> None:
-        """Have all ranks measure how fast they are, one request after the other: a step that does nothing else."""
+        """Let all ranks measure their speed, one request after the other, in a step that does nothing else."""
         for ticket in tickets:
             wish, request = ticket.measure, ticket.answer.request
             assert wish is not None
@@ -162,7 +162,7 @@ class Leader:
 
 
 def _events_of(answer: Answer, token: Token) -> tuple[Sequence[object], bool]:
-    """The events of one more token, and whether the answer is over."""
+    """Return the events of one more token, and whether the answer is over."""
     answer.take(token.id)
     if answer.stopped or token.ended:
         return answer.finish("stop" if answer.stopped else "length"), True
@@ -179,5 +179,5 @@ def _unmeasured(request: str) -> Failed:
 
 
 def is_last(event: object) -> bool:
-    """Whether a request has no more events after this one."""
+    """Return whether a request has no further events."""
     return isinstance(event, (Finished, Failed, Measured))

@@ -15,7 +15,7 @@ CONTEXT_MAX = 1 << 20
 
 
 def read_config(path: str) -> RankConfig:
-    """The rank's configuration. Raises ``RankEnd(CONFIG)`` with what is wrong with it."""
+    """Return the rank's configuration. Raises ``RankEnd(CONFIG)`` with what is wrong."""
     if not path:
         raise _invalid(f"{CONFIG_VARIABLE} is not set: it names the rank's config.json")
     try:
@@ -58,7 +58,7 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
 
 
 def _is_matrix(config: RankConfig) -> bool:
-    """Whether there is a device for every pair of a mesh, or for all neighbours of a ring."""
+    """Return whether there is a device for every pair of a mesh, or for all neighbours of a ring."""
     size, devices = config.size, config.devices
     if len(devices) != size or any(len(row) != size or row[rank] for rank, row in enumerate(devices)):
         return False
@@ -72,7 +72,7 @@ def _is_address(text: str) -> bool:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``ip:port`` as a pair; the text has passed ``read_config``."""
+    """Split ``ip:port``; the text has passed ``read_config``."""
     host, _, port = text.rpartition(":")
     return host, int(port)
 

@@ -22,7 +22,7 @@ STOP_CHARACTERS_MAX = 4096
 USUAL_TOKEN_CHARACTERS = 8
 """Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
 SEAM_TOKENS = 64
-"""What a cut may add to the tokens of a text."""
+"""Most tokens that a cut may add to a text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prompt:
     """A request that can be answered."""
 
     tokens: tuple[int, ...]
-    """Of the conversation, without ``Generate.resume``."""
+    """Tokens of the conversation, without ``Generate.resume``."""
     tokens_max: int
     """Tokens that may still come; 0 when the answer is already as long as it may be."""
     answer: Answer
@@ -41,9 +41,9 @@ class Prompt:
 
 
 def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
-    """Bytes of text in a request. Raises ``Unanswerable`` when no tokenizer could make them fit.
+    """Return the bytes of text in a request. Raises ``Unanswerable`` if no tokenizer could make them fit.
 
-    Takes milliseconds, where a template and a tokenizer take seconds.
+    Takes milliseconds, while a template and a tokenizer take seconds.
     """
     length = 0
     if wish.prompt_tokens is not None and len(wish.prompt_tokens) >= context:
@@ -93,12 +93,12 @@ def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: 
 
 
 def _prompt_parameter(wish: Generate) -> str:
-    """The parameter that holds what is to be answered."""
+    """Return the parameter that contains the prompt."""
     return "messages" if wish.prompt is None and wish.prompt_tokens is None else "prompt"
 
 
 def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
-    """The token ids of what is to be answered."""
+    """Return the token ids of the prompt."""
     if wish.prompt_tokens is not None:
         return list(wish.prompt_tokens)
     if wish.prompt is not None:
@@ -114,7 +114,7 @@ def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
 
 
 def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: str) -> list[int]:
-    """Tokenize a prompt, but not all of one that is seen to be too long after a part of it."""
+    """Tokenize a prompt, and stop as soon as a part of it shows that it is too long."""
     usual = USUAL_TOKEN_CHARACTERS * context
     try:
         if len(text) > usual:

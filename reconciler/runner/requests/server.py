@@ -192,7 +192,7 @@ class Server:
 
 
 def _accept(connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
-    """A request's first events, and its ticket unless these are its last ones as well."""
+    """Send a request's first events. Return its ticket, unless these were also its last events."""
     error = reading.exception()
     if error is not None:
         failed = error.failed(wish.request) if isinstance(error, Unanswerable) else _unreadable(wish, error)
@@ -241,12 +241,12 @@ class _Connection:
             self.writer.transport.abort()
 
     def check_new(self, request: str) -> None:
-        """Raises ``WireError`` for the id of a request that is still open."""
+        """Raise ``WireError`` if the id belongs to an open request."""
         if request in self.requests:
             raise WireError(f"request {request!r} is still open on this connection")
 
     def cancel(self, request: str) -> Ticket | None:
-        """The ticket to cancel, if the request has got so far; it is not heard of again otherwise."""
+        """Return the ticket to cancel, if there is one yet; the request produces no further events."""
         opened = self.requests.get(request)
         if isinstance(opened, Ticket):
             return opened
@@ -256,7 +256,7 @@ class _Connection:
         return None
 
     def forget(self) -> list[Ticket]:
-        """All open requests, which nobody waits for any more."""
+        """Return all open requests, which nobody waits for any more."""
         tickets = [ticket for request in tuple(self.requests) if (ticket := self.cancel(request))]
         self.requests.clear()
         return tickets
