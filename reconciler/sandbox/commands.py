@@ -15,16 +15,16 @@ from .world.state import DOMAINS_MAX, GIB, NoSuchThing, World, read_end, shown
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a change may need beside the world."""
+    """The further inputs of a change."""
 
     now: float
     boot_id: str
-    """For a boot that begins now."""
+    """Id for a boot that begins now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The next world, and what is told of it."""
+    """The next world, and a message."""
 
     world: World
     said: str
@@ -33,7 +33,7 @@ class Result:
 
 
 Act = Callable[[World, Sequence[str], Moment, bool], Result]
-"""With the words after the command, and whether it is taken back."""
+"""A function of the world, the words after the command, and whether to undo it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Command:
     """One fault."""
 
     usage: str
-    """Its words, such as ``NODE/RECEPTACLE``; in brackets what may be left out."""
+    """Its arguments, such as ``NODE/RECEPTACLE``; optional ones in brackets."""
     summary: str
     """A sentence."""
     examples: tuple[str, ...]
     act: Act
     back: str = ""
-    """How it is taken back, in the words of a command; empty where ``--undo`` does."""
+    """The command that undoes it; empty if ``--undo`` does."""
 
 
 def _unplug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -105,7 +105,7 @@ def _rdma(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
 
 
 def _parse_place(word: str) -> tuple[str, int | None]:
-    """A machine, or one of its receptacles."""
+    """Parse a machine, or one of its receptacles."""
     return read_end(word) if "/" in word else (word, None)
 
 
@@ -215,7 +215,7 @@ def _jaccl(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Re
 
 
 def _flag(name: str, on: str, off: str) -> Act:
-    """A field of ``Faults`` that is on or off."""
+    """Return an act that sets or clears a field of ``Faults``."""
 
     def act(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
         return Result(
@@ -233,7 +233,7 @@ SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "managed": ("managed", lambda word: {"on": True, "off": False}[word]),
     "sudo": ("sudo", lambda word: {"on": True, "off": False}[word]),
 }
-"""What ``set`` takes, and how its value is read."""
+"""The settings of ``set``, and how their values are parsed."""
 
 
 def _set(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -335,11 +335,11 @@ COMMANDS: Mapping[str, Command] = {
         ("studio-1 version=26.1", "studio-1 filevault=on sleep=10"), _set, "set",
     ),
 }  # fmt: skip
-"""By name, in the order of help."""
+"""All commands by name, in the order of help."""
 
 
 def happen(world: World, name: str, words: Sequence[str], moment: Moment, undo: bool = False) -> Result:
-    """What comes of a command. Raises ``Invalid`` where it makes no sense, with what would."""
+    """Return the result of a command. Raises ``Invalid`` for a wrong one, with a right example."""
     command = COMMANDS.get(name)
     if command is None:
         raise NoSuchThing(f"there is no {name!r}; expected one of {', '.join(COMMANDS)}")
