@@ -12,35 +12,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineTransport:
-    """A way in which the ranks of a group reach each other."""
+    """A transport between the ranks of a group."""
 
     name: str
-    """As manifests name it in ``spec.transport``."""
+    """Its name in ``spec.transport``."""
     backend: str
-    """As the engine names it."""
+    """The engine's own name."""
     rdma: bool = False
     """Whether it registers memory with RDMA devices."""
     cables: bool = False
     """Whether it needs Thunderbolt cables between its ranks; else any network does."""
     ring: bool = False
-    """Whether each rank speaks with its two neighbours alone, over cables."""
+    """Whether each rank talks only to its two neighbours, over cables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the product has to know of an engine to place, start and judge its ranks."""
+    """Facts about an engine that the product needs to place, start and judge its ranks."""
 
     packages: tuple[str, ...]
     """Distributions that an interpreter needs to run a rank."""
     imports: tuple[str, ...]
     """Their modules, by which a new runtime is tried."""
     rank: str
-    """The module that is a rank."""
+    """The module that runs as a rank."""
     examiner: str
-    """The module that says what weights need. The agent starts it by this name and must not import it: a test keeps
+    """The module that examines weights. The agent starts it by this name and must not import it: a test keeps
     the two equal."""
     transports: tuple[EngineTransport, ...]
-    """From the fastest down."""
+    """Transports, fastest first."""
     rdma_setups_max: int
     """Set-ups of RDMA without a serving group in one boot of a machine, before a restart is needed."""
 

@@ -1,16 +1,16 @@
-"""Every error of the product, by what to do next.
+"""The errors of the product, grouped by what to do next.
 
 ::
 
     ReconcilerError
     ├── Invalid            the input is wrong: say where, and what was expected; never retried
-    │   └── InvalidManifests   many findings at once, each with file, line and column
-    ├── Refused            the other side will not, for a reason that it names; not retried unchanged
-    ├── Unreachable        nobody serves there now; the next pass looks again
-    │   └── Silent             no answer at all, so whether anybody is there is not known
-    │       └── Barred             somebody is there and the way is barred, until a person does what it says
-    ├── Unwritable         the disk takes nothing now: full, or read-only; tried again until it does
-    └── Conflict           somebody else was first; look again, then decide anew
+    │   └── InvalidManifests   several problems, each with file, line and column
+    ├── Refused            the other side refuses, and says why; not retried unchanged
+    ├── Unreachable        no connection; the next pass tries again
+    │   └── Silent             no answer, so the state of the other side is unknown
+    │       └── Barred             access is denied until a person does what the error says
+    ├── Unwritable         the disk is full or read-only; retried until it is writable
+    └── Conflict           somebody else was first; read again, then decide again
         └── Deposed            another controller has taken over: this one ends, and does nothing more
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 
 class ReconcilerError(Exception):
-    """Base of all; the text is a sentence for people."""
+    """Base class; the text is a sentence for people."""
 
 
 class Invalid(ReconcilerError):
@@ -29,7 +29,7 @@ class Invalid(ReconcilerError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One finding in a manifest. ``line`` and ``column`` count from 1."""
+    """One mistake in a manifest. ``line`` and ``column`` count from 1."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class Problem:
 
 
 class InvalidManifests(Invalid):
-    """All that is wrong with a set of manifests, in the order of file and line."""
+    """All mistakes in a set of manifests, sorted by file and line."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         self.problems = tuple(sorted(problems))
@@ -52,7 +52,7 @@ class InvalidManifests(Invalid):
 
 
 class Refused(ReconcilerError):
-    """The other side said no. ``code`` is its CamelCase reason."""
+    """The other side refused. ``code`` is its CamelCase reason."""
 
     def __init__(self, code: str, text: str) -> None:
         self.code = code
@@ -60,15 +60,15 @@ class Refused(ReconcilerError):
 
 
 class Unreachable(ReconcilerError):
-    """No answer: a closed connection, a missing socket; what was asked may have been done or not."""
+    """No connection, or a broken one: the request may have been carried out or not."""
 
 
 class Silent(Unreachable):
-    """No answer in time: the other side may be gone, cut off, or only stand still. It is not known to be down."""
+    """No answer in time. The other side may be gone, cut off or suspended; it is not known to be down."""
 
 
 class Barred(Silent):
-    """The machine is not to be talked to, or lets nobody in: what it runs is not known. ``code`` is the CamelCase reason."""
+    """Access to the machine is denied, so its state is unknown. ``code`` is the CamelCase reason."""
 
     def __init__(self, code: str, text: str) -> None:
         self.code = code
@@ -76,12 +76,17 @@ class Barred(Silent):
 
 
 class Unwritable(ReconcilerError):
-    """What has to last cannot be written now."""
+    """Durable state cannot be written now."""
 
 
 class Conflict(ReconcilerError):
-    """The state is no longer what the caller had read."""
+    """The state has changed since the caller read it."""
 
 
 class Deposed(Conflict):
-    """Another controller has taken over. Nothing that this one still does may have an effect."""
+    """Another controller has taken over. Further actions of this one must have no effect."""
+
+
+def listing(plural: str) -> str:
+    """Return the advice how to list objects: ``plural`` is a kind such as ``nodes``, or ``all``."""
+    return f"list them with: reconciler get {plural}"

@@ -1,7 +1,7 @@
-"""The incident log: from troubles, and from what became of steps, to stories.
+"""The incident log: turns troubles and outcomes of steps into incidents.
 
-Pure, and level-triggered: what is told follows from the incidents before, one pass's snapshots and the outcomes
-since the last. A controller that crashed in between goes on with the same incidents.
+Pure and level-triggered: the incidents follow from the previous ones, one pass's snapshots and the outcomes since
+the last pass. After a crash, the next controller continues the same incidents.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots, serving
 
 REOPENED_WITHIN_SECONDS = 120.0
-"""What comes back so soon is the same incident: one that flaps is told once."""
+"""A problem that comes back within this time is the same incident, so that flapping is reported once."""
 FIRST_ENTRIES_KEPT = 20
 LAST_ENTRIES_KEPT = 40
-"""Of a longer story how it began, and how it went on."""
+"""Number of first and last entries that are kept of a long incident."""
 TEXT_CHARACTERS_MAX = 1000
 MESSAGE_CHARACTERS_MAX = 2500
 REPEATS_WITHIN = 4
-"""An entry that is among so many latest ones already is counted, not told again."""
+"""An entry that equals one of this many latest ones is counted and not repeated."""
 
 Done = tuple[float, Outcome]
-"""What became of a step, and when."""
+"""The outcome of a step, and its time."""
 
 
 def follow(
     known: Mapping[int, Incident], last_id: int, snapshots: Snapshots, outcomes: Iterable[Done]
 ) -> dict[int, Incident]:
-    """The incidents that are not settled, and those that a pass has just settled or opened, by id.
+    """Return the open incidents, and those that a pass has just opened or closed, by id.
 
-    ``known``: those that were not settled before. ``last_id``: the highest id that was ever given.
+    ``known``: the open ones before the pass. ``last_id``: the highest id so far.
     """
     found = dict(sorted(known.items()))
     outcomes = tuple(outcomes)
     if not snapshots.desired.revision or snapshots.desired.stopping:
-        return found  # what is wanted is not known, or nothing is: neither tells that something is over
+        return found  # without manifests, it is unknown whether an incident is over
     troubles: dict[int, Trouble] = {}
     for trouble in snapshots.plan.troubles:
         number = _find_open(trouble, snapshots.plan.troubles, found, troubles)
@@ -71,11 +71,11 @@ def _find_open(
     found: Mapping[int, Incident],
     taken: Mapping[int, Trouble],
 ) -> int | None:
-    """The incident that a trouble belongs to; None where it begins a new one.
+    """Return the incident that a trouble belongs to; None if it begins a new one.
 
-    What follows on another trouble of the same subject, before all was well, is the same story under a name that
-    may be more precise; what is there beside it, or comes when it is over, is a story of its own, unless a person was
-    asked to mend just that in it a moment ago.
+    A trouble that follows another one of the same subject before recovery belongs to the same incident, perhaps under
+    a more precise name. A trouble beside it, or after recovery, is a new incident, unless a person was asked to fix
+    just that a moment ago.
     """
     beside = {other.fault for other in all_ if other.subject == trouble.subject}
     own = [i for i in found.values() if i.subject == trouble.subject and i.id not in taken]
@@ -110,7 +110,7 @@ def _passed(
 
 
 def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
-    """A story that begins, or begins again: what was formed before is none of its remedies."""
+    """Begin or reopen an incident: groups formed earlier are not among its remedies."""
     if incident.open and incident.entries:
         return incident
     replica = ReplicaId.of_subject(incident.subject)
@@ -120,7 +120,7 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
 
 
 def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
-    """What is wrong, as far as it is news; and what a person has to do, once for each class."""
+    """Add what is newly wrong, and what a person has to do, once per class."""
     entries = []
     back = incident.present is None
     latest = incident.last(Telling.SEEN)
@@ -147,8 +147,8 @@ def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
 
 
 def _named(incident: Incident, trouble: Trouble) -> FaultClass:
-    """The class that explains most. What is seen of a machine after something was done about it may come of just that,
-    as a restart resets its ports, and explains nothing."""
+    """Return the class that explains most. Troubles of a machine after a repair may be effects of the repair, such as
+    ports that a restart has reset, and explain nothing."""
     if incident.subject.startswith("node/") and incident.first(Telling.TRIED):
         return incident.fault
     return min(incident.fault, trouble.fault, key=list(FaultClass).index)
@@ -158,12 +158,12 @@ _MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")
 
 
 def _shape(text: str) -> str:
-    """A text without what only grows while it stays true: ``no step for 61 s``."""
+    """Return a text without measured values, which only grow while it stays true: ``no step for 61 s``."""
     return _MEASURED.sub("#", text)
 
 
 def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
-    """The groups that were formed since, by the store: what it has is told also after a crash."""
+    """Yield the groups formed since, from the store, which also survives a crash."""
     replica = ReplicaId.of_subject(incident.subject)
     if replica is None:
         return
@@ -181,7 +181,7 @@ def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
 
 
 def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
-    """What became of the steps about its subject. A forming is told by the store."""
+    """Yield the outcomes of steps for its subject. Formed groups come from the store."""
     for at, outcome in outcomes:
         step = outcome.step
         replica = getattr(step, "replica", None)
@@ -199,7 +199,7 @@ def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
 
 
 def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
-    """With more entries: what repeats is counted, and of many the middle is left out."""
+    """Add entries: repeated ones are counted, and of too many the middle is dropped."""
     told = list(incident.entries)
     left_out = incident.left_out
     for entry in entries:
@@ -223,7 +223,7 @@ def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
 
 
 def _served(incident: Incident, snapshots: Snapshots) -> Incident:
-    """Count for how long the replica does not serve; note which of its epochs have been told."""
+    """Count how long the replica does not serve, and note its reported epochs."""
     replica = ReplicaId.of_subject(incident.subject)
     if replica is None:
         return incident
@@ -243,23 +243,23 @@ def _served(incident: Incident, snapshots: Snapshots) -> Incident:
 
 
 def _served_at(record: GroupRecord, since: float, now: float) -> float:
-    """When a group that serves now began to: its proof, if that is newer than the trouble."""
+    """Return when the serving group began to serve: its proof, if that is newer than the trouble."""
     proven = record.proven_at
     return proven if proven is not None and since <= proven <= now else now
 
 
 def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
-    """How the incident ended, where its object is well again; None where it is not."""
+    """Return how the incident ended; None if its object has not recovered."""
     now = snapshots.now
     replica = ReplicaId.of_subject(incident.subject)
     if replica is not None:
         if replica not in snapshots.desired.replicas():
-            return Entry(now, Telling.OUTCOME, f"nobody wants {replica} any more")
+            return Entry(now, Telling.OUTCOME, f"{replica} is no longer wanted")
         record = snapshots.memory.groups.get(replica)
         if record is None or serving(record, snapshots.observed) is None:
             return None
         if record.epoch <= incident.epoch_before:
-            return Entry(now, Telling.OUTCOME, f"{replica} serves on as epoch {record.epoch}")
+            return Entry(now, Telling.OUTCOME, f"{replica} continues to serve as epoch {record.epoch}")
         at = _served_at(record, incident.opened_at, now)
         up = max(0.0, at - record.created_at)
         return Entry(at, Telling.OUTCOME, f"{replica} serves again as epoch {record.epoch}", seconds=up)
@@ -269,15 +269,15 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
             return Entry(now, Telling.OUTCOME, f"{name} is no longer a node of this cluster")
         node = snapshots.observed.nodes.get(name)
         if node is None or node.contact is not Contact.REACHED or not node.probed:
-            return None  # it answers, and does not say yet how it is
+            return None  # it answers but has not reported its state yet
         return Entry(now, Telling.OUTCOME, f"{name} can be used again")
     if incident.subject.startswith("link/") and _unseen(incident.subject, snapshots):
         return None
-    return Entry(now, Telling.OUTCOME, "it is no longer so")
+    return Entry(now, Telling.OUTCOME, "the problem is gone")
 
 
 def _unseen(subject: str, snapshots: Snapshots) -> bool:
-    """Whether one of the machines that a link joins is wanted, and does not say, or not yet, how the link is."""
+    """Return whether one end of a link belongs to a Node whose view of the link is unknown."""
     ends = (NodeName(name) for name in subject.split("/")[1:])
     nodes = (snapshots.observed.nodes.get(name) for name in ends if name in snapshots.desired.nodes)
     return any(node is None or not (node.settled(snapshots.now) and node.probed) for node in nodes)
@@ -292,7 +292,7 @@ def _close(incident: Incident, end: Entry) -> Incident:
 
 
 def occasions(before: Incident | None, after: Incident) -> tuple[Occasion, ...]:
-    """What one pass has brought that is to be told."""
+    """Return what happened to an incident in one pass that is worth a message."""
     found = []
     if before is None:
         found.append(Occasion.OPENED)
@@ -304,7 +304,7 @@ def occasions(before: Incident | None, after: Incident) -> tuple[Occasion, ...]:
 
 
 def event(incident: Incident, occasion: Occasion, now: float) -> Event:
-    """An occasion as an event, whose key has it told once."""
+    """Return an occasion as an event, with a key that prevents duplicates."""
     reason = {
         Occasion.OPENED: "IncidentOpened",
         Occasion.PERSON_NEEDED: "PersonNeeded",
@@ -318,7 +318,7 @@ def event(incident: Incident, occasion: Occasion, now: float) -> Event:
 
 
 def notices(incident: Incident, occasion: Occasion, desired: Desired, now: float) -> list[Notice]:
-    """An occasion as messages to those Notifiers that are to be told of it."""
+    """Return an occasion as messages to the Notifiers that want it."""
     mark = {Occasion.OPENED: "[opened]", Occasion.PERSON_NEEDED: "[person needed]", Occasion.CLOSED: "[over]"}
     text = f"{mark[occasion]} {incident.object}: {notice_text(incident, occasion, now)}"
     return [
@@ -329,27 +329,29 @@ def notices(incident: Incident, occasion: Occasion, desired: Desired, now: float
 
 
 def _key(incident: Incident, occasion: Occasion) -> str:
-    """Of several askings for a person each is an occasion of its own."""
+    """Return the key of an occasion; each request for a person is an occasion of its own."""
     return f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
 
 
 def notice_text(incident: Incident, occasion: Occasion, now: float) -> str:
-    """An occasion in a sentence, with where to read more."""
+    """Return an occasion as a sentence, with where to read more."""
     more = f"reconciler incidents {incident.id}"
     fault = incident.asked[-1] if occasion is Occasion.PERSON_NEEDED else incident.fault
     name = f"{fault.title} ({fault.value})"
     match occasion:
         case Occasion.OPENED:
-            return f"{name}: {_title(incident)}; its story: {more}"
+            return f"{name}: {_title(incident)}; see: {more}"
         case Occasion.PERSON_NEEDED:
-            return f"{name} needs a person: {incident.person}; its story: {more}"
+            return f"{name} needs a person: {incident.person}; see: {more}"
         case Occasion.CLOSED:
             end = incident.last(Telling.OUTCOME)
-            return f"{name} is over after {incident.lasted(now):.1f} s: {end.text if end else ''}; its story: {more}"
+            return (
+                f"{name} is over after {incident.lasted(now):.1f} s: {end.text if end else ''}; see: {more}"
+            )
 
 
 def summary(incident: Incident) -> str:
-    """What happened, on one line."""
+    """Return what happened, on one line."""
     if incident.open and incident.person:
         latest = incident.last(Telling.SEEN)
         return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _title(incident)})"
@@ -359,6 +361,6 @@ def summary(incident: Incident) -> str:
 
 
 def _title(incident: Incident) -> str:
-    """Of what it is called after."""
+    """Return the text of the entry that names the incident."""
     seen = (entry for entry in incident.entries if entry.fault is incident.fault)
     return next((entry.text for entry in seen), incident.fault.title)

@@ -1,4 +1,4 @@
-"""Webhooks: the one room that sends something out of the cluster. Certificates are checked, no redirect is followed."""
+"""Sends webhooks: the only room that sends data out of the cluster. Checks certificates, and follows no redirect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.resources import Webhook, is_loopback
 
 POST_SECONDS_MAX = 10.0
-"""From looking up the name to the first line of the answer."""
+"""Time limit from the name lookup to the first line of the answer."""
 URL_CHARACTERS_MAX = 2048
 _PLAIN = re.compile(r"[!-~]+")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])( |\r|\n)")
@@ -24,15 +24,15 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])( |\r|\n)")
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Sends messages. What it raises never names the URL: that is a secret."""
+    """Sends messages. Its errors never contain the URL, which is a secret."""
 
     environment: Mapping[str, str]
 
     async def post(self, webhook: Webhook, text: str) -> None:
-        """Send a text in Slack's form.
+        """Send a text in Slack's format.
 
-        Raises ``Invalid`` where there is no usable URL, ``Refused`` for an answer other than 2xx, and
-        ``Unreachable`` where there is none.
+        Raises ``Invalid`` without a usable URL, ``Refused`` for an answer other than 2xx, and ``Unreachable`` without
+        an answer.
         """
         url = self.url(webhook)
         try:
@@ -41,54 +41,54 @@ class Webhooks:
         except TimeoutError:
             raise Unreachable(f"no answer within {POST_SECONDS_MAX:.0f} s") from None
         except ssl.SSLCertVerificationError as error:
-            raise Unreachable(f"its certificate is not accepted: {error.verify_message}") from None
+            raise Unreachable(f"its certificate was not accepted: {error.verify_message}") from None
         except ssl.SSLError as error:
-            raise Unreachable(f"no TLS: {error.reason or 'the handshake failed'}") from None
+            raise Unreachable(f"TLS failed: {error.reason or 'the handshake failed'}") from None
         except socket.gaierror:
-            raise Unreachable("the name of its host is not known") from None
+            raise Unreachable("its host name cannot be resolved") from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
-            raise Unreachable(f"it cannot be reached: {reason}") from None
+            raise Unreachable(f"cannot connect: {reason}") from None
         _judge(line)
 
     def url(self, webhook: Webhook) -> SplitResult:
-        """The URL, from where the manifest says that it is. Raises ``Invalid``."""
+        """Return the URL from the manifest, or from the place that it names. Raises ``Invalid``."""
         where, text = self._written(webhook)
         try:
             url = urlsplit(text)
             port = url.port
         except ValueError:
-            raise Invalid(f"{where} holds no URL") from None
+            raise Invalid(f"{where} does not contain a URL") from None
         if not text or len(text) > URL_CHARACTERS_MAX or not _PLAIN.fullmatch(text) or port == 0:
-            raise Invalid(f"{where} holds no URL")
+            raise Invalid(f"{where} does not contain a URL")
         if url.scheme not in ("http", "https") or not url.hostname or url.username is not None:
-            raise Invalid(f"{where} holds no URL such as https://hooks.example.com/…")
+            raise Invalid(f"{where} does not contain a URL such as https://hooks.example.com/…")
         if url.scheme == "http" and not is_loopback(url.hostname):
             raise Invalid(
-                f"{where} holds an http URL of another machine: anybody on the way could read it; use https"
+                f"{where} contains an http URL of another machine, which others could read in transit; use https"
             )
         return url
 
     def _written(self, webhook: Webhook) -> tuple[str, str]:
-        """Where the URL is, for people, and what is there."""
+        """Return the place of the URL, for people, and its content."""
         source = webhook.url_from
         if source.env is not None:
             if source.env not in self.environment:
                 raise Invalid(
-                    f"the environment of `reconciler up` has no {source.env}; set it, and start it again"
+                    f"the environment of `reconciler up` has no {source.env}; set it, and restart `reconciler up`"
                 )
             return source.env, self.environment[source.env].strip()
         if source.file is not None:
             try:
                 return source.file, Path(source.file).expanduser().read_text().strip()
             except (OSError, ValueError, RuntimeError) as error:
-                reason = getattr(error, "strerror", None) or "it is no text"
+                reason = getattr(error, "strerror", None) or "it is not text"
                 raise Invalid(f"{source.file} cannot be read: {reason}") from None
         return "webhook.url", webhook.url or ""
 
 
 async def _exchange(url: SplitResult, content: bytes) -> bytes:
-    """The first line of the answer."""
+    """Return the first line of the answer."""
     assert url.hostname is not None
     tls = await asyncio.to_thread(ssl.create_default_context) if url.scheme == "https" else None
     port = url.port or (443 if tls else 80)
@@ -113,13 +113,14 @@ def _judge(line: bytes) -> None:
     code = int(status[1])
     if 300 <= code < 400:
         raise Refused(
-            "Redirected", f"it answered with {code}: redirects are not followed; take the URL it leads to"
+            "Redirected",
+            f"it answered with {code}, but redirects are not followed; use the URL that it redirects to",
         )
     if not 200 <= code < 300:
         raise Refused("NotTaken", f"it answered with {code}")
 
 
 def body(text: str) -> bytes:
-    """A message as Slack's incoming webhooks take it (docs.slack.dev/messaging/formatting-message-text)."""
+    """Return a message for Slack's incoming webhooks (docs.slack.dev/messaging/formatting-message-text)."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return json.dumps({"text": escaped}, ensure_ascii=True).encode("ascii")

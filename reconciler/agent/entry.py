@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 64
 EXIT_SECOND = 75
-"""Another agent serves this node (``EX_TEMPFAIL`` in sysexits.h)."""
+"""Exit status: another agent serves this node (``EX_TEMPFAIL`` in sysexits.h)."""
 EXIT_FENCED = 77
-"""Whoever asks for the agent was replaced by another controller (``EX_NOPERM`` in sysexits.h)."""
+"""Exit status: the requesting controller was replaced by another one (``EX_NOPERM`` in sysexits.h)."""
 LOG_BYTES_MAX = 4 * 1024 * 1024
 _BACKLOG = 16
 
@@ -71,32 +71,34 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent")
     commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="be the agent of a node")
+    serve = commands.add_parser("serve", help="run the agent of a node")
     serve.add_argument("--node", required=True)
-    serve.add_argument("--directory", required=True, help="what is kept: ranks, logs, the fencing token")
-    serve.add_argument("--models", required=True, help="where relative paths of models start")
+    serve.add_argument("--directory", required=True, help="state: ranks, logs, the fencing token")
+    serve.add_argument("--models", required=True, help="base of relative paths of models")
     serve.add_argument("--run-directory", required=True, help="short directory for sockets")
     serve.add_argument("--python", required=True, help="interpreter of the ranks")
     how = serve.add_mutually_exclusive_group()
-    how.add_argument("--detach", action="store_true", help="return once the agent serves, leaving it behind")
+    how.add_argument("--detach", action="store_true", help="return once the agent serves in the background")
     holders = (HeldBy.LAUNCHD, HeldBy.SYSTEMD, HeldBy.SESSION, HeldBy.PROCESS)
     how.add_argument("--held-by", choices=holders, default=HeldBy.PROCESS, help="what keeps it running")
-    how.add_argument("--ask", action="store_true", help="only say whether one may be started with this token")
-    serve.add_argument("--token", type=int, default=0, help="of the controller that asks; 0 for any")
-    parent = commands.add_parser("shim", help="be the parent of a rank; for the agent alone")
+    how.add_argument(
+        "--ask", action="store_true", help="only check whether an agent may be started with this token"
+    )
+    serve.add_argument("--token", type=int, default=0, help="token of the requesting controller; 0 for any")
+    parent = commands.add_parser("shim", help="run as the parent of a rank; used by the agent only")
     parent.add_argument("--rank-directory", required=True)
     parent.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
-    gate = commands.add_parser("relay", help="be the way from a gateway to one rank; for sshd alone")
-    gate.add_argument("--run-directory", required=True, help="where the sockets of ranks are")
-    spare = commands.add_parser("spare", help="wait to be the parent of a rank; for the agent alone")
+    gate = commands.add_parser("relay", help="connect a gateway to one rank; used by sshd only")
+    gate.add_argument("--run-directory", required=True, help="directory of the ranks' sockets")
+    spare = commands.add_parser("spare", help="wait to become the parent of a rank; used by the agent only")
     spare.add_argument("--control", type=int, required=True, help="descriptor of the agent's socket")
     spare.add_argument("--like", required=True, help="directory of a rank with the same program")
-    repair = commands.add_parser("repair", help="carry out a repair of the machine; for the agent alone")
-    repair.add_argument("--directory", required=True, help="of the agent")
-    repair.add_argument("--tools", required=True, help="as of serve")
-    repair.add_argument("--new", action="store_true", help="it was asked for just now")
+    repair = commands.add_parser("repair", help="carry out a repair of the machine; used by the agent only")
+    repair.add_argument("--directory", required=True, help="state directory of the agent")
+    repair.add_argument("--tools", required=True, help="as for serve")
+    repair.add_argument("--new", action="store_true", help="begin a new repair")
     for one in (serve, parent, spare):
-        one.add_argument("--tools", help="folders of the system's tools, with colons between them")
+        one.add_argument("--tools", help="folders of the system's tools, separated by colons")
     return parser
 
 
@@ -140,14 +142,14 @@ def _serve(asked: argparse.Namespace) -> int:
     if _answers(path):
         return _complain("another agent serves node {} at {}".format(settings.node, path), EXIT_SECOND)
     program = os.open(sys.argv[0], os.O_RDONLY)
-    fcntl.flock(program, fcntl.LOCK_SH)  # says that it is in use: shims are started from it
+    fcntl.flock(program, fcntl.LOCK_SH)  # marks it as in use: shims are started from it
     _log_to(settings.directory / "agent.log")
     os.chdir("/")
     return _run(settings, asked.token, path, lock, on_ready)
 
 
 def _watch_session(loop: asyncio.AbstractEventLoop, agent: Agent) -> None:
-    """The input of an SSH session has no end before the session has. The agent goes on: its ranks do, too."""
+    """Notice the end of the SSH session by the end of its input. The agent and its ranks continue."""
 
     def over() -> None:
         if not os.read(0, 1024):
@@ -159,7 +161,7 @@ def _watch_session(loop: asyncio.AbstractEventLoop, agent: Agent) -> None:
 
 
 def confirm_to_session() -> None:
-    """That it serves, to whoever holds the session; what follows is for the log."""
+    """Report to the SSH session that the agent serves; later output goes to the log."""
     os.write(1, b"serving\n")
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)
@@ -195,7 +197,7 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
 
 
 def _ask(settings: Settings, token: int) -> int:
-    """For who has another start the agent, with no token: the service of a machine. Takes no lock, not to be in its way."""
+    """Check a token for a controller whose agent a service starts without one. Takes no lock, which the service needs."""
     from .local_host import LocalHost
 
     try:
@@ -210,17 +212,17 @@ def _fenced(kept: int, token: int) -> int:
 
 
 def _holder(lock: int) -> str:
-    """The pid that the agent with the lock has written into its file."""
+    """Return the pid that the agent with the lock has written into its file."""
     return os.pread(lock, 20, 0).decode("ascii", "replace").strip()
 
 
 def _absolute(path: str) -> Path:
-    """Without following symbolic links: an interpreter of a virtual environment is one."""
+    """Return an absolute path without following symbolic links, because a virtual environment's interpreter is one."""
     return Path(path).expanduser().absolute()
 
 
 def _nothing() -> None:
-    """In the foreground nobody waits to be told that the agent serves."""
+    """Do nothing: in the foreground nobody waits for the agent to serve."""
 
 
 def _complain(text: str, status: int) -> int:
@@ -235,7 +237,7 @@ def _answers(path: Path) -> bool:
 
 
 def _listen(path: Path) -> socket.socket:
-    """A socket at ``path`` (mode 0600), in place of one that a dead agent has left there."""
+    """Return a listening socket at ``path`` (mode 0600), in place of a dead agent's."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     listener = socket.socket(socket.AF_UNIX)
@@ -254,9 +256,9 @@ def _log_to(path: Path) -> None:
 
 
 def _detach() -> Callable[[], None]:
-    """Go on in a new process and session; the old one ends when the result is called, or fails as the new one.
+    """Continue in a new process and session. The old process ends when the result is called, or fails like the new one.
 
-    Until then the new process keeps the standard error of the old: what goes wrong is said to the starter.
+    Until then the new process keeps the old one's standard error, so that the starter sees errors.
     """
     ready, told = os.pipe()
     pid = os.fork()

@@ -18,7 +18,7 @@ class Connection(Protocol):
 
     @property
     def congested(self) -> bool:
-        """The other side is slow: what can wait should."""
+        """Return whether the other side is slow: then postpone what can wait."""
 
     def send(self, message: Any) -> None:
         """Send a message that answers nothing; dropped when the connection is over."""
@@ -39,68 +39,68 @@ class Host(Protocol):
     # --- the machine and its runtime ---
 
     def identity(self) -> NodeReport:
-        """What does not change while an agent runs."""
+        """Return the facts that do not change while an agent runs."""
 
     def boot_id(self) -> str:
-        """Different after every start of the machine."""
+        """Return the id of the current boot."""
 
     def clock(self) -> float:
-        """Seconds since the Unix epoch, as the machine believes."""
+        """Return the machine's time in seconds since the Unix epoch."""
 
     def begin(self, on_change: Callable[[bool], None]) -> None:
-        """Find out what the runtime is; ``on_change`` is called when more is known of it or of a model, and told
-        whether that is worth a message at once."""
+        """Begin to examine the runtime. ``on_change`` is called when more is known of it or of a model, with whether
+        that is worth a message at once."""
 
     def end(self) -> None:
-        """Nobody wants to know any more."""
+        """Stop all examinations."""
 
     def runtime(self) -> Optional[Mapping[str, str]]:
-        """``NodeReport.runtime``."""
+        """Return ``NodeReport.runtime``."""
 
     def model(self, path: str) -> ModelReport:
-        """What is known now of the weights at ``path``."""
+        """Return what is known about the weights at ``path``."""
 
     def fetch(self, request: FetchWeights) -> None:
-        """Have weights, in the background; ``model`` tells how that stands. Raises ``ValueError``."""
+        """Fetch weights in the background; ``model`` reports the progress. Raises ``ValueError``."""
 
     def serve_weights(self, path: str) -> None:
         """Give verified weights to other nodes, in the background. Raises ``ValueError``."""
 
     def stored_weights(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
-        """``NodeReport.kept``; ``asked`` are the weights that a controller wants to know of."""
+        """Return ``NodeReport.kept``; ``asked`` are the weights that a controller asks about."""
 
     def discard(self, path: str) -> None:
         """Take fetched weights away. Raises ``ValueError``."""
 
     def room(self) -> Tuple[Optional[int], int]:
-        """``NodeReport.models_free_bytes`` and ``models_total_bytes``."""
+        """Return ``NodeReport.models_free_bytes`` and ``models_total_bytes``."""
 
     async def run_tool(self, call: RunTool) -> ToolSaid:
         """Run a tool that looks at the machine. It never raises."""
 
     def repair(self, request: Repair) -> None:
-        """Have a repair carried out, by something that outlives the agent. Raises ``repairs.Unconfirmed`` while
-        another goes on, ``ValueError`` for one that is not permitted."""
+        """Start a repair in a process that outlives the agent. Raises ``repairs.Unconfirmed`` while another one is in
+        progress, ``ValueError`` for a forbidden one."""
 
     def confirm_repair(self, id: str) -> bool:
-        """Whether the changes of a repair stay from now on."""
+        """Confirm a repair. Return whether its changes stay."""
 
     def repair_report(self) -> Optional[RepairReport]:
-        """``NodeReport.repair``."""
+        """Return ``NodeReport.repair``."""
 
     def continue_repair(self) -> bool:
-        """Whether a repair goes on; one that nobody looks after any more is taken up again."""
+        """Return whether a repair is in progress, and resume one whose process is gone."""
 
     # --- what is on disk ---
 
     def token(self) -> int:
-        """The highest fencing token that was kept; 0 for none. Raises ``ValueError`` for one that is no number."""
+        """Return the highest stored fencing token; 0 if there is none. Raises ``ValueError`` for an invalid one."""
 
     def save_token(self, token: int) -> None:
         """Keep a fencing token over the death of agent and machine."""
 
     def ranks(self) -> List[RankId]:
-        """The ranks that have a directory; what was left half made or half removed is cleared away."""
+        """Return the ranks that have a directory, and clean up incomplete ones."""
 
     def create(self, spec: LaunchSpec) -> None:
         """Make the directory of a rank, whole. Raises ``ValueError`` where its sockets would have no room."""
@@ -109,22 +109,22 @@ class Host(Protocol):
         """Take away what is left of a rank that has ended; ``socket`` is the one it answered on."""
 
     def spec(self, id: RankId) -> Optional[LaunchSpec]:
-        """What a rank was started with; None, so that it matches no wish, where that cannot be read."""
+        """Return the launch spec of a rank; None, which matches no spec, if it cannot be read."""
 
     def state(self, id: RankId) -> Optional[ShimState]:
-        """What its shim wrote last; None for nothing that can be read."""
+        """Return the last state that its shim wrote; None if there is none or it cannot be read."""
 
     def write_state(self, id: RankId, state: ShimState) -> None:
-        """The same in place of a shim that is gone."""
+        """Write the state in place of a shim that is gone."""
 
     def process(self, id: RankId) -> Optional[Tuple[int, str]]:
-        """Pid and birth of the rank's process; None when it was never started."""
+        """Return pid and birth of the rank's process; None if it was never started."""
 
     def words(self, id: RankId) -> str:
-        """The last that its shim said on its standard error."""
+        """Return the last line of its shim's standard error."""
 
     def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
-        """``rank_log.read_log`` of what the rank printed."""
+        """Return the rank's output as ``rank_log.read_log`` does."""
 
     # --- processes ---
 
@@ -132,10 +132,10 @@ class Host(Protocol):
         """Start the shim of a rank that has a directory."""
 
     def prepare(self, id: RankId) -> None:
-        """Have a spare for the next rank with the program of this one, where there is none yet."""
+        """Start a standby process for the next rank with this one's program, unless there is one."""
 
     def end_standby(self) -> None:
-        """No spare is needed any more."""
+        """End the standby process."""
 
     def reap(self) -> None:
         """Let go of shims that have ended."""
@@ -146,19 +146,19 @@ class Host(Protocol):
         """Take up the connection with a rank's shim. Raises ``OSError`` where none answers."""
 
     def birth(self, pid: int) -> Optional[str]:
-        """What a process has in common with no other; None when it is gone."""
+        """Return an identity of a process that no other process has; None if it is gone."""
 
     async def leftovers_of(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
-        """Of a rank that has ended, and was to listen on ``ports``: a value of ``Gone``, and what is left."""
+        """Return the leftovers of an ended rank with these ports: a value of ``Gone``, and a description."""
 
     async def measure(self, pids: Iterable[int]) -> Optional[Measured]:
-        """How the machine and these processes do; None where it cannot be told."""
+        """Measure the machine and these processes; None if that is impossible."""
 
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
-        """The state of each process that is there, as one letter of ``ps``."""
+        """Return the state of each existing process, as one letter of ``ps``."""
 
     def signal_process(self, pid: int, number: int) -> None:
         """Send a signal to one process; nothing when it is gone."""
 
     def signal_group(self, pid: int, number: int) -> None:
-        """Send a signal to the process group that ``pid`` leads; nothing when there is none left."""
+        """Send a signal to the process group of ``pid``, if there is one."""

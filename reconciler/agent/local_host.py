@@ -39,7 +39,7 @@ from .weights.kept import StoredWeights
 from .weights.software import Software
 
 SPARE_PAUSE_SECONDS = 60.0
-"""From the start of a spare to that of the next one, where no rank has come of it."""
+"""Time between two starts of a standby process if no rank used the first."""
 _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
@@ -63,7 +63,7 @@ class Settings:
     """Folders of the system's tools, the first first."""
 
     def started_as(self, what: str) -> List[str]:
-        """The command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""
+        """Return the command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""
         told = ["--tools", ":".join(self.tools)] if self.tools != FOLDERS else []
         return [*self.program, what, *told]
 
@@ -225,7 +225,7 @@ class LocalHost:
 
     def words(self, id: RankId) -> str:
         words = tail(self._directory_of(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
-        return words[-1].strip() if words else "it left no word"
+        return words[-1].strip() if words else "it printed no reason"
 
     def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
         return read_log(self._directory_of(id).path, bytes_max, offset)
@@ -264,7 +264,7 @@ class LocalHost:
     def _become(
         self, rank: Path, listener: socket.socket, errors: BinaryIO
     ) -> Optional[subprocess.Popen[bytes]]:
-        """The spare, as the shim of this rank; None where there is none, or it is none any more."""
+        """Turn the standby process into the shim of this rank; None if there is none any more."""
         spare, self._spare = self._spare, None
         shim = spare.become(rank, listener, errors) if spare is not None else None
         if shim is not None:
@@ -282,9 +282,9 @@ class LocalHost:
                 self._settings.directory / "spare.log",
             )
         except OSError as error:
-            _log.warning("no spare can be started: %s", error)
+            _log.warning("cannot start a standby process: %s", error)
             return
-        _log.info("a spare waits for the next rank: process %d", self._spare.process.pid)
+        _log.info("standby process %d waits for the next rank", self._spare.process.pid)
 
     def end_standby(self) -> None:
         if self._spare is not None:
@@ -295,7 +295,7 @@ class LocalHost:
     def reap(self) -> None:
         self._shims = [shim for shim in self._shims if shim.poll() is None]
         if self._spare is not None and self._spare.process.poll() is not None:
-            _log.warning("the spare has ended by itself, with %s", self._spare.process.returncode)
+            _log.warning("the standby process ended unexpectedly, with %s", self._spare.process.returncode)
             self._spare.close()
             self._spare = None
 
@@ -348,7 +348,7 @@ class LocalHost:
 
 
 def _names(settings: Settings) -> Dict[str, str]:
-    """What the arguments of tools may speak of."""
+    """Return the values of placeholders in arguments of tools."""
     return {
         "home": str(Path.home()),
         "user": getpass.getuser(),

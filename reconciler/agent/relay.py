@@ -29,7 +29,7 @@ _STDIN, _STDOUT = 0, 1
 
 
 def run(run_directory: str, environment: Mapping[str, str]) -> int:
-    """Relay until either side ends. Returns only when there is nothing to relay; the exit status."""
+    """Relay until either side ends. Returns the exit status only if there is nothing to relay."""
     asked = environment.get(ORIGINAL_COMMAND, "")
     try:
         connection = _connect(run_directory, asked)
@@ -44,13 +44,13 @@ def run(run_directory: str, environment: Mapping[str, str]) -> int:
 
 
 def _connect(run_directory: str, name: str) -> socket.socket:
-    """Raises ``ValueError`` for what may not be reached, ``OSError`` for what cannot."""
+    """Connect to a rank's socket. Raises ``ValueError`` for a forbidden name, ``OSError`` if the connection fails."""
     if not re.match(RANK_SOCKET, name):
         raise ValueError("expected the name of a rank's socket, got {!r}".format(name[:80]))
     path = Path(run_directory) / name
     found = path.lstat()
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        raise ValueError("{} is no socket of this user".format(name))
+        raise ValueError("{} is not a socket of this user".format(name))
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_CONNECT_SECONDS)
     connection.connect(str(path))

@@ -1,7 +1,7 @@
-"""The agent: answers controllers, and tells them when something on the node has changed.
+"""The agent: answers controllers, and reports changes on the node.
 
-It decides nothing. What it keeps over its own death is on disk: the ranks' directories and the highest
-fencing token, written before the request that brought it is acted upon.
+It decides nothing. Its durable state is on disk: the ranks' directories and the highest fencing token, which is written
+before the request that brought it is carried out.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from .repairs.requests import RepairRequests
 from .system.connection import Peer
 
 PUSH_SECONDS = 0.5
-"""Steps, demand and the like are told at most this often; phases and ends at once."""
+"""Shortest time between reports of steps, demand and the like; phases and ends are reported at once."""
 CONTROLLERS_MAX = 32
 TOOLS_MAX = 16
-"""That run or wait for their turn: no controller asks for two at a time."""
+"""Most running and waiting tools: controllers ask for one at a time."""
 _FAREWELL_SECONDS = 1.0
 _log = logging.getLogger("agent")
 
@@ -58,13 +58,13 @@ class Fence:
     """The highest token seen: a controller with a lower one has been replaced."""
 
     def __init__(self, host: Host) -> None:
-        """Raises ``OSError`` or ``ValueError`` when there is a token that cannot be read."""
+        """Raises ``OSError`` or ``ValueError`` if the stored token cannot be read."""
         self._host = host
         self.token = self._kept = host.token()
 
     def admits(self, token: int) -> bool:
-        """Whether a controller with this token may change something. Raises ``OSError`` where that cannot be kept; the
-        controllers before it have been replaced all the same."""
+        """Return whether a controller with this token may change something. Raises ``OSError`` if the token cannot be
+        stored; earlier controllers are replaced even then."""
         self.token = max(self.token, token)
         if token == self.token and token != self._kept:
             self._host.save_token(token)
@@ -139,7 +139,7 @@ class Agent:
         _log.info("ended")
 
     def adopt_ranks(self) -> asyncio.Task[None]:
-        """Adopt the ranks that are there; the task that watches their processes from now on."""
+        """Adopt existing ranks. Return the task that watches their processes from now on."""
         self.ranks.adopt()
         self._repairing.watch()
         return self._loop.create_task(self.ranks.watch(), name="look at the ranks")
@@ -150,11 +150,11 @@ class Agent:
 
     async def _watch_identity(self, footing: Sequence[FileIdentity]) -> None:
         lost = await wait_until_replaced(*footing)
-        _log.error("%s was taken away: the agent ends", lost.path)
+        _log.error("%s was removed: the agent ends", lost.path)
         self.ending.set()
 
     def end_with_session(self) -> None:
-        """The session is over that has held this agent."""
+        """Handle the end of the session that held this agent."""
         self._identity = dataclasses.replace(self._identity, held_by=HeldBy.LEFT)
         self._changed(True)
 
@@ -166,15 +166,15 @@ class Agent:
         return peer
 
     def on_connected(self, peer: Connection) -> None:
-        """Somebody has connected."""
+        """Handle a new connection."""
         if len(self._peers) >= CONTROLLERS_MAX:
-            _log.warning("refusing a connection: there are %d already", CONTROLLERS_MAX)
+            _log.warning("refusing a connection: there are already %d", CONTROLLERS_MAX)
             peer.abort()
             return
         self._peers[peer] = None
 
     def leave(self, peer: Connection) -> None:
-        """A connection is over."""
+        """Handle the end of a connection."""
         self._peers.pop(peer, None)
         self._behind.discard(peer)
         self._repairing.leave(peer)
@@ -187,7 +187,7 @@ class Agent:
             self._run_tool(peer, message, request)
             return
         if request is None or type(message) not in (*self._answers, Repair, ConfirmRepair):
-            _log.warning("ignoring a %s that is no request", type(message).__name__)
+            _log.warning("ignoring a %s that is not a request", type(message).__name__)
             return
         token = None if isinstance(message, Observe) else getattr(message, "token", None)
         try:
@@ -213,7 +213,7 @@ class Agent:
             if self._fence.admits(message.token):
                 asked_with = message.token
         except OSError as error:  # a full disk must not hide the node
-            _log.warning("the token cannot be kept: %s", error)
+            _log.warning("cannot store the token: %s", error)
         free, total = self._host.room()
         return dataclasses.replace(
             self._identity,
@@ -231,7 +231,7 @@ class Agent:
         )
 
     def _load(self) -> Optional[Load]:
-        """As last measured, with the time of now."""
+        """Return the last measurement, with the current time."""
         load = self.ranks.load
         return None if load is None else dataclasses.replace(load, clock=round(self._host.clock(), 3))
 
@@ -290,9 +290,9 @@ class Agent:
         return Done(self._sequence)
 
     def _run_tool(self, peer: Connection, message: RunTool, request: int) -> None:
-        """The answer comes when the tool has ended; the agent goes on meanwhile."""
+        """Run a tool in the background, and answer when it has ended."""
         if len(self._running) >= TOOLS_MAX:
-            peer.reply(request, Refused("Busy", "{} tools wait for their turn already".format(TOOLS_MAX)))
+            peer.reply(request, Refused("Busy", "{} tools are already waiting".format(TOOLS_MAX)))
             return
 
         async def run() -> None:
@@ -309,7 +309,7 @@ class Agent:
     # --- pushes ---
 
     def _push_change(self) -> int:
-        """Something has changed that is worth a message at once; the sequence from which on it is seen."""
+        """Report an urgent change. Return the sequence number that includes it."""
         self._changed(True)
         return self._sequence
 
@@ -331,7 +331,7 @@ class Agent:
                 peer.send(Changed(self._sequence))
 
     def catch_up(self, peer: Connection) -> None:
-        """One that was slow has taken everything it was sent: tell it what it has missed."""
+        """Send a slow peer, which has now received everything, what it has missed."""
         if peer in self._behind:
             self._behind.discard(peer)
             peer.send(Changed(self._sequence))

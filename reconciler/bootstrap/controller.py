@@ -85,7 +85,7 @@ async def _control(home: Home, watch: Path | None, footing: FileIdentity) -> Non
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
         await stack.enter_async_context(_following(source, loop))
-        log.info("controller of %s runs, pid %d", home.root, os.getpid())
+        log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
 
@@ -103,7 +103,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
 
 
 def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
-    """A controller that has not begun to run yet."""
+    """Build a controller that is not running yet."""
     clock, lease = around.clocks.wall, Lease()
 
     def news() -> None:
@@ -137,14 +137,14 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
 async def _source(home: Home, watch: Path | None) -> Source:
     if watch is not None:
         if not watch.is_dir():
-            raise Invalid(f"{watch}: not a folder; --watch takes the folder that holds the manifests")
+            raise Invalid(f"{watch} is not a folder; --watch needs the folder with the manifests")
         return DirectorySource(watch)
     return GitSource(ClusterRepo.create(home.repo, hooks.command()))
 
 
 @contextlib.asynccontextmanager
 async def _following(source: Source, loop: Loop) -> AsyncIterator[None]:
-    """Have the loop look whenever the source says that it is worth it."""
+    """Let the loop read the source whenever it signals a change."""
 
     async def follow() -> None:
         async for _ in source.changes():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where everything of one cluster is kept: ``$RECONCILER_HOME``."""
+    """The folder with all state of one cluster: ``$RECONCILER_HOME``."""
 
     root: Path
 
@@ -53,7 +53,7 @@ class Home:
 
     @property
     def models(self) -> Path:
-        """The model directory of all local nodes: they are one machine."""
+        """Return the model directory of all local nodes, which share one machine."""
         return self.root / "models"
 
     @property
@@ -62,28 +62,28 @@ class Home:
 
     @property
     def gateway_key(self) -> Path:
-        """Of the gateway, which lets it reach ranks on other machines."""
+        """Return the path of the gateway's key for ranks on other machines."""
         return self.root / "keys" / "gateway"
 
     def node(self, name: NodeName) -> Path:
-        """What the agent of a local node keeps."""
+        """Return the folder of a local node's agent."""
         return self.root / "nodes" / name
 
     def nodes_with_agents(self) -> list[NodeName]:
-        """Local nodes that had an agent once, wanted or not: only it can tell whether ranks are left there."""
+        """Return local nodes that ever had an agent, wanted or not: only the agent can report leftover ranks."""
         from reconciler.state import NodeName
 
         return sorted(NodeName(lock.parent.name) for lock in self.root.glob("nodes/*/agent.lock"))
 
     def create(self) -> None:
-        """Make the folders that are missing, for nobody but their owner."""
+        """Create missing folders, accessible to their owner only."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         swap.finish(self.root)
         for folder in (self.root, self.models, self.run, self.root / "nodes", self.root / "agents"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def check(self) -> None:
-        """Raise ``Invalid`` where this path cannot be a home, ``Unwritable`` where it takes nothing now."""
+        """Raise ``Invalid`` if this path cannot be a home, ``Unwritable`` if it cannot be written now."""
         try:
             agent_socket(str(self.run), "any")  # there is a limit to the length of a socket's path
         except ValueError as error:
@@ -95,11 +95,13 @@ class Home:
             raise Invalid(f"{self.root} is not a folder; choose another --home")
         if status.st_uid != os.geteuid():
             raise Invalid(
-                f"{self.root} belongs to user {status.st_uid}, this is user {os.geteuid()};"
-                " be that user, or choose another --home"
+                f"{self.root} belongs to user {status.st_uid}, but this is user {os.geteuid()};"
+                " run as that user, or choose another --home"
             )
         if status.st_mode & stat.S_IWOTH:
-            raise Invalid(f"anybody may write to {self.root}, and so change what runs: chmod o-w {self.root}")
+            raise Invalid(
+                f"everybody may write to {self.root}, and could change what runs; forbid it with: chmod o-w {self.root}"
+            )
         try:
             with tempfile.TemporaryFile(dir=self.root) as file:
                 file.write(b"room")
@@ -109,7 +111,7 @@ class Home:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[FileIdentity]:
-        """One controller at a time. Raises ``Conflict`` naming the process that has it."""
+        """Allow one controller at a time. Raises ``Conflict`` naming the process that runs."""
         path = self.root / "controller.lock"
         with path.open("a+") as file:
             try:

@@ -27,7 +27,7 @@ CONNECTING_MAX = 16
 
 
 class ClusterMachines(MachinePool):
-    """What ``transport.machines.Machines`` asks for, of real machines."""
+    """Implements ``transport.machines.Machines`` with real machines."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class ClusterMachines(MachinePool):
         return await self._probes(link, report, anew)
 
     def expire_probes(self, report: NodeReport) -> None:
-        """Have all probes asked in the next round."""
+        """Let all probes run in the next round."""
         self._probes.expire(report)
 
     def expect_addresses(self, report: NodeReport) -> None:
-        """Have the RDMA driver asked soon."""
+        """Probe the RDMA driver soon."""
         self._probes.expect(report)
 
     async def request_completion(self, name: NodeName, socket: str) -> float:

@@ -1,4 +1,4 @@
-"""What the processes that `up` supervises have in common: the form of their logs, and that they end with it."""
+"""The common part of the processes that `up` supervises: the format of their logs, and their end with `up`."""
 
 from __future__ import annotations
 

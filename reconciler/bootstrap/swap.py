@@ -1,7 +1,7 @@
-"""Restored files in the place of those that are there: all of them or none, whatever happens on the way.
+"""Replaces a home's files by restored ones: all of them or none, whatever happens meanwhile.
 
-They are staged beside, complete and checked. One rename decides; what follows it is a series of renames that
-anybody may continue: the next controller does, and whoever else wants the files.
+The new files are staged beside the old ones, complete and checked. One rename decides; further renames follow, which
+anybody may continue: the next controller does, and every other user of the files.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from reconciler.wire.file_identity import FileIdentity
 
 ASIDE = "state.before-restore"
-"""Where what was replaced is kept, until the next time."""
+"""Folder of the replaced files, until the next restore."""
 _STAGED, _DRAFT = ".restoring", ".restoring.part"
 _NAMES = ("cluster.git", "store.db-wal", "store.db-shm", "store.db")
 
 
 def stage(home: Path) -> Path:
-    """An empty folder to put new files into, under the names that they are to have. Raises ``OSError``."""
+    """Return an empty folder for new files under their final names. Raises ``OSError``."""
     draft = home / _DRAFT
     shutil.rmtree(draft, ignore_errors=True)
     (draft / "old").mkdir(mode=0o700, parents=True)
@@ -33,7 +33,7 @@ def drop(home: Path) -> None:
 
 
 def decide(home: Path) -> None:
-    """From here on the staged files are those of the home. Raises ``OSError``."""
+    """Make the staged files those of the home. Raises ``OSError``."""
     for folder, _, files in os.walk(home / _DRAFT):
         for name in files:
             _sync(Path(folder, name))
@@ -44,7 +44,7 @@ def decide(home: Path) -> None:
 
 
 def finish(home: Path) -> bool:
-    """Carry out what was decided; whether there was anything. Raises ``OSError``."""
+    """Carry out a decided replacement. Return whether there was one. Raises ``OSError``."""
     staged = home / _STAGED
     try:
         descriptor = os.open(staged, os.O_RDONLY)
@@ -67,7 +67,7 @@ def finish(home: Path) -> bool:
 
 
 def _move_aside(home: Path, old: Path) -> None:
-    """Everything of before into one folder, whose removal tells that only new files are missing."""
+    """Move all old files into one folder; its removal shows that only new files are missing."""
     for name in _NAMES:
         if (home / name).exists():
             (home / name).rename(old / name)

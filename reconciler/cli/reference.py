@@ -16,26 +16,26 @@ END = "<!-- end of what is written -->"
 
 USUAL_EXITS = "0; 1 for an error; 2 for wrong usage"
 EXITS = {
-    "verify": "0 where every check that was made passed; 1 where one failed, or for an error; 2 for wrong usage",
+    "verify": "0 if every check passed; 1 if one failed, or for an error; 2 for wrong usage",
     "doctor": "0 without findings; 1 with findings, or for an error; 2 for wrong usage",
     "diff": "0 for no difference; 1 for differences; 2 for an error, wrong usage among them",
-    "plan": "0; with `--exit-code` 2 for steps; 1 for an error; 2 for wrong usage",
+    "plan": "0; 1 for an error; 2 for wrong usage, or with `--exit-code` if there are steps",
     "get": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "events": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "incidents": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
-    "logs": f"{USUAL_EXITS}; 130 where Ctrl-C ends what follows",
-    "wait": "0 once everything is as it should be; 1 for an error or when the time is over; 2 for wrong usage",
-    "reboot": f"{USUAL_EXITS}; 130 where Ctrl-C ends the waiting: the restarts go on",
-    "up": f"{USUAL_EXITS}; 130 where Ctrl-C comes before anything was started",
+    "logs": f"{USUAL_EXITS}; 130 if Ctrl-C ends `--follow`",
+    "wait": "0 once the conditions are met; 1 for an error or a time-out; 2 for wrong usage",
+    "reboot": f"{USUAL_EXITS}; 130 if Ctrl-C ends the wait: the restarts continue",
+    "up": f"{USUAL_EXITS}; 130 if Ctrl-C comes before anything was started",
 }
 
 
 def written(page: str) -> str:
-    """The page with the reference as it should be. Raises ``ValueError`` for a page without its marks."""
+    """Return the page with the current reference. Raises ``ValueError`` for a page without its marks."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"a page has these two lines where the reference goes:\n{BEGIN}\n{END}")
+        raise ValueError(f"the page needs these two lines around the reference:\n{BEGIN}\n{END}")
     return f"{before}{BEGIN}\n\n{''.join(_reference())}{END}{after}"
 
 
@@ -69,7 +69,7 @@ def _command(context: click.Context) -> Iterator[str]:
 
 
 def _shell(examples: str) -> str:
-    """The examples as lines of a shell, what is said beside them as comments."""
+    """Return the examples as shell lines, with their remarks as comments."""
     lines = inspect.cleandoc(examples.partition("\n")[2]).splitlines()
     return "\n".join(_commented(line) for line in lines)
 
@@ -94,7 +94,7 @@ def _option(parameter: click.Parameter) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 1 when ``--check`` finds something to write."""
+    """Return the exit status: 1 if ``--check`` finds something to write."""
     pages = [Path(argument) for argument in arguments if argument != "--check"]
     if len(pages) != 1:
         sys.stderr.write("usage: python -m reconciler.cli.reference PAGE [--check]\n")

@@ -1,4 +1,4 @@
-"""The controller: source, observe, plan, execute, status, in a loop."""
+"""The controller: reads manifests, observes, plans, executes and publishes, in a loop. Start with ``reconcile.py``."""
 
 from .loop import Loop
 from .parts import Parts

@@ -1,4 +1,4 @@
-"""Desired, as it is in force: the newest revision that is valid and removes no more than it may."""
+"""Keeps the desired state: the newest revision that is valid, and that removes little or was approved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREFIX_CHARACTERS_MIN = 4
 
 
 class DesiredState:
-    """Reads the source when told to, and keeps the last good revision, over restarts too.
+    """Reads the source on request, and keeps the last good revision, also over restarts.
 
     ``tell`` publishes an event.
     """
@@ -39,7 +39,7 @@ class DesiredState:
         self._kept = ""
 
     async def refresh(self, hook_at: float | None) -> None:
-        """Read the source again. A revision that is wrong or held is reported, and the one in force stays."""
+        """Read the source again. A rejected or held revision is reported, and the one in force stays."""
         await self._recall()
         try:
             revision = await self._source.read()
@@ -51,33 +51,33 @@ class DesiredState:
             self._judge(revision, hook_at)
 
     async def _recall(self) -> None:
-        """Have a new store know what was in force by the source: else what is held would come in with its loss."""
+        """Recover the revision in force from the source for a new store: else a held revision would come into force."""
         if self._store.objects.revision() is not None:
             return
         try:
             kept = await self._source.last_in_force()
         except (ReconcilerError, OSError) as error:
-            log.warning("what was in force before cannot be read: %s", error)
+            log.warning("cannot read which revision was in force: %s", error)
             return
         if kept is not None:
             self._store.objects.apply(_desired(kept), self._clock())
 
     async def record_in_force(self) -> None:
-        """Note with the source what is in force, for the case that the store is lost; nothing waits for it."""
+        """Note the revision in force with the source, in case the store is lost; nothing waits for this."""
         if self.desired.revision in ("", self._kept):
             return
         self._store.verify()
         try:
             await self._source.record_in_force(self.desired.revision)
         except (ReconcilerError, OSError) as error:
-            log.warning("what is in force cannot be noted: %s", error)
+            log.warning("cannot note the revision in force: %s", error)
             return
         self._kept = self.desired.revision
 
     def approve(self, prefix: str, by: str) -> dict[str, Any]:
-        """Let a held revision in; it comes into force when the source is read again and is still at it.
+        """Approve a held revision. It comes into force at the next read, if the source is still at it.
 
-        Raises ``Refused`` where no held revision begins so, naming the one that does.
+        Raises ``Refused`` if no held revision begins with ``prefix``, and names the held one.
         """
         hold = self.desired.hold
         known = self._store.objects.approved() | ({hold.revision} if hold else set())
@@ -113,7 +113,7 @@ class DesiredState:
         self.desired = replace(before, rejection=None, hold=hold)
         if before.hold != hold:
             self._publish_once(
-                "RevisionHeld", f"{hold.text} (what was in force stays in force)", warning=True
+                "RevisionHeld", f"{hold.text} (the previous revision stays in force)", warning=True
             )
 
     def _reject(self, text: str, hold: Hold | None) -> None:
@@ -122,11 +122,11 @@ class DesiredState:
         self.desired = replace(before, rejection=rejection, hold=hold)
         if before.rejection != rejection:
             self._publish_once(
-                "RevisionRejected", f"{rejection.line} (what was in force stays in force)", warning=True
+                "RevisionRejected", f"{rejection.line} (the previous revision stays in force)", warning=True
             )
 
     def _in_force(self) -> Desired:
-        """What is in force; after a start what was in force before, by the store."""
+        """Return the desired state in force; after a start, from the store."""
         if self.desired.revision:
             return self.desired
         return self._store.objects.in_force() or self.desired
@@ -138,7 +138,7 @@ class DesiredState:
     def _publish_once(
         self, reason: str, message: str, *, warning: bool = False, hook_at: float | None = None
     ) -> None:
-        """Tell something of the manifests as a whole, once: a restart is no news."""
+        """Publish an event about the manifests once; a restart does not repeat it."""
         latest = self._store.events(EventFilter(limit=1, kind=CLUSTER.kind, name=CLUSTER.name))
         if latest and (latest[0][1].reason, latest[0][1].message) == (reason, message):
             return
@@ -151,22 +151,20 @@ def _desired(revision: Revision) -> Desired:
 
 
 def _listed(error: InvalidManifests) -> str:
-    """The first problems; who wants all of them has the command line."""
+    """Return the first problems; the command line lists all."""
     lines = [str(problem) for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
     hidden = len(error.problems) - len(lines)
     if hidden:
-        lines.append(f"and {hidden} more problems; reconciler validate lists all")
+        lines.append(f"and {hidden} more problems; list all with: reconciler validate")
     return "\n".join(lines)
 
 
 def _not_held(prefix: str, hold: Hold | None, matching: int) -> str:
     if hold is None:
-        return (
-            f"no revision is held, and what is in force is none that begins with {prefix!r} and was approved"
-        )
+        return f"no revision is held, and no approved revision in force begins with {prefix!r}"
     if matching > 1:
-        return f"{prefix!r} begins more than one revision; the one that is held: {hold.command}"
+        return f"{prefix!r} matches more than one revision; for the held one: {hold.command}"
     return (
-        f"expected the revision that is held, with at least {PREFIX_CHARACTERS_MIN} characters, "
+        f"expected the held revision, with at least {PREFIX_CHARACTERS_MIN} characters, "
         f"got {prefix!r}: {hold.command}"
     )

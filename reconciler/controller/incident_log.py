@@ -1,4 +1,4 @@
-"""The incident log as it is kept: after every pass, whether anything else may be published or not."""
+"""Keeps the incident log, after every pass, even while nothing else may be published."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reconciler.status import Snapshots
 from reconciler.store import Store
 
 OUTCOMES_MAX = 1000
-"""That wait for the next pass, or for the disk; then the oldest are lost."""
+"""Most outcomes that wait for the next pass or the disk; beyond that the oldest are lost."""
 
 
 class IncidentLog:
-    """Writes what has changed. What the store does not take follows from the next pass again."""
+    """Writes changed incidents. After a failed write, the next pass derives the same changes."""
 
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         self._store = store
@@ -25,14 +25,14 @@ class IncidentLog:
         self._known: dict[int, Incident] = store.incidents.unsettled()
         self._outcomes: deque[incidents.Done] = deque(maxlen=OUTCOMES_MAX)
         self.changes = 0
-        """How often one of them was written since the start."""
+        """Number of writes since the start."""
 
     def outcome(self, outcome: Outcome, now: float) -> None:
-        """Note what became of a step, for the next pass."""
+        """Note the outcome of a step for the next pass."""
         self._outcomes.append((now, outcome))
 
     def follow(self, snapshots: Snapshots) -> None:
-        """Have the incidents go on with a pass."""
+        """Update the incidents after a pass."""
         found = incidents.follow(self._known, self._store.incidents.last_id(), snapshots, self._outcomes)
         changed = [incident for number, incident in found.items() if self._known.get(number) != incident]
         news = [
@@ -46,7 +46,7 @@ class IncidentLog:
             if changed:
                 self._store.put_incidents(changed, events, notices, snapshots.now)
         except Unwritable:
-            return  # the store keeps what it was, and so does this: the next pass finds the same changes
+            return  # neither store nor log has changed, so the next pass finds the same changes
         self._known = {number: incident for number, incident in found.items() if not incident.settled}
         self._outcomes.clear()
         if changed:

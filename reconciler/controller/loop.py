@@ -1,6 +1,6 @@
-"""When to look: on every trigger, soon after; and now and then in any case.
+"""Runs passes: soon after every trigger, and regularly in any case.
 
-A trigger carries a name, never a change: whatever happened, the next pass looks at everything.
+A trigger carries a name and never a change: whatever happened, the next pass examines everything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAILED_ROUND_SECONDS = 2.0
 
 
 class Loop:
-    """Runs passes until it is told to end. The manifests are read beside them: healing waits for no source."""
+    """Runs passes until it is asked to end. Manifests are read concurrently, so that healing never waits for them."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -36,27 +36,27 @@ class Loop:
         self._ending = False
         self._deposed: Deposed | None = None
         self._complaint = ""
-        """What was said last of a round that failed: it is not said again every two seconds."""
+        """Last error of a failed pass, so that it is not logged again every two seconds."""
         self.plan = Plan()
         self.resync_seconds = RESYNC_SECONDS
-        """A pass is made so often even when nothing has happened."""
+        """Seconds between passes when nothing happens."""
         self.home_poll_seconds = HOME_POLL_SECONDS
 
     def trigger(self) -> None:
-        """Look again soon."""
+        """Request a pass soon."""
         self._wake.set()
 
     def look_at_source(self, hook_at: float | None = None) -> None:
-        """The manifests may have changed; ``hook_at`` is when the repository's hook noticed."""
+        """Request to read the manifests; ``hook_at`` is the time of the repository's hook."""
         self._hook_at = hook_at if hook_at is not None else self._hook_at
         self._read.set()
 
     def preview(self, desired: Desired | None = None) -> Plan:
-        """What the next pass would do, without doing it; with ``desired`` if that were wanted."""
+        """Return the plan of the next pass without executing it; with ``desired`` for that desired state."""
         return decide(self._parts, desired).plan
 
     def finished(self, outcome: Outcome) -> None:
-        """A step has ended."""
+        """Handle the end of a step."""
         try:
             self._parts.publisher.outcome(outcome, self._parts.clock())
         except Deposed as error:
@@ -64,13 +64,13 @@ class Loop:
         self.trigger()
 
     def deposed(self, error: Deposed) -> None:
-        """Another controller has taken over: whatever runs is given up at once, and nothing more is begun."""
+        """Handle a takeover by another controller: abandon what runs, and begin nothing more."""
         self._deposed = self._deposed or error
         self._parts.executor.abandon()
         self.trigger()
 
     def end(self) -> None:
-        """End after the current pass; ranks and agents go on."""
+        """End after the current pass; ranks and agents keep running."""
         self._ending = True
         self.trigger()
 
@@ -80,7 +80,7 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
-        """Pass after pass. Raises ``Deposed`` when another has taken over, or may: what this one stands on is gone."""
+        """Run passes. Raises ``Deposed`` if another controller has, or may have, taken over because a held file is gone."""
         beside = [
             asyncio.create_task(self._read_source(), name="read the manifests"),
             asyncio.create_task(self._watch_home(), name="watch the home"),
@@ -104,17 +104,17 @@ class Loop:
             raise self._deposed
         for each in self._parts.lease.identity:
             if each.replaced:
-                raise Deposed(f"{each.path} was taken away: this controller ends, another may begin anew")
+                raise Deposed(f"{each.path} was removed: this controller ends, and another may start")
 
     async def _pass(self) -> None:
         self.plan = reconcile(self._parts)
 
     async def _read_source(self) -> None:
-        """Read the manifests whenever it is worth it, and a rejected revision now and then again."""
+        """Read the manifests after each change, and a rejected revision again from time to time."""
         while True:
             again = self._parts.desired_state.desired.rejection is not None
             with contextlib.suppress(TimeoutError):
-                # Not wait_for, which swallows a cancellation in Python 3.11.
+                # Not wait_for, which loses a cancellation in Python 3.11.
                 async with asyncio.timeout(self.resync_seconds if again else None):
                     await self._read.wait()
             self._read.clear()
@@ -125,7 +125,7 @@ class Loop:
             await self._guarded(self._parts.desired_state.record_in_force())
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
-        """Do one round of work; whether it went well. What nobody expected must not end the rounds."""
+        """Do one round of work. Return whether it succeeded. An unexpected error must not end the loop."""
         try:
             await work
         except Deposed as error:
@@ -133,13 +133,13 @@ class Loop:
             return False
         except (Unwritable, Invalid) as error:
             if str(error) != self._complaint:
-                log.error("%s; tried again", error)
+                log.error("%s; trying again", error)
             self._complaint = str(error)
             self.trigger()
             await asyncio.sleep(FAILED_ROUND_SECONDS)
             return False
         except Exception:
-            log.exception("unexpected; the next round looks at everything again")
+            log.exception("unexpected error; the next pass examines everything again")
             await asyncio.sleep(FAILED_ROUND_SECONDS)
             return False
         return True
@@ -161,7 +161,7 @@ class Loop:
         return down and not snapshots.memory.groups and not self._parts.executor.in_flight
 
     async def _watch_home(self) -> None:
-        """What nobody tells of: the gateway's file, those that this controller holds, and the clocks."""
+        """Watch what sends no trigger: the gateway's file, the files that this controller holds, and the clocks."""
         look: Callable[[], object] = self._parts.around.gateway
         before = look()
         while True:

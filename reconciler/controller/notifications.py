@@ -1,7 +1,7 @@
-"""Sends messages to Notifiers, beside the loop: healing never waits for it.
+"""Sends messages to Notifiers, concurrently with the loop: healing never waits for it.
 
-A message is written to the store together with what it tells of, counted there before each attempt, and marked
-after it was taken. Who crashes between the two sends it once more.
+A message is written to the store together with its occasion. Each attempt is counted before it begins, and marked
+after it succeeded. After a crash in between, the message is sent once more.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from reconciler.store import Store
 
 ATTEMPTS_MAX = 6
 RETRY_SECONDS = (2.0, 10.0, 60.0, 300.0, 900.0)
-"""After the first attempt, the second, and so on."""
+"""Waits after the first attempt, the second, and so on."""
 UNUSABLE_SECONDS = 60.0
-"""Until a URL that could not be used is looked for again."""
+"""Wait before an unusable URL is read again."""
 
 Post = Callable[[Webhook, str], Awaitable[None]]
 
 
 class Notifications:
-    """One message to each Notifier at a time, in their order."""
+    """Sends one message to each Notifier at a time, in order."""
 
     def __init__(
         self, store: Store, post: Post, clock: Callable[[], float], changed: Callable[[], None]
@@ -38,15 +38,15 @@ class Notifications:
         self._changed = changed
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._unmarked: dict[tuple[str, int, str], Notice] = {}
-        """What became of messages that the disk did not take yet: they are not sent again for that."""
+        """Results that could not be written yet; their messages are not sent again."""
 
     @property
     def busy(self) -> bool:
-        """Whether a message is being sent now."""
+        """Return whether a message is being sent now."""
         return bool(self._sending)
 
     def send_due(self, desired: Desired) -> None:
-        """Begin to send what is due. Never waits."""
+        """Begin to send due messages. Never waits."""
         if not desired.revision or desired.stopping:
             return
         self._mark()
@@ -86,14 +86,14 @@ class Notifications:
         self._mark()
 
     def _mark(self) -> None:
-        """Write down what became of messages, as far as the disk takes it and nobody else has taken over."""
+        """Write the results of messages, if the disk is writable and no other controller has taken over."""
         with suppress(Unwritable, Deposed):
             for key, notice in tuple(self._unmarked.items()):
                 self._store.notices.mark(notice)
                 del self._unmarked[key]
 
     def _failed(self, notice: Notice, error: ReconcilerError) -> Notice:
-        """It is tried again a few times. Without a URL that can be used nothing was tried: somebody has to mend it."""
+        """Return the notice after a failure. It is retried a few times; an unusable URL does not count as an attempt."""
         now, problem = self._clock(), str(error)
         if isinstance(error, Invalid):
             attempts = notice.attempts - 1
@@ -103,7 +103,7 @@ class Notifications:
         return replace(notice, retry_at=now + RETRY_SECONDS[notice.attempts - 1], problem=problem)
 
     async def close(self) -> None:
-        """Give up on what is being sent; the next controller sends it."""
+        """Stop sending; the next controller sends the rest."""
         tasks = tuple(self._sending.values())
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What a controller is made of, and what is around it; ``bootstrap`` builds both."""
+"""The parts of a controller and its surroundings; ``bootstrap`` builds both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .write_routes import RoutesFile
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Everything outside of a controller that it acts on or asks, besides its store."""
+    """Everything outside of a controller that it uses, except its store."""
 
     source: Source
     routes: RoutesFile
@@ -34,21 +34,21 @@ class Surroundings:
     entropy: Callable[[], str]
     clocks: Clocks
     post: Post = Webhooks({}).post
-    """Sends a message to a webhook; by default in an environment that holds no URL."""
+    """Sends a message to a webhook; by default with an environment that has no URL."""
     hub: Hub = field(default_factory=Hub)
-    """Where weights are fetched from."""
+    """The hub from which weights are fetched."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """Whether this controller is still the one that acts, and may rely on what it has seen."""
+    """Whether this controller holds the lease and may rely on its observations."""
 
     identity: tuple[FileIdentity, ...] = ()
-    """The files that this controller holds: when any of them is replaced, another may be in its place."""
+    """The files that this controller holds: if one is replaced, another controller may have taken over."""
     greeted: set[NodeName] = field(default_factory=set)
-    """Nodes whose highest fencing token was looked at."""
+    """Nodes whose highest fencing token was read."""
     looked: bool = False
-    """Every node was tried since the start and the last gap of the clock: what is published may change from here on."""
+    """Whether every node was contacted since the start and the last clock gap, so that statuses may change."""
     lost: bool = False
     """The lease was lost, and a new token could not be taken yet."""
 

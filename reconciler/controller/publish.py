@@ -1,4 +1,4 @@
-"""What a pass lets others see: conditions and events in the store, routes in the gateway's file."""
+"""Publishes the results of a pass: conditions and events to the store, routes to the gateway's file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 ROUTES_VERSION = 1
 UNPUBLISHED_MAX = 1000
-"""Events that wait for the disk; then the oldest are lost."""
+"""Most events that wait for the disk; beyond that the oldest are lost."""
 
 
 class Publisher:
-    """Writes only what has changed."""
+    """Writes statuses, events and routes, only where they have changed."""
 
     def __init__(self, store: Store, file: RoutesFile) -> None:
         self._store = store
@@ -43,15 +43,15 @@ class Publisher:
         self._unpublished: deque[Event] = deque(maxlen=UNPUBLISHED_MAX)
         self._disk_problem_published = ""
         self.problem = ""
-        """Why the routes could not be written; empty when they were."""
+        """Why the routes could not be written; empty if they were."""
         self.news = asyncio.Condition()
         """Notified after every pass, and when there are new events."""
         self.incident_log = IncidentLog(store, self.wake)
 
     def publish(self, snapshots: Snapshots) -> None:
-        """Derive and write everything that follows from these snapshots; what cannot be written is not lost.
+        """Derive and write everything that follows from these snapshots; failed writes are repeated later.
 
-        Routes come first: clients wait for them, and who reads ``Ready`` may rely on the route.
+        Routes come first, because clients wait for them, and ``Ready`` implies a route.
         """
         self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
         self._publish_disk_problem(snapshots.memory.unwritable, snapshots.now)
@@ -65,19 +65,17 @@ class Publisher:
         self._save()
 
     def _publish_disk_problem(self, problem: str, now: float) -> None:
-        """Once when nothing can be written any more, and once when it can again."""
+        """Publish once that the disk became unwritable, and once that it is writable again."""
         before, self._disk_problem_published = self._disk_problem_published, problem
         if problem and not before:
-            log.error("%s; what serves goes on, nothing new is started", problem)
+            log.error("%s; serving continues, nothing new is started", problem)
             self._unpublished.append(Event(now, CLUSTER, True, "StateUnwritable", problem))
         elif before and not problem:
             log.info("the state directory can be written again")
-            self._unpublished.append(
-                Event(now, CLUSTER, False, "StateWritable", "what had to wait is written now")
-            )
+            self._unpublished.append(Event(now, CLUSTER, False, "StateWritable", "delayed writes are done"))
 
     def _save(self) -> None:
-        """Write statuses and events. Those that the disk does not take are kept for the next pass."""
+        """Write statuses and events. After a failure they are kept for the next pass."""
         changed = {key: self.statuses[key] for key in self._unsaved & self.statuses.keys()}
         try:
             if changed:
@@ -92,24 +90,24 @@ class Publisher:
             self.wake()
 
     def outcome(self, outcome: Outcome, now: float) -> None:
-        """Tell what became of a step."""
+        """Publish the outcome of a step."""
         self.incident_log.outcome(outcome, now)
         event = status.event(outcome, now)
         if event is not None:
             self.publish_events((event,))
 
     def publish_events(self, events: Iterable[Event]) -> None:
-        """Add events and wake whoever waits for them.
+        """Add events and wake waiting readers.
 
-        Statuses that the disk has not taken are not written here, and their events wait for them: what they are
-        about may have been removed since the pass.
+        Statuses of a failed write are not written here, and their events wait for them: their objects may have been
+        removed since the pass.
         """
         self._unpublished.extend(events)
         if not self._unsaved:
             self._save()
 
     def wake(self) -> None:
-        """Have everybody look who waits for something new."""
+        """Wake all readers that wait for something new."""
         self._waking = asyncio.get_running_loop().create_task(self._wake(), name="wake readers")
 
     async def _wake(self) -> None:
@@ -120,7 +118,7 @@ class Publisher:
         gateway, before = desired.gateway, self._routes
         if gateway is not None:
             listen, hold = gateway.spec.listen, gateway.spec.hold
-        elif before is not None:  # the Gateway was deleted: it goes on listening, and offers nothing
+        elif before is not None:  # the Gateway was deleted: it keeps listening, without models
             listen, hold, found = before.listen, before.hold_seconds, ()
         else:
             return
@@ -133,7 +131,7 @@ class Publisher:
             with self._store.fenced():
                 self._file.replace(routes)
         except OSError as error:
-            self.problem = f"{self._file.path}: cannot be written now: {error.strerror}"
+            self.problem = f"{self._file.path} cannot be written now: {error.strerror}"
             return
         except Unwritable as error:
             self.problem = str(error)

@@ -1,4 +1,4 @@
-"""One pass of the loop: a table of contents of the product."""
+"""One pass of the loop: a table of contents of the product. Start reading here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def reconcile(parts: Parts) -> Plan:
-    """Look, decide, act, tell. Nothing in here waits for a machine. Raises ``Deposed``."""
+    """Observe, decide, act and publish. Nothing here waits for a machine. Raises ``Deposed``."""
     parts.store.verify()
     parts.store.recover()
     _renew(parts)
@@ -38,7 +38,7 @@ def reconcile(parts: Parts) -> Plan:
 
 
 def _renew(parts: Parts) -> None:
-    """After a time in which nobody watched: see that nobody else has taken over, and believe nothing seen before."""
+    """After a clock gap: check that no other controller has taken over, and distrust earlier observations."""
     lapse = parts.clock_gaps.take_gap()
     if lapse is not None:
         log.warning("%s", lapse)
@@ -47,15 +47,15 @@ def _renew(parts: Parts) -> None:
         parts.publisher.publish_events((Event(parts.clock(), CLUSTER, False, lapse.reason, str(lapse)),))
         parts.lease.lost = True
     if parts.lease.lost:
-        parts.store.renew()  # a look with the new token is one from after the lapse
+        parts.store.renew()  # an observation with the new token is from after the gap
         parts.lease.lost = parts.lease.looked = False
 
 
 def _outrank(parts: Parts) -> None:
-    """Where the store was lost, agents have seen tokens that it may give again: take one above theirs.
+    """Take a token above those of all agents: after a loss of the store, it may hand out old tokens again.
 
-    Only at the first sight of each agent, which is a look without a token. Whoever has a higher one later obeys
-    another controller: a deposed one does not come back.
+    Only at the first observation of each agent, which needs no token. An agent with a higher token later obeys
+    another controller: a deposed controller does not come back.
     """
     reports = {name: node.report for name, node in sorted(parts.collector.nodes().items()) if node.report}
     for name, report in reports.items():
@@ -74,15 +74,15 @@ def _outrank(parts: Parts) -> None:
 
 
 def _known(parts: Parts) -> bool:
-    """Whether it is known what is wanted: before that there is nothing to look for."""
+    """Return whether the desired state is known; before that there is nothing to observe."""
     return parts.stopping or bool(parts.desired_state.desired.revision)
 
 
 def _ready_to_publish(parts: Parts) -> bool:
-    """Not before the manifests were read and every node was tried: until then the last word holds.
+    """Return whether the manifests were read and every node was contacted: until then the last status stays.
 
-    One that has just started would otherwise unroute groups that serve on, and one that has just woken up route to
-    those that are gone.
+    Otherwise a controller that has just started would unroute serving groups, and one that has just woken up would
+    route to groups that are gone.
     """
     lease = parts.lease
     lease.looked = lease.looked or (_known(parts) and parts.collector.tried)
@@ -90,9 +90,9 @@ def _ready_to_publish(parts: Parts) -> bool:
 
 
 def decide(parts: Parts, wanted: Desired | None = None) -> Snapshots:
-    """What is wanted, what is seen, and what follows from both. Changes nothing.
+    """Return desired state, observed state and the plan that follows. Changes nothing.
 
-    ``wanted`` instead of the manifests in force: for looking ahead.
+    ``wanted`` replaces the manifests in force, for a preview.
     """
     desired, memory, now = wanted or _desired(parts), remember(parts), parts.clock()
     observed = Observed(parts.collector.nodes(), parts.around.gateway())
@@ -105,7 +105,7 @@ def _desired(parts: Parts) -> Desired:
 
 
 def remember(parts: Parts) -> Memory:
-    """What the store and this controller's own doings say now."""
+    """Return the memory: what the store and this controller's own actions say now."""
     next_port = parts.store.next_port(PORT_FIRST)
     return Memory(
         **vars(parts.store.contents.read()),
@@ -118,7 +118,7 @@ def remember(parts: Parts) -> Memory:
 
 
 def _watch(parts: Parts) -> None:
-    """Watch the nodes, also those that only an agent or old ranks tie us to, and look for the weights there."""
+    """Watch the nodes, including removed ones with an agent or ranks, and look for weights there."""
     desired, stored = _desired(parts), parts.store.contents.read()
     known = stored.agents
     wanted = {name: node.spec.access for name, node in desired.nodes.items()}

@@ -1,4 +1,4 @@
-"""The file by which the gateway learns where groups answer."""
+"""The file with which the gateway gets its routes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.wire.generation import Routes
 
 
 class RoutesFile:
-    """Replaced as a whole: whoever reads it sees either the old or the new routes."""
+    """Replaces the file atomically: readers see either the old or the new routes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -18,7 +18,7 @@ class RoutesFile:
 
     @property
     def altered(self) -> bool:
-        """Whether somebody else has written or removed it since it was read or replaced here."""
+        """Return whether somebody else has written or removed it since it was read or replaced here."""
         return self._seen != self._signature()
 
     def _signature(self) -> tuple[int, int, int] | None:
@@ -29,7 +29,7 @@ class RoutesFile:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> Routes | None:
-        """What the last controller wrote: the gateway must see ours as newer, and only if it differs."""
+        """Return the last controller's routes: ours must be newer for the gateway, and only if they differ."""
         self._seen = self._signature()
         try:
             return from_wire(Routes, json.loads(self.path.read_text()))
@@ -37,7 +37,7 @@ class RoutesFile:
             return None
 
     def replace(self, routes: Routes) -> None:
-        """Put these routes in the place of those that are there. Raises ``OSError``."""
+        """Replace the routes. Raises ``OSError``."""
         draft = self.path.with_name(f".{self.path.name}.new")
         draft.write_text(json.dumps(to_wire(routes), indent=1))
         draft.chmod(0o600)

@@ -1,7 +1,7 @@
-"""What ``reconciler doctor`` tells of machines and groups: findings, and what is not known.
+"""Examines machines and groups for ``reconciler doctor``: findings, and what is not known.
 
-Pure. What a plan sees of troubles is taken from the plan, so that a person is told what the loop acts on; beside
-that, machines are judged by what no group has met yet.
+Pure. Troubles come from the plan, so that people see what the controller acts on; ``checks`` adds problems that no
+group has met yet. Start with ``examine.py``.
 
 ============  ===============================================================
 module        what it is

@@ -1,7 +1,7 @@
-"""The checklist after bring-up: what was measured of a group, and what that says.
+"""The checklist after bring-up: judges the measurements of a group.
 
-Measured figures are told as they are; they are judged against each other, for nobody knows what a machine that is
-well should reach. What was not measured is told as such, and is no pass.
+Figures are reported as measured and compared with each other, because there is no absolute target for a healthy
+machine. What was not measured is reported as such, and does not pass.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from reconciler.state import NodeName
 from reconciler.wire.generation import LinkPace, Measured
 
 UNEVEN = 1.25
-"""Memory beyond what a rank is charged for, against that of the others: then something is not shared as planned."""
+"""Ratio of a rank's uncharged memory to that of the others from which the split is not as planned."""
 SLOW_NODE = 1.8
 SLOW_LINK = 2.5
-"""Times as slow as the median of the others, before a machine or a link is to blame: both vary by themselves."""
+"""Ratio to the median of the others from which a machine or link is to blame; below it is normal variation."""
 LATENCY_NOTED_SECONDS = 100e-6
-"""Differences between small transfers that are all shorter are no fault."""
+"""Small transfers that are all shorter than this are not compared."""
 GROWS = 1.05
-"""More tokens per second than a smaller group, to have grown at all."""
+"""Speed-up over a smaller group from which the larger group counts as faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a rank did while answers were produced."""
+    """The work of a rank while answers were produced."""
 
     steps: int
     cores: float
@@ -35,32 +35,32 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """So many answers at once."""
+    """A measurement with several answers at once."""
 
     streams: int
     tokens_per_second: float
-    """Of all of them together, without the time to the first token."""
+    """Rate of all answers together, without the time to the first token."""
     failures: int = 0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """All that was measured of one group."""
+    """All measurements of one group."""
 
     nodes: tuple[NodeName, ...]
-    """In the order of ranks."""
+    """Nodes in the order of ranks."""
     charges: tuple[int, ...]
     """Memory that each rank is charged for."""
     pace: Measured | None
     unmeasured: str = ""
-    """Why there is no pace."""
+    """The reason why there is no pace."""
     works: Mapping[int, Work] = field(default_factory=dict)
     streams: tuple[Stream, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the list. ``ok`` is None where it was not measured."""
+    """One line of the checklist. ``ok`` is None if it was not measured."""
 
     name: str
     ok: bool | None
@@ -70,8 +70,8 @@ class Check:
 
 
 def judge(trial: Trial, smaller: Mapping[int, float]) -> tuple[Check, ...]:
-    """The list for one group. ``smaller``: tokens per second of one stream by groups of fewer nodes, as far as any
-    was measured."""
+    """Return the checklist for one group. ``smaller``: tokens per second of one stream by number of nodes, for
+    smaller groups that were measured."""
     return (
         _working(trial),
         _memory(trial),
@@ -119,7 +119,7 @@ def _computing(trial: Trial) -> Check:
     seconds = [rank.compute_seconds for rank in trial.pace.ranks]
     told = ", ".join(f"{node} {_duration(each)}" for node, each in zip(trial.nodes, seconds, strict=False))
     if len(seconds) < 2:
-        return Check(name, None, f"not compared: there is one rank ({told} for a product of matrices)")
+        return Check(name, None, f"not compared: there is only one rank ({told} for a product of matrices)")
     fastest = min(seconds)
     slow = [trial.nodes[rank] for rank, each in enumerate(seconds) if each > SLOW_NODE * fastest]
     return Check(name, not slow, f"{told} for a product of matrices", tuple(map(str, slow)))
@@ -132,7 +132,7 @@ def _links(trial: Trial) -> Iterator[Check]:
         yield Check(name, None, f"not measured: {trial.unmeasured}")
         return
     if len(pace.ranks) < 2:
-        yield Check(name, None, "there are none: the group is one rank")
+        yield Check(name, None, "not measured: the group has only one rank")
         return
     told = (
         f"a sum of {_size(pace.small_bytes)} over all ranks takes {_duration(pace.small_seconds)}, of"
@@ -149,7 +149,7 @@ def _link(trial: Trial, name: str, paces: list[tuple[LinkPace, float]], size: in
     named = [(f"{trial.nodes[link.ranks[0]]} - {trial.nodes[link.ranks[1]]}", each) for link, each in paces]
     told = ", ".join(f"{way} {_duration(each) if size is None else _rate(size, each)}" for way, each in named)
     if len(named) < 2:
-        return Check(name, None, f"not compared: there is one link ({told})")
+        return Check(name, None, f"not compared: there is only one link ({told})")
     slow = tuple(way for way, each in named if _is_slow(each, [other for _, other in named], size is None))
     return Check(name, not slow, told, slow)
 

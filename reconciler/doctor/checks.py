@@ -1,7 +1,7 @@
-"""What is wrong with a machine beside the healing table: no group has met it yet, or serves all the same.
+"""Checks of machines beyond the healing table: problems that no group has met yet, or that do not stop it.
 
-One row each, in the order of the classes. A fact that is not known shows nothing here: it is told among what is not
-known. What the table and the conditions of nodes can see is not looked for a second time.
+One row each, in the order of the classes. An unknown fact gives no finding here: ``unknowns`` lists it. What the
+table and the conditions of nodes detect is not checked a second time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from reconciler.wire.node import HeldBy
 
 GIB = 2**30
 SWAP_BYTES_MAX = GIB
-"""A little is written out in good times as well; machines with more have panicked under a model."""
+"""A little swap is normal; machines with more have panicked under a model."""
 DISK_FREE_BYTES_MIN = 10 * GIB
-"""Of the disk with the user's folder: the system needs room for swap, logs and updates."""
+"""Free bytes that the disk with the user's folder needs for swap, logs and updates."""
 
 Said = tuple[str, bool, str, str]
 """Type, status, reason and message of a condition."""
@@ -25,22 +25,22 @@ Said = tuple[str, bool, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """All that is seen of one machine."""
+    """Everything observed of one machine."""
 
     seen: NodeObservation
     manifest: Node | None
     conditions: tuple[Said, ...] = ()
     rdma: bool = False
-    """Whether RDMA is of any use there: a deployment would use it, or none says what is to be used."""
+    """Whether RDMA matters there: a deployment would use it, or no deployment chooses transports."""
     declared: frozenset[int] = frozenset()
-    """Receptacles whose cables a Fabric speaks of: what is wrong with those is told of the cable."""
+    """Receptacles with declared cables; their problems are reported for the cable."""
 
     @property
     def facts(self) -> MachineFacts:
         return self.seen.facts
 
     def message(self, type_: str, status: bool = True, reasons: tuple[str, ...] = ()) -> str:
-        """What a condition says that has this status, and one of the reasons where any are given."""
+        """Return the message of a condition with this status, and with one of ``reasons`` if given; else empty."""
         for kind, value, reason, message in self.conditions:
             if kind == type_ and value is status and (not reasons or reason in reasons):
                 return message or reason
@@ -53,10 +53,10 @@ class Check:
 
     fault: FaultClass
     seen: Callable[[Machine], str]
-    """A sentence about ``{node}``; empty where there is nothing to say."""
+    """A sentence about ``{node}``; empty without a finding."""
     means: str
     steps: str
-    """For a person; ``{node}`` is the machine's name."""
+    """Steps for a person; ``{node}`` is the machine's name."""
 
 
 def _falls_asleep(machine: Machine) -> str:
@@ -66,7 +66,7 @@ def _falls_asleep(machine: Machine) -> str:
 def _locked_after_reboot(machine: Machine) -> str:
     repair = machine.manifest.spec.repair if machine.manifest else None
     if machine.facts.filevault and repair and repair.reboot and not repair.file_vault:
-        return "FileVault is on at {node}, and spec.repair.reboot allows to restart it"
+        return "FileVault is on at {node}, although spec.repair.reboot allows restarts"
     return ""
 
 
@@ -110,7 +110,7 @@ def _clock(machine: Machine) -> str:
 
 def _strays(machine: Machine) -> str:
     count = machine.facts.stray_ranks or 0
-    return f"{count} processes of ranks on {{node}} are looked after by nobody" if count > 0 else ""
+    return f"{count} processes of ranks on {{node}} belong to no agent" if count > 0 else ""
 
 
 def _disk(machine: Machine) -> str:
@@ -124,7 +124,7 @@ def _disk(machine: Machine) -> str:
 
 
 def _throttled(machine: Machine) -> str:
-    return "{node} is slowed down for its heat" if machine.facts.throttled else ""
+    return "{node} is throttled by heat" if machine.facts.throttled else ""
 
 
 def _memory(machine: Machine) -> str:
@@ -158,7 +158,7 @@ def _managed(machine: Machine) -> str:
 
 
 def _left_alone(machine: Machine) -> str:
-    """Ranks of an SSH session that is over have been seen to lose the local network; of one that lasts, never."""
+    """Find agents of ended SSH sessions: their ranks have lost the local network, unlike those of lasting sessions."""
     report, far = machine.seen.report, machine.manifest is not None and machine.manifest.spec.ssh is not None
     if not far or report is None or report.system != "Darwin" or not _reached(machine):
         return ""
@@ -170,92 +170,92 @@ def _reached(machine: Machine) -> bool:
 
 
 def _escaped(text: str) -> str:
-    """A text from elsewhere that is to be formatted once more."""
+    """Return a text whose braces are escaped for another formatting."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 CHECKS: tuple[Check, ...] = (
     Check(
         FaultClass.HOST_UNREACHABLE, _falls_asleep,
-        "nothing wakes a Mac over Thunderbolt: asleep it is as good as gone",
+        "a sleeping Mac cannot be woken over Thunderbolt, so its groups lose it",
         "on {node}: sudo pmset -a sleep 0 disksleep 0",
     ),
     Check(
         FaultClass.HOST_UNREACHABLE, _locked_after_reboot,
-        "it is never restarted to heal it: after a restart it would wait at its screen for a password",
-        "on {node}: sudo fdesetup disable; or, where somebody unlocks it after every restart, set"
+        "it is never restarted as a repair, because it would then wait at its screen for a password",
+        "on {node}: sudo fdesetup disable; or, if somebody unlocks it after every restart, set"
         " spec.repair.fileVault: true; or spec.repair.reboot: false",
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _other_system,
-        "RDMA ports of different builds of macOS may not find each other, and ranks of one group need the same",
-        "bring all nodes to the same macOS: on {node}: System Settings, General, Software Update",
+        "RDMA between different builds of macOS may fail, and the ranks of a group need the same build",
+        "update all nodes to the same macOS: on {node}: System Settings, General, Software Update",
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _other_runtime,
-        "ranks of one group run one computation: with other versions they are kept apart",
-        "install equal versions on all nodes, or leave spec.python out so that the runtime is built for them",
+        "the ranks of a group run one computation, so nodes with different versions are not combined",
+        "install equal versions on all nodes, or omit spec.python so that the runtime is built for them",
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _no_runtime,
         "no rank can be started there",
-        "do what it says; see: reconciler describe node {node}",
+        "follow the message; see: reconciler describe node {node}",
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _behind_dock,
-        "RDMA does not work through a dock or a hub, whatever the other machine is said to offer",
+        "RDMA does not work through a dock or a hub",
         "join the two machines by a Thunderbolt 5 cable of their own",
     ),
     Check(
         FaultClass.RENDEZVOUS, _clock,
-        "nothing is decided by it, but the times in its logs mislead",
-        "see that all machines set their clocks from the network: on {node}: System Settings, General, Date & Time",
+        "no decision depends on it, but the times in its logs mislead",
+        "let all machines set their clocks from the network: on {node}: System Settings, General, Date & Time",
     ),
     Check(
         FaultClass.KERNEL_OBJECTS, _strays,
-        "they hold memory, ports and what the RDMA driver has to give, and belong to no group",
-        "on {node}: pgrep -lf -P 1 'reconciler[.]runner' shows them; end them with kill, and with kill -9 where they"
-        " are still there after ten seconds",
+        "they hold memory, ports and RDMA resources, and belong to no group",
+        "on {node}: list them with pgrep -lf -P 1 'reconciler[.]runner'; end them with kill, and with kill -9 if they"
+        " still run after ten seconds",
     ),
     Check(
         FaultClass.RANK_CRASH, _disk,
-        "with a full disk no rank starts, and what it had to say is lost",
-        "make room on {node}; see what the weights take: reconciler describe node {node}",
+        "with a full disk no rank starts, and logs are lost",
+        "free disk space on {node}; see the size of its weights with: reconciler describe node {node}",
     ),
     Check(
         FaultClass.SILENT_HANG, _throttled,
-        "the slowest rank sets the pace of its group, and may be taken for one that hangs",
-        "see that air gets to {node} and that its fans run",
+        "the slowest rank sets the pace of its group, and may look like a hanging one",
+        "check the air flow and the fans of {node}",
     ),
     Check(
         FaultClass.GPU_FAULT, _memory,
-        "ranks there will be slow, or be refused memory by the GPU",
-        "end what else runs on {node}, or reserve memory for it in spec.memory.reserve",
+        "ranks there may be slow, or fail to allocate GPU memory",
+        "stop other programs on {node}, or reserve memory for them in spec.memory.reserve",
     ),
     Check(
         FaultClass.GPU_FAULT, _wired_limit,
-        "a rank that needs more than the GPU may wire ends for lack of memory, at its first request or later",
+        "a rank that needs more memory than the GPU may wire ends, at its first request or later",
         "lower spec.memory.limit of node/{node}; or on {node}: sudo sysctl iogpu.wired_limit_mb=MIB, again after each"
         " restart",
     ),
     Check(
         FaultClass.REBOOT, _panicked,
-        "whatever ran there was lost with it; after a second panic a deployment is not tried there again unchanged",
-        "keep the newest *.panic of /Library/Logs/DiagnosticReports on {node} and report it to Apple",
+        "a panic ends all ranks there; after a second one, an unchanged deployment is not tried there again",
+        "keep the newest *.panic in /Library/Logs/DiagnosticReports on {node}, and report it to Apple",
     ),
     Check(
         FaultClass.REBOOT, _swaps,
-        "the machine is short of memory: ranks there are slow, and such machines have panicked",
-        "end what else runs on {node}; where nothing does: sudo shutdown -r now",
+        "the machine is short of memory: its ranks are slow, and it may panic",
+        "stop other programs on {node}; if there are none: sudo shutdown -r now",
     ),
     Check(
         FaultClass.REBOOT, _managed,
-        "somebody else may install updates on it and restart it at any time",
-        "ask who manages {node} to leave updates and restarts to you, or expect its groups to be formed elsewhere",
+        "the organisation may install updates on it and restart it at any time",
+        "ask the organisation to leave updates and restarts of {node} to you, or expect its groups to move",
     ),
     Check(
         FaultClass.LAUNCH_CONTEXT, _left_alone,
-        "macOS may keep its new ranks from the local network, and put their GPU work in the background",
+        "macOS may block its new ranks from the local network, and run their GPU work in the background",
         "reconciler node bootstrap {node}",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""All findings together: those of the plan, and what no group has met yet."""
+"""Collects all findings: those of the plan, and those of ``checks``."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .unknowns import unknowns
 
 _ORDER = {fault: number for number, fault in enumerate(FaultClass)}
 _BARRED = {
-    "HostKeyChanged": "where the machine was installed anew, and after a look at its own fingerprint: reconciler node"
-    " add --again {node}; else find out what answers at its address",
-    "LoginRefused": "let the controller's user in on {node}, with ssh-copy-id as it says",
+    "HostKeyChanged": "if the machine was reinstalled, compare its fingerprint, then run: reconciler node"
+    " add --again {node}; else find out which machine answers at its address",
+    "LoginRefused": "allow the controller's user to log in to {node}, with ssh-copy-id as the message says",
 }
-"""What to do about a machine that is there and lets nobody in, by the reason; else what the problem says."""
+"""Steps for a machine that denies access, by reason; for other reasons the problem says what to do."""
 _ANY = ModelDeployment.model_validate(
     {
         "apiVersion": "reconciler/v1alpha1",
@@ -46,16 +46,16 @@ _ANY = ModelDeployment.model_validate(
     },
     strict=False,
 )
-"""What machines are judged by as long as nobody has said what is to run on several of them."""
+"""The transports by which machines are judged while no deployment uses several of them."""
 
 
 def examine(
     snapshots: Snapshots, names: Collection[NodeName] = (), incidents: Iterable[Incident] = ()
 ) -> Examination:
-    """Everything that there is to say of these nodes, or of all; of nodes that the manifests do not name, nothing.
+    """Return all findings and unknowns of these nodes, or of all; nodes without a manifest are ignored.
 
-    ``incidents``: those that are open. A group that comes up again is not well before it serves, though nothing is
-    wrong with it by then.
+    ``incidents``: the open ones. A group that comes up again is reported until it serves, although nothing is wrong
+    with it any more.
     """
     wanted = tuple(sorted(set(names) or set(snapshots.desired.nodes)))
     world = World(
@@ -72,7 +72,7 @@ def examine(
 
 
 def _as_spread(desired: Desired) -> Desired:
-    """With a deployment that would use whatever the machines have, where none says what is to be used."""
+    """Add a deployment that would use any transport if no deployment spans several nodes."""
     if desired.spreads:
         return desired
     return replace(desired, deployments={**desired.deployments, DeploymentName("any"): _ANY})
@@ -88,7 +88,7 @@ def _machine(world: World, snapshots: Snapshots, likeness: NodeComparison, name:
 
 
 def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
-    """Those of the plan; those of machines and cables also where no group is meant to use them yet."""
+    """Return the plan's troubles; those of machines and cables also if no group uses them yet."""
     yield from snapshots.plan.troubles
     for name in sorted(world.desired.nodes):
         yield from machine_faults.without_pending_restart(world, machine_faults.troubles(world, name))
@@ -96,7 +96,7 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
 
 
 def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iterator[Trouble]:
-    """What became of groups that do not serve again yet. What was wrong with machines and cables their facts tell."""
+    """Yield open incidents of groups that do not serve again yet; machines and cables are judged by their facts."""
     known = {trouble.subject for trouble in snapshots.plan.troubles}
     for incident in incidents:
         replica = ReplicaId.of_subject(incident.subject)
@@ -109,8 +109,8 @@ def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iter
 
 
 def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
-    """What the newest group was formed for: where the one before could not be formed, that is wrong now, and no longer
-    what the first died of."""
+    """Return the entry for which the newest group was formed: if the previous group could not be formed, that is the
+    current problem, and no longer the end of the first."""
     seen = [entry for entry in incident.entries if entry.kind is Telling.SEEN]
     reasons = {attempt.text for attempt in attempts[-1:] if attempt.epoch > incident.epoch_before}
     latest = [entry for entry in seen if entry.text in reasons][-1:]
@@ -120,7 +120,9 @@ def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
 
 def _finding(world: World, trouble: Trouble) -> Finding:
     nodes = _concerned(world, trouble)
-    steps = trouble.person or f"nothing: the controller does it ({trouble.doing or 'at the next pass'})"
+    steps = (
+        trouble.person or f"nothing: the controller is working on it ({trouble.doing or 'at the next pass'})"
+    )
     seen = world.node(nodes[0]) if nodes and trouble.object.kind == "Node" else None
     barred = trouble.fault is FaultClass.HOST_UNREACHABLE and seen is not None and bool(seen.barred)
     if barred and seen is not None:
@@ -138,11 +140,11 @@ def _finding(world: World, trouble: Trouble) -> Finding:
 
 
 def _gateway_key(seen: NodeObservation) -> str:
-    return _BARRED.get(seen.barred, "do what it says on {node}").format(node=seen.name)
+    return _BARRED.get(seen.barred, "follow the message on {node}").format(node=seen.name)
 
 
 def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:
-    """By its subject: a machine, both ends of a cable, or all machines of a group."""
+    """Return the machines of a trouble's subject: a machine, both ends of a cable, or all machines of a group."""
     kind, _, rest = trouble.subject.partition("/")
     if kind in ("node", "link"):
         return tuple(NodeName(name) for name in rest.split("/"))
@@ -163,8 +165,8 @@ def _checked(machine: Machine) -> Iterator[Finding]:
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """What is said of a machine, and of each group that suffers from it, is one finding about all of them; the steps
-    of a person count for more than that something is being tried."""
+    """Merge findings about a machine and the groups that suffer from it; steps for a person take precedence over what
+    the controller tries."""
     merged: dict[tuple[FaultClass, str], Finding] = {}
     machines_first = sorted(findings, key=lambda each: each.objects[0].kind != "Node")
     for finding in machines_first:
@@ -175,7 +177,7 @@ def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _explaining(known: dict[tuple[FaultClass, str], Finding], finding: Finding) -> tuple[FaultClass, str]:
-    """The finding that says the same, or that says of a machine what a group suffers from; else its own place."""
+    """Return the key of an equal finding, or of the machine's finding that explains a group's; else its own key."""
     key = (finding.fault, finding.seen)
     if key in known or finding.person or finding.objects[0].kind == "Node":
         return key

@@ -1,4 +1,4 @@
-"""Findings: what is wrong, what that means, and what to do about it."""
+"""The types of findings: what is wrong, what it means, and what to do."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from reconciler.state import FaultClass, NodeName, ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong now, whoever it was seen on."""
+    """A current problem."""
 
     fault: FaultClass
     objects: tuple[ObjectKey, ...]
-    """What it is about: one thing may be said of several."""
+    """The objects with this problem."""
     nodes: tuple[NodeName, ...]
-    """The machines that it concerns."""
+    """The machines concerned."""
     seen: str
     means: str
     steps: str
-    """What is to be done, for people; never empty."""
+    """Steps for people; never empty."""
     person: bool
-    """Whether a person has to do it; else the loop does, or is at it."""
+    """Whether a person has to act; else the controller does."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotKnown:
-    """Something that could not be found out: it is neither fine nor wrong."""
+    """A fact that could not be found out: it is neither fine nor wrong."""
 
     node: NodeName
     what: str
@@ -36,39 +36,39 @@ class NotKnown:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Everything that there is to say."""
+    """The result of an examination."""
 
     nodes: tuple[NodeName, ...]
-    """The machines that were looked at."""
+    """The examined machines."""
     findings: tuple[Finding, ...]
-    """In the order of the classes, and then of the names of machines."""
+    """Findings, sorted by class and then by names of machines."""
     unknown: tuple[NotKnown, ...]
 
 
 MEANS: Mapping[FaultClass, str] = {
-    FaultClass.HOST_UNREACHABLE: "what runs there is not known: it is routed to no more, and never taken for dead",
-    FaultClass.UNSUPPORTED_PLATFORM: "RDMA needs macOS 26.2, an MLX with JACCL and links of 80 Gb/s, and a group the"
-    " same versions everywhere: without, groups use TCP, or are not formed",
-    FaultClass.RDMA_DISABLED: "groups with this machine use TCP; nothing but a person can switch RDMA on",
-    FaultClass.LINK_DOWN: "ranks cannot reach each other over this cable; groups take another transport, or do"
+    FaultClass.HOST_UNREACHABLE: "what runs there is unknown: it gets no requests, but is not assumed to be dead",
+    FaultClass.UNSUPPORTED_PLATFORM: "RDMA needs macOS 26.2, an MLX with JACCL and links of 80 Gb/s, and a group needs the"
+    " same versions everywhere; otherwise groups use TCP, or are not formed",
+    FaultClass.RDMA_DISABLED: "groups with this machine use TCP; only a person can enable RDMA",
+    FaultClass.LINK_DOWN: "ranks cannot reach each other over this cable; groups use another transport, or do"
     " without one of the machines",
     FaultClass.PORT_CONFIGURATION: "RDMA needs a port outside every bridge, with an IPv4 address of its own; groups use"
     " TCP meanwhile",
-    FaultClass.RENDEZVOUS: "the ranks of a group did not find each other; that costs nothing, and is tried again",
-    FaultClass.QUEUE_PAIRS: "RDMA could not be set up between two machines, though both have it",
-    FaultClass.KERNEL_OBJECTS: "what a new rank needs of the RDMA driver is held by something else; no rank is started"
-    " there until it is given back",
-    FaultClass.RANK_CRASH: "one dead rank is a dead group: all of its ranks are started again",
-    FaultClass.SILENT_HANG: "a rank stands still while work waits: requests of its group hang until it is formed again",
-    FaultClass.GPU_FAULT: "the GPU gave up, or its memory did not suffice; where memory was short, the same again ends"
-    " the same",
-    FaultClass.WIRED_MEMORY: "memory is lost to everybody until the machine restarts; nothing is placed there",
-    FaultClass.REBOOT: "whatever ran there is gone, and what was configured until the next boot as well",
+    FaultClass.RENDEZVOUS: "the ranks of a group did not find each other; the attempt is repeated",
+    FaultClass.QUEUE_PAIRS: "RDMA could not be set up between two machines, although both support it",
+    FaultClass.KERNEL_OBJECTS: "RDMA resources that a new rank needs are held by something else; no rank is started"
+    " there until they are released",
+    FaultClass.RANK_CRASH: "a group cannot continue without one of its ranks: all of them are restarted",
+    FaultClass.SILENT_HANG: "a rank makes no progress while work waits: requests of its group hang until the group is formed again",
+    FaultClass.GPU_FAULT: "the GPU failed or ran out of memory; if memory was short, another attempt ends"
+    " the same way",
+    FaultClass.WIRED_MEMORY: "leaked memory is lost until the machine restarts; nothing is placed there",
+    FaultClass.REBOOT: "all ranks there have ended, and settings that last until a restart are lost",
     FaultClass.VERBS_WEDGED: "the RDMA driver hangs: no group uses RDMA there",
-    FaultClass.LAUNCH_CONTEXT: "macOS may keep ranks that are started like this from the local network, and put"
+    FaultClass.LAUNCH_CONTEXT: "macOS may block ranks that are started like this from the local network, and run"
     " their GPU work in the background",
-    FaultClass.IDLE_DECAY: "connections of RDMA went bad while nobody used them; the group is formed again",
-    FaultClass.WRONG_GROUP: "MLX formed another group than was asked for: such a group never serves",
-    FaultClass.SERVICE_WEDGED: "the ranks run and no completion comes: the group is formed again",
+    FaultClass.IDLE_DECAY: "idle RDMA connections failed; the group is formed again",
+    FaultClass.WRONG_GROUP: "MLX formed a different group than requested: such a group never serves",
+    FaultClass.SERVICE_WEDGED: "the ranks run but complete no request: the group is formed again",
 }
-"""What each class means for whoever is served."""
+"""What each class means for the users of a deployment."""

@@ -1,4 +1,4 @@
-"""What is not known of a machine, and why: silence is never taken for health."""
+"""Lists unknown facts of a machine, and why: an unknown fact never counts as healthy."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from reconciler.wire.launch import Phase
 from .checks import Machine
 from .finding import NotKnown
 
-UNREAD = "no tool has told it yet"
-BESIDE_RANKS = "it cannot be told apart from what its own ranks hold"
+UNREAD = "no probe has reported it yet"
+BESIDE_RANKS = "it cannot be distinguished from what its own ranks hold"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that has to be known of every Mac before it can be called well."""
+    """A fact that must be known of every Mac before it counts as healthy."""
 
     what: str
     answer: Callable[[MachineFacts], object | None]
-    """None where it is not known."""
+    """Return the fact; None if it is unknown."""
     probes: tuple[str, ...]
-    """Their reasons, the first of them that has one, are why."""
+    """Probes of the fact; the first one with a problem is the reason."""
     rdma: bool = False
-    """Whether it is asked only of machines that RDMA is of use to."""
+    """Whether it matters only on machines that use RDMA."""
     idle: bool = False
-    """Whether it can be answered only where no rank lives."""
+    """Whether it can be known only if no rank runs."""
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -64,31 +64,29 @@ PORT: tuple[tuple[str, Callable[[PortFacts], object | None], str, bool], ...] = 
     ("whether RDMA is up at", lambda port: port.verbs_up if port.device else True, "RDMA ports", True),
     ("the GID of", lambda port: port.mapped_gid if port.device else True, "RDMA ports", True),
 )
-"""What is to be known of a port, from which probe, and whether only where something is connected."""
+"""The facts of a port, their probes, and whether they matter only if something is connected."""
 
 
 def unknowns(machine: Machine) -> Iterator[NotKnown]:
-    """Everything about one machine that nobody can say."""
+    """Yield all unknown facts of one machine."""
     seen = machine.seen
     if seen.contact is not Contact.REACHED or seen.report is None:
-        yield NotKnown(seen.name, "everything", seen.problem or "nobody has asked it yet")
+        yield NotKnown(seen.name, "everything", seen.problem or "it has not been contacted yet")
         return
     yield from _reported(seen)
     if seen.report.system != "Darwin":
         return
     if not seen.facts.system or not seen.probed:
-        yield NotKnown(
-            seen.name, "everything that its tools tell", "they have not been asked since it booted"
-        )
+        yield NotKnown(seen.name, "all facts from its probes", "they have not run since it booted")
         return
     yield from _unread_probes(machine)
 
 
 def _reported(seen: NodeObservation) -> Iterator[NotKnown]:
-    """What its agent should have told."""
+    """Yield what is missing from its agent's report."""
     assert seen.report is not None
     if seen.report.runtime is None:
-        yield NotKnown(seen.name, "its versions of MLX", "its Python has not been asked yet")
+        yield NotKnown(seen.name, "its versions of MLX", "its Python has not been checked yet")
     if seen.report.load is None:
         yield NotKnown(seen.name, "its clock and the memory in use", "its agent has not measured yet")
 

@@ -1,4 +1,4 @@
-"""Bytes from one node to another through the controller, in bounded memory, for as long as both sides go on."""
+"""Copies bytes from one node to another through the controller, in bounded memory, until either side ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Open = Callable[[NodeName, str], Awaitable[Stream]]
 
 PIECE_BYTES = 256 * 1024
 LISTENS_SECONDS = 30.0
-"""For a process that was just started to listen."""
+"""Time for a process that was just started to listen."""
 TRY_SECONDS = 0.2
 
 

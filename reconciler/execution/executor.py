@@ -41,12 +41,12 @@ class Executor:
 
     @property
     def in_flight(self) -> frozenset[str]:
-        """Subjects of the steps that run now."""
+        """Return the subjects of the running steps."""
         return frozenset(self._subjects)
 
     @property
     def volatile(self) -> Volatile:
-        """What was done and is being done, as of now."""
+        """Return a snapshot of past and current actions."""
         tools = self.tools
         return replace(tools.volatile, in_flight=self.in_flight, runtimes=tools.runtimes.known)
 
@@ -66,11 +66,11 @@ class Executor:
             task.cancel()
 
     def shift(self, seconds: float) -> None:
-        """The clock went on by so much without anybody watching (negative: was set back): whatever waits, waits on."""
+        """Shift all deadlines after a clock gap of ``seconds`` (negative if the clock was set back)."""
         self.tools.volatile = self.tools.volatile.shifted(seconds)
 
     async def close(self) -> None:
-        """``abandon``, and wait. Whatever a step had done by then, the next controller sees."""
+        """Abandon all steps and wait for them. The next controller observes what they had done by then."""
         tasks = tuple(self._tasks)
         self.abandon()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -100,7 +100,7 @@ class Executor:
         return f"internal error: {error!r}"
 
     def _note(self, step: Step, problem: str, unwritten: bool) -> None:
-        """Remember that a step failed, and when to try it again; or forget it where it did not."""
+        """Remember that a step failed and when to retry it, or forget earlier failures after a success."""
         failures = dict(self.tools.volatile.failures)
         before = failures.get(step.key)
         if not problem:

@@ -10,7 +10,7 @@ from reconciler.errors import Refused
 from reconciler.resources import TokenRef
 
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
-"""As for huggingface_hub: the URL of another hub than that of Hugging Face."""
+"""Variable with the URL of a hub other than Hugging Face's, as in huggingface_hub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +21,23 @@ class Hub:
 
     @property
     def endpoint(self) -> str:
-        """Its URL; empty for that of Hugging Face."""
+        """Return its URL; empty for Hugging Face's."""
         return self.environment.get(ENDPOINT_VARIABLE, "")
 
     def token(self, ref: TokenRef | None) -> str:
-        """The token that a manifest refers to; empty for none. Raises ``Refused`` where it is not there."""
+        """Return the token that a manifest refers to; empty without a reference. Raises ``Refused`` if it is
+        missing."""
         if ref is None:
             return ""
         if ref.env is not None:
             token = self.environment.get(ref.env, "").strip()
             if not token:
-                text = f"the environment of `reconciler up` has no {ref.env}; set it, and start it again"
+                text = f"the environment of `reconciler up` has no {ref.env}; set it, and restart `reconciler up`"
                 raise Refused("TokenMissing", text)
             return token
         assert ref.file is not None
         try:
             return Path(ref.file).expanduser().read_text().strip()
         except (OSError, UnicodeError, RuntimeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+            reason = getattr(error, "strerror", None) or "it is not text"
             raise Refused("TokenMissing", f"the hub's token in {ref.file} cannot be read: {reason}") from None

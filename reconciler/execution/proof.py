@@ -19,7 +19,7 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 async def ask_once(connect: Connect) -> float:
-    """Seconds that a few greedy tokens took. Raises ``Unreachable`` or ``Refused``."""
+    """Request a few greedy tokens, and return the seconds that they took. Raises ``Unreachable`` or ``Refused``."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(PROOF_SECONDS_MAX):
@@ -27,7 +27,7 @@ async def ask_once(connect: Connect) -> float:
     except TimeoutError:
         raise Unreachable(f"no completion within {PROOF_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
-        raise Unreachable(f"rank 0 broke off: {error}") from error
+        raise Unreachable(f"lost the connection to rank 0: {error}") from error
     return time.monotonic() - started
 
 

@@ -12,11 +12,11 @@ from reconciler.state.machine.runtimes import Runtimes, Tidied
 AGAIN_SECONDS = 600.0
 """After which a runtime that was in use is looked at again."""
 NEWS_SECONDS = 2.0
-"""Between two times that progress is told."""
+"""Time between two reports of progress."""
 
 
 def _nothing() -> None:
-    """Nobody waits for news."""
+    """Do nothing: there is no listener."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Builder:
 
     @property
     def known(self) -> Runtimes:
-        """As of now."""
+        """Return what is known now."""
         return Runtimes(self.machines.runtimes, dict(self._built), dict(self._told), dict(self._tidied))
 
     async def build(self, name: NodeName) -> str:

@@ -1,4 +1,4 @@
-"""What handlers act with, and where they note what they did."""
+"""The interfaces with which handlers act, and note what they did."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .runtimes import Builder
 
 
 class Groups(Protocol):
-    """Where groups are written down (the store). Every method may raise ``Deposed``."""
+    """Stores groups (implemented by the store). Every method may raise ``Deposed``."""
 
     @property
     def token(self) -> int: ...
@@ -53,7 +53,7 @@ class Groups(Protocol):
 
 
 class Links(Protocol):
-    """Who has the connections to agents (the collector)."""
+    """Has the connections to agents (implemented by the collector)."""
 
     def link(self, name: NodeName) -> tuple[AgentConnection, int]: ...
     def look(self, name: NodeName) -> None: ...
@@ -65,7 +65,7 @@ class Links(Protocol):
 
 @dataclass(slots=True)
 class Tools:
-    """What every handler is given."""
+    """The tools of every handler."""
 
     groups: Groups
     links: Links
@@ -81,9 +81,9 @@ class Tools:
 
     @property
     def token(self) -> int:
-        """The fencing token that every request for a change carries."""
+        """Return the fencing token for requests that change something."""
         return self.groups.token
 
     def wrote(self, name: NodeName, write: Write) -> None:
-        """Remember the last change on a node."""
+        """Remember the last change to a node."""
         self.volatile = replace(self.volatile, writes={**self.volatile.writes, name: write})

@@ -28,35 +28,36 @@ PROMPT = "Count from one to a hundred in words: one, two, three,"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of so many requests at once."""
+    """The result of several simultaneous requests."""
 
     tokens: int
     """After the first one of each."""
     seconds: float
-    """From the first token of any to the last of all."""
+    """Seconds from the first token of any answer to the last token of all."""
     failures: int
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all of them together."""
+        """Return the rate of all answers together."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
 
 async def measure(connect: Connect, under_load: bool) -> Measured:
-    """Raises ``Unreachable`` or ``Refused``; ``Refused`` is ``busy`` where requests are being answered."""
+    """Let the ranks measure. Raises ``Unreachable`` or ``Refused``, with the code ``busy`` while requests are being
+    answered."""
     try:
         async with asyncio.timeout(MEASURE_SECONDS_MAX):
             async with _Conversation(connect) as talk:
                 talk.send(Measure("measure", under_load=under_load))
                 return await talk.measured()
     except TimeoutError:
-        raise Unreachable(f"the ranks measured nothing within {MEASURE_SECONDS_MAX:.0f} s") from None
+        raise Unreachable(f"the ranks did not finish measuring within {MEASURE_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
-        raise Unreachable(f"rank 0 broke off: {error}") from error
+        raise Unreachable(f"lost the connection to rank 0: {error}") from error
 
 
 async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
-    """Have ``streams`` requests answered at once, each with so many tokens. Raises ``Unreachable``."""
+    """Request ``streams`` answers at once, each of ``tokens_max`` tokens. Raises ``Unreachable``."""
     try:
         async with asyncio.timeout(ANSWERS_SECONDS_MAX):
             async with _Conversation(connect) as talk:
@@ -64,7 +65,7 @@ async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
     except TimeoutError:
         raise Unreachable(f"{streams} answers were not complete within {ANSWERS_SECONDS_MAX:.0f} s") from None
     except (OSError, WireError) as error:
-        raise Unreachable(f"rank 0 broke off: {error}") from error
+        raise Unreachable(f"lost the connection to rank 0: {error}") from error
 
 
 class _Conversation:

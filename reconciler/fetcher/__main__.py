@@ -17,7 +17,7 @@ EXIT_WITHOUT = 1
 
 
 def main() -> int:
-    """Fetch what standard input asks for; the exit status is 0 where there are weights then."""
+    """Fetch what standard input requests. Return 0 if there are weights then."""
     telling = ProgressReport(os.dup(1))
     os.dup2(2, 1)  # nothing but progress may reach standard output, whatever libraries print
     job = from_wire(FetchJob, json.loads(sys.stdin.buffer.readline()))

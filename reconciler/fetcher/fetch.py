@@ -1,7 +1,7 @@
-"""From whatever is there to weights that are whole and verified, file by file.
+"""Fetches weights until they are complete and verified, file by file.
 
-Everything is put together in a folder beside the final one, which appears by one rename: who finds weights finds
-all of them, verified.
+The weights are assembled in a folder beside the final one, which appears by one rename: visible weights are always
+complete and verified.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .problems import Unfetched, of_disk, size_in_words
 from .progress import ProgressReport
 
 TRIES_MAX = 3
-"""For each file: as often it is fetched anew when its content is wrong, or when nothing more of it comes."""
+"""Most downloads of a file whose content is wrong or that stops arriving."""
 TRY_SECONDS = 1.0
 LOCK_SECONDS = 20.0
 """A fetcher that is killed is gone by then."""
 
 
 def fetch(job: FetchJob, telling: ProgressReport) -> tuple[FileReport, ...]:
-    """Have the weights of ``job``. Raises ``Unfetched``; what came by then stays for the next fetch.
+    """Fetch the weights of ``job``. Raises ``Unfetched``; fetched parts stay for the next fetch.
 
-    With ``job.thorough`` tells of each file what was found of it.
+    With ``job.thorough``, reports the result for each file.
     """
     try:
         folder = Path(job.folder)
@@ -59,7 +59,7 @@ def fetch(job: FetchJob, telling: ProgressReport) -> tuple[FileReport, ...]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One fetcher for some weights at a time, whoever has started it."""
+    """Allow one fetcher at a time for the same weights."""
     with folder.with_name(f".{folder.name}.lock").open("a") as lock:
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
@@ -68,7 +68,7 @@ def _alone(folder: Path) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    text = "another fetcher is at work there"
+                    text = "another fetcher is working there"
                     raise Unfetched(FetchProblem.INTERRUPTED, text) from None
                 time.sleep(0.1)
         yield
@@ -82,9 +82,9 @@ class _Fetch:
         self._telling = telling
         self._repository = Peer(job.source, job.listen) if job.listen else Repository(job.source)
         self._found: dict[str, str] = {}
-        """By name of file: what a thorough verification found."""
+        """Results of a thorough verification, by file name."""
         self._held: set[str] = set()
-        """Files that are there in full, or were."""
+        """Files that are, or were, completely present."""
 
     def close(self) -> None:
         """Let go of where they come from."""
@@ -106,7 +106,7 @@ class _Fetch:
         return self._reports(record)
 
     def _resumable(self) -> Folder:
-        """The folder to go on in: the final one where all that is in it is right, which may be in use then."""
+        """Return the folder to continue in: the final one if all of it is correct, because it may be in use."""
         if self._final.exists():
             folder = Folder(self._final)
             if folder.record is not None:
@@ -125,12 +125,12 @@ class _Fetch:
             self._bring(folder, record, wanted)
 
     def _in_full(self, wanted: WantedFile) -> bool:
-        """Whether a file is to be there with all of its content."""
+        """Return whether a file is needed with its full content."""
         only, name = self._job.only, wanted.name
         return only is None or not is_shard(name) or name in only or name in self._held
 
     def _lacks_code(self, folder: Folder) -> bool:
-        """Whether it was listed when no code was wanted of it."""
+        """Return whether it was listed when no code was wanted."""
         record = folder.record
         return self._job.source.code and not any(
             file.name.endswith(".py") for file in (record.files if record else ())
@@ -144,7 +144,7 @@ class _Fetch:
         return folder.record
 
     def _verify_folder(self, folder: Folder) -> bool:
-        """Whether all of a folder that was whole once is right still; what is not is noted."""
+        """Return whether a complete folder is still correct; wrong files are noted."""
         record = folder.record
         assert record is not None
         parts = [f for f in record.files if not folder.is_outline(f)]
@@ -162,7 +162,7 @@ class _Fetch:
         return not self._found
 
     def _reopen(self, folder: Folder) -> None:
-        """A folder with something wrong in it is none of weights any more; what is right of it stays."""
+        """Hide a folder with wrong files; its correct files stay."""
         if self._partial.exists():
             shutil.rmtree(self._partial)
         self._final.rename(self._partial)
@@ -182,12 +182,12 @@ class _Fetch:
         if needed > 0 and needed + SPARE_BYTES > free:
             raise Unfetched(
                 FetchProblem.DISK_FULL,
-                f"{size_in_words(needed)} are still to come, and {size_in_words(SPARE_BYTES)} are to stay free;"
+                f"{size_in_words(needed)} are still to be fetched, and {size_in_words(SPARE_BYTES)} must stay free;"
                 f" the disk of {self._final.parent.parent} has {size_in_words(free)}",
             )
 
     def _missing(self, folder: Folder, record: Record) -> list[WantedFile]:
-        """What has to come; a file that is there and that nobody has noted as right is looked at."""
+        """Return the files that are missing; present but unverified files are checked."""
         missing = []
         for wanted in record.files:
             if folder.is_verified(wanted) or not self._in_full(wanted):
@@ -225,13 +225,13 @@ class _Fetch:
                     self._found[wanted.name] = FileState.FETCHED
                 return
             part.unlink()
-            text = f"{wanted.name} came {attempt + 1} times, and never as the hub describes it ({wanted.digest[:17]}…)"
+            text = f"{wanted.name} was fetched {attempt + 1} times and never matched the hub's digest ({wanted.digest[:17]}…)"
             problem = Unfetched(FetchProblem.CORRUPTED, text)
         assert problem is not None
         raise problem
 
     def _appear(self, folder: Folder) -> None:
-        """All is there and verified: now it is weights."""
+        """Make the complete and verified weights visible."""
         assert folder.record is not None
         assert all(folder.is_verified(file) or folder.is_outline(file) for file in folder.record.files)
         for path in folder.path.iterdir():
@@ -254,7 +254,7 @@ class _Fetch:
 
     @staticmethod
     def _unverified_bytes(folder: Folder, wanted: WantedFile) -> int:
-        """What is there of a file under its own name, unverified."""
+        """Return the unverified bytes of a file under its own name."""
         return 0 if folder.is_outline(wanted) else _size(folder.path / wanted.name)
 
 

@@ -14,7 +14,7 @@ from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, Wante
 
 PIECE_BYTES = 4 * 1024 * 1024
 PART_SUFFIX = ".part"
-"""Of a file that is not whole yet: no reader of weights looks at such a name."""
+"""Suffix of incomplete files, which readers of weights ignore."""
 OUTLINE_SUFFIX = ".outline.part"
 
 
@@ -44,11 +44,11 @@ class Folder:
         self.record = record
 
     def part(self, wanted: WantedFile) -> Path:
-        """Where a file is while it comes."""
+        """Return the path of a file during its download."""
         return self.path / f"{wanted.name}{PART_SUFFIX}"
 
     def is_verified(self, wanted: WantedFile) -> bool:
-        """Whether a file is there as it was when its content was found to be right."""
+        """Return whether a file has not changed since it was verified."""
         try:
             status = (self.path / wanted.name).stat()
         except OSError:
@@ -56,7 +56,7 @@ class Folder:
         return self.record is not None and self.record.holds(wanted.name, status.st_size, status.st_mtime_ns)
 
     def is_outline(self, wanted: WantedFile) -> bool:
-        """Whether the outline of a weight file is there."""
+        """Return whether the outline of a weight file is present."""
         try:
             status = (self.path / wanted.name).stat()
         except OSError:
@@ -79,7 +79,7 @@ class Folder:
         draft.replace(self.path / wanted.name)
 
     def note_verified(self, wanted: WantedFile) -> None:
-        """A file's content was found to be right just now. Raises ``OSError``."""
+        """Note that a file was just verified. Raises ``OSError``."""
         self._note(wanted, self.path / wanted.name)
 
     def _note(self, wanted: WantedFile, path: Path) -> None:
@@ -88,7 +88,7 @@ class Folder:
         self.keep(replace(self.record, verified={**self.record.verified, wanted.name: changed}))
 
     def accept(self, wanted: WantedFile) -> None:
-        """A part is whole and right: it gets its name. Raises ``OSError``."""
+        """Give a complete and correct part its final name. Raises ``OSError``."""
         part = self.part(wanted)
         with part.open("rb") as file:
             os.fsync(file.fileno())
@@ -104,7 +104,7 @@ class Folder:
 
 
 def is_right(path: Path, wanted: WantedFile, more: Callable[[int], None]) -> bool:
-    """Whether a file has the size and the content that the hub told of; ``more`` counts what was read."""
+    """Return whether a file has the hub's size and content; ``more`` counts the bytes read."""
     kind, _, expected = wanted.digest.partition(":")
     if path.stat().st_size != wanted.size:
         return False

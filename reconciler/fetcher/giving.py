@@ -20,7 +20,7 @@ IDLE_SECONDS = 120.0
 
 
 def main(folder: Path, path: Path) -> None:
-    """Serve whoever connects, each in a thread."""
+    """Serve every connection in a thread of its own."""
     threading.Thread(target=_end_with_agent, daemon=True).start()
     path.unlink(missing_ok=True)
     working: list[threading.Thread] = []

@@ -26,7 +26,7 @@ from .problems import Unfetched, of_disk
 from .weight_header import header
 
 SERVED = ("*.json", "model*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
-"""What mlx-lm and transformers read of a folder: configurations, weights, chat templates, vocabularies."""
+"""Files that mlx-lm and transformers read: configurations, weights, chat templates, vocabularies."""
 UNSERVED = ("README*", "LICENSE*", "*.md", "training_args*", "trainer_state*", "optimizer*")
 CODE = ("*.py",)
 ANSWER_SECONDS = 30.0
@@ -38,7 +38,7 @@ _UNCONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
 class _Counter(AbstractContextManager["_Counter"]):
-    """What ``http_get`` takes for a progress bar: as much of ``tqdm`` as it uses."""
+    """A progress bar for ``http_get``, with the methods of ``tqdm`` that it uses."""
 
     more: Callable[[int], None]
 
@@ -65,10 +65,10 @@ class Repository:
         self._token = os.environ.get(TOKEN_VARIABLE) or False
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def files(self) -> tuple[WantedFile, ...]:
-        """What serving needs of it, small files first: whatever is wrong with them shows soon."""
+        """Return the files that serving needs, small ones first, so that problems with them show early."""
         api = HfApi(endpoint=self._endpoint, token=self._token)
         source = self._source
         try:
@@ -92,11 +92,11 @@ class Repository:
                 raise Unfetched(
                     FetchProblem.NOT_SERVABLE,
                     f"{self._source.repo} has no {what} at {self._source.revision[:10]}: "
-                    "expected weights as MLX and Hugging Face lay them out",
+                    "expected weights in the layout of MLX and Hugging Face",
                 )
 
     def download(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
-        """Bring what is missing of a file; what there is of it stays."""
+        """Download the missing part of a file."""
         source = self._source
         url = hf_hub_url(source.repo, wanted.name, revision=source.revision, endpoint=self._endpoint)
         counter = type("_Counting", (_Counter,), {"more": staticmethod(more)})
@@ -119,11 +119,11 @@ class Repository:
             raise self._problem(error, wanted) from None
 
     def outline(self, wanted: WantedFile) -> bytes:
-        """What a weight file begins with, up to its tensors."""
+        """Return the start of a weight file, up to its tensors."""
         return header(wanted, lambda offset, length: self._read(wanted, offset, length))
 
     def _read(self, wanted: WantedFile, offset: int, length: int) -> bytes:
-        """So many bytes of a file; no more of them, whether the server knows ranges or not."""
+        """Return ``length`` bytes of a file and read no more, whether the server supports ranges or not."""
         source = self._source
         url = hf_hub_url(source.repo, wanted.name, revision=source.revision, endpoint=self._endpoint)
         headers = {**build_hf_headers(token=self._token), "Accept-Encoding": "identity"}
@@ -142,14 +142,14 @@ class Repository:
         return bytes(found[skipped : skipped + length])
 
     def _problem(self, error: Exception, wanted: WantedFile | None = None) -> Unfetched:
-        """The error of the client in a word of ours. Its own text may hold URLs that are signed, and so secret."""
+        """Return the problem for an error of the client. Its own text may contain signed URLs, which are secret."""
         what = f"{wanted.name} of {self._source.repo}" if wanted else self._source.repo
         if isinstance(error, errors.HfHubHTTPError):
             return self._answered(error, what)
         if isinstance(error, _UNCONNECTED):
             return Unfetched(FetchProblem.UNREACHABLE, f"no connection to {self._endpoint_name()}")
         if isinstance(error, _BROKEN):
-            text = f"the connection broke while {what} came ({type(error).__name__})"
+            text = f"the connection broke while fetching {what} ({type(error).__name__})"
             return Unfetched(FetchProblem.INTERRUPTED, text)
         if isinstance(error, OSError) and error.errno is not None:
             return of_disk(error)
@@ -159,21 +159,19 @@ class Repository:
 
     def _answered(self, error: errors.HfHubHTTPError, what: str) -> Unfetched:
         status = error.response.status_code
-        source, given = self._source, "the token" if self._token else "no token was given, and it"
+        source, given = self._source, "the token was not accepted" if self._token else "no token was given"
         if status == 403 or isinstance(error, errors.GatedRepoError):
             return Unfetched(
                 FetchProblem.FORBIDDEN,
-                f"{self._endpoint_name()} does not give {what} to this token; accept the terms of {source.repo} there"
-                " with the account that the token is of, and see that the token may read it",
+                f"{self._endpoint_name()} denies {what} to this token; accept the terms of {source.repo} there"
+                " with the token's account, and check that the token may read it",
             )
         if status == 401:
-            text = f"{self._endpoint_name()} wants a valid token for {what}: {given} is not accepted"
+            text = f"{self._endpoint_name()} requires a valid token for {what}: {given}"
             return Unfetched(FetchProblem.UNAUTHORIZED, text)
         if status == 404:
             missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
-            text = (
-                f"{self._endpoint_name()} has {missing} {what}, or shows it only to a token that may read it"
-            )
+            text = f"{self._endpoint_name()} has {missing} {what}, or shows it only with a permitted token"
             return Unfetched(FetchProblem.NOT_FOUND, text)
         if status == 416:  # what is wanted begins where the hub's file ends
             return Unfetched(FetchProblem.TRUNCATED, f"{what} ended before its last byte")
@@ -192,7 +190,7 @@ def _wanted(file: RepoSibling) -> WantedFile:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Files of the first level alone: nothing that serves looks below it."""
+    """Return whether a file matches; only files in the top folder do."""
     return "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

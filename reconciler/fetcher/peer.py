@@ -55,7 +55,7 @@ class Peer:
             self._connection.close()
 
     def files(self) -> tuple[WantedFile, ...]:
-        """What the other node has verified of the hub's files."""
+        """Return the hub's files that the other node has verified."""
         content = bytearray()
         self._ask(RECORD_NAME, 0, RECORD_BYTES_MAX, content.extend)
         try:
@@ -69,7 +69,7 @@ class Peer:
         return record.files
 
     def download(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
-        """Bring what is missing of a file; what there is of it stays."""
+        """Download the missing part of a file."""
         try:
             with part.open("ab") as file:
                 if file.tell() > wanted.size:
@@ -86,7 +86,7 @@ class Peer:
             raise of_disk(error) from None
 
     def outline(self, wanted: WantedFile) -> bytes:
-        """What a weight file begins with, up to its tensors."""
+        """Return the start of a weight file, up to its tensors."""
 
         def read(offset: int, length: int) -> bytes:
             content = bytearray()
@@ -119,7 +119,7 @@ class Peer:
                 left -= len(piece)
                 take(piece)
         except (ConnectionError, TimeoutError, ValueError, KeyError) as error:
-            text = f"the connection with the other node broke while {name} came: {error}"
+            text = f"the connection to the other node broke while fetching {name}: {error}"
             raise Unfetched(FetchProblem.INTERRUPTED, text) from None
 
     def _connected(self) -> socket.socket:
@@ -130,7 +130,7 @@ class Peer:
 
 
 def serve(folder: Path, connection: socket.socket) -> None:
-    """The other side: answer until the connection ends. Raises ``OSError`` and ``ValueError``."""
+    """Answer the other side until the connection ends. Raises ``OSError`` and ``ValueError``."""
     while question := _line(connection):
         asked = json.loads(question)
         name, offset = asked["get"], int(asked["offset"])
@@ -143,14 +143,14 @@ def serve(folder: Path, connection: socket.socket) -> None:
 
 
 def _there(folder: Folder, name: str, file: BinaryIO) -> int:
-    """How many bytes of a file this node has. Raises ``ValueError`` for what is none of these weights."""
+    """Return how many bytes of a file this node has. Raises ``ValueError`` if it is not a file of these weights."""
     if name == RECORD_NAME:
         return os.fstat(file.fileno()).st_size
     wanted = (
         next((each for each in folder.record.files if each.name == name), None) if folder.record else None
     )
     if wanted is None:
-        raise ValueError(f"{name!r} is no file of these weights")
+        raise ValueError(f"{name!r} is not a file of these weights")
     if not folder.is_outline(wanted):
         return os.fstat(file.fileno()).st_size
     end = header_end(file.read(8))
@@ -159,7 +159,7 @@ def _there(folder: Folder, name: str, file: BinaryIO) -> int:
 
 
 def _line(connection: socket.socket) -> bytes:
-    """A line without its end; empty where the connection has ended."""
+    """Return a line without its end; empty at the end of the connection."""
     line = bytearray()
     while (byte := connection.recv(1)) != b"\n":
         if not byte or len(line) > 4096:

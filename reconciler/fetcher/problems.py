@@ -1,4 +1,4 @@
-"""Why a fetch ends without weights."""
+"""The problems that end a fetch."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class Unfetched(Exception):
     def __init__(self, problem: str, text: str) -> None:
         self.problem = problem
         self.files: tuple[FileReport, ...] = ()
-        """What a thorough verification had found by then."""
+        """Results of a thorough verification so far."""
         super().__init__(text)
 
 
 def of_disk(error: OSError) -> Unfetched:
-    """What a disk says that takes nothing."""
+    """Return the problem for a disk that cannot be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     what = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     return Unfetched(FetchProblem.DISK_FULL if full else FetchProblem.FAILED, what)
 
 
 def size_in_words(size: float) -> str:
-    """Bytes for people."""
+    """Return bytes for people."""
     for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
         if size >= 10**power:
             return f"{size / 10**power:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Progress, told to the agent: a line at a change of what is done, and now and then while bytes come."""
+"""Reports progress to the agent: a line for every change of activity, and regularly during a download."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reconciler.wire.weights import FetchPhase, FileReport, Progress
 
 TELL_SECONDS = 1.0
 RATE_SECONDS = 30.0
-"""The rate is that of so long."""
+"""Period over which the rate is measured."""
 
 
 class ProgressReport:
-    """Counts bytes, and tells of them on a descriptor."""
+    """Counts bytes and writes progress to a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -30,7 +30,7 @@ class ProgressReport:
         self._marks: deque[tuple[float, int]] = deque()
 
     def begin(self, phase: str, total: int, done: int = 0, file: str = "") -> None:
-        """Another phase, or another file of it."""
+        """Begin another phase, or another file."""
         if phase != self._phase:
             self._came = 0
             self._marks.clear()
@@ -39,7 +39,7 @@ class ProgressReport:
         self._write(self._current())
 
     def add(self, size: int) -> None:
-        """So many bytes more; fewer where some have to come again."""
+        """Count more bytes; a negative number if some have to be fetched again."""
         self._done += size
         self._came += max(0, size)
         if time.monotonic() - self._told_at >= TELL_SECONDS:
@@ -47,11 +47,11 @@ class ProgressReport:
             self._write(self._current())
 
     def end(self, files: tuple[FileReport, ...] = ()) -> None:
-        """There are weights now."""
+        """Report success."""
         self._write(Progress(FetchPhase.DONE, self._total, self._total, files=files))
 
     def fail(self, problem: str, text: str, files: tuple[FileReport, ...] = ()) -> None:
-        """There are none."""
+        """Report failure."""
         now = self._current()
         self._write(
             Progress(

@@ -11,15 +11,15 @@ from reconciler.wire.weights import FetchProblem, WantedFile
 from .problems import Unfetched
 
 FIRST_BYTES = 128 * 1024
-"""Of nearly every file the header is in there: one request is quicker than two."""
+"""Nearly every header fits into this: one request is faster than two."""
 HEADER_BYTES_MAX = 100_000_000
 """The bound of the safetensors format itself."""
 
 
 def header(wanted: WantedFile, read: Callable[[int, int], bytes]) -> bytes:
-    """What a file begins with, up to its tensors; ``read`` gives bytes by offset and length. Raises ``Unfetched``.
+    """Return the start of a file, up to its tensors; ``read`` returns bytes by offset and length. Raises ``Unfetched``.
 
-    No digest tells whether it is right, but that it describes just as many bytes as the file has.
+    It has no digest, but it must describe exactly the file's size.
     """
     found = read(0, min(FIRST_BYTES, wanted.size))
     end = header_end(found)
@@ -38,7 +38,7 @@ def header(wanted: WantedFile, read: Callable[[int, int], bytes]) -> bytes:
 
 
 def header_end(start: bytes) -> int:
-    """Where a header ends by its own first bytes."""
+    """Return where a header ends, from its first bytes."""
     return 8 + int(struct.unpack("<Q", start[:8])[0]) if len(start) >= 8 else 0
 
 

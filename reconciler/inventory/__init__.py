@@ -1,4 +1,4 @@
-"""Machines to Observed: who answers, and what is there."""
+"""Observes machines: connects to agents and runs probes. Start with ``collector.py``."""
 
 from .collector import Collector
 from .gateway_report import observe_gateway

@@ -1,4 +1,4 @@
-"""What is new in a report of a node: more than that time has passed."""
+"""Finds news in a node's report, beyond the passage of time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from reconciler.wire.node import Gone, NodeReport, RankReport
 
 
 def skew(report: NodeReport, asked_at: float, answered_at: float) -> float:
-    """Seconds by which a node's clock is certainly ahead of this one (negative: behind), to a tenth.
+    """Return the seconds by which a node's clock is certainly ahead of this one (negative: behind), to a tenth.
 
-    The node looked at its clock at some moment between question and answer: 0 if that explains what it says.
+    The node read its clock at some moment between request and answer: the result is 0 if that explains the difference.
     """
     if report.load is None:
         return 0.0
@@ -30,14 +30,14 @@ _beside_report = attrgetter(*(each.name for each in fields(NodeObservation) if e
 
 
 def is_news(before: NodeObservation, seen: NodeObservation) -> bool:
-    """Whether there is more to see than that time has passed: for that alone passes are made now and then."""
+    """Return whether something other than time has changed; passes for that are made regularly."""
     if before.report is None or seen.report is None or _beside_report(before) != _beside_report(seen):
         return seen != before
     return _timeless(before.report) != _timeless(seen.report)
 
 
 def _timeless(report: NodeReport) -> tuple[object, ...]:
-    """Without what grows while nothing happens. A silence is something; so is what an ended rank may still hold."""
+    """Return a report without values that grow while nothing happens. Silences and leftovers of ended ranks stay."""
     return (
         _beside_ranks(report),
         *map(_standing, report.ranks),
@@ -46,7 +46,7 @@ def _timeless(report: NodeReport) -> tuple[object, ...]:
 
 
 def failed(report: NodeReport) -> set[RankId]:
-    """The ranks that have ended, and not as they were asked to."""
+    """Return the ranks that ended without being asked to."""
     return {
         rank.id
         for rank in report.ranks

@@ -24,27 +24,27 @@ from .probes.cable_ends import joined
 log = logging.getLogger(__name__)
 
 OBSERVE_SECONDS_MAX = 10.0
-"""Longer than a busy machine needs for a report: who has not answered by then does not answer."""
+"""Longer than a busy machine needs for a report: without an answer by then, a node counts as silent."""
 RESYNC_SECONDS = 5.0
 """A report is asked for so often even when nothing was pushed."""
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
 RENEWED_SECONDS = 3.0
-"""How long a machine may give no answer where its connection was ended from here, to make a new one."""
+"""How long a machine may be silent after its connection was closed here in order to make a new one."""
 EXAMINE_SECONDS_MAX = 50.0
-"""For one round of all probes of a machine that somebody waits for, and for the rest of the round before it."""
+"""Time limit for a requested round of all probes, including the rest of a running round."""
 CHANGES_SECONDS = 0.02
 """Reports are asked for no closer together: what is pushed meanwhile is answered by one. The first of many pushes
 waits for nothing, for it may tell of the end of a rank."""
 PROBE_SECONDS_MAX = 60.0
 """All probes of a machine together; what takes longer is not known."""
 PROBES_SECONDS = 10.0
-"""Between two rounds of probes: those that are costly, or tell of what changes rarely, sit most of them out."""
+"""Time between two rounds of probes. Costly probes, and those of facts that rarely change, skip most rounds."""
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
-    """Whether an event was set before so many seconds were over."""
+    """Wait at most ``seconds``, and return whether the event was set."""
     try:
         async with asyncio.timeout(seconds):  # unlike wait_for of 3.11 it never swallows a cancellation
             await event.wait()
@@ -54,7 +54,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
 
 
 async def _relay(link: AgentConnection, look: asyncio.Event) -> None:
-    """Have the watcher look after every push, and at the end of the connection."""
+    """Wake the watcher after every push, and at the end of the connection."""
     async for _ in link.changes():
         look.set()
     look.set()
@@ -65,25 +65,25 @@ class _Watch:
     seen: NodeObservation
     look: asyncio.Event = field(default_factory=asyncio.Event)
     probe: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set where what probes have told is not to be relied on."""
+    """Set when facts from probes are outdated."""
     awaited: list[asyncio.Event] = field(default_factory=list)
-    """To be set at the end of the next round of its probes, or once it is lost."""
+    """Events to set after the next round of probes, or when the machine is lost."""
     task: asyncio.Task[None] | None = None
     link: AgentConnection | None = None
     anew: bool = False
-    """Whether what its probes have told is not to be relied on once there is a new connection."""
+    """Whether facts from probes are outdated once there is a new connection."""
     renewing: bool = False
-    """Whether the connection ends because it was to end, which tells nothing of a machine that answered until then."""
+    """Whether the connection is being closed on purpose, which says nothing about the machine."""
     missed: asyncio.TimerHandle | None = None
-    """When a machine whose connection was ended from here counts as lost, where it is not reached until then."""
+    """Timer after which a machine counts as lost if its connection was closed here and no new one was made."""
     tried: bool = False
-    """Whether what is seen, or that nothing is, was found out since the start and the last lapse."""
+    """Whether the observation is newer than the start and the last clock gap."""
 
 
 class Collector:
-    """Watches the nodes it is told to watch. ``changed`` is called whenever a report or a fact is new.
+    """Watches the requested nodes. ``changed`` is called whenever a report or a fact is new.
 
-    ``token`` is the fencing token to look at a node with; 0 until it is known which one the node has.
+    ``token`` is the fencing token for a node; 0 until the node's own token is known.
     """
 
     def __init__(
@@ -120,16 +120,16 @@ class Collector:
                 watch.look.set()
 
     def nodes(self) -> Mapping[NodeName, NodeObservation]:
-        """The newest observation of each node."""
+        """Return the newest observation of each node."""
         return {name: watch.seen for name, watch in self._watches.items()}
 
     @property
     def tried(self) -> bool:
-        """Whether every node was looked at, or gave no answer, since the start and the last lapse."""
+        """Return whether every node was observed, or failed to answer, since the start and the last clock gap."""
         return all(watch.tried for watch in self._watches.values())
 
     def link(self, name: NodeName) -> tuple[AgentConnection, int]:
-        """The connection to a node's agent and its number. Raises ``Unreachable`` when there is none."""
+        """Return the connection to a node's agent and its number. Raises ``Unreachable`` without one."""
         watch = self._watches.get(name)
         if watch is None or watch.link is None:
             raise Unreachable(f"no connection to the agent of {name}")
@@ -154,7 +154,7 @@ class Collector:
                 return
             self.look(name)
             await asyncio.sleep(REACH_POLL_SECONDS)
-        raise Unreachable(f"the agent of {name} was started and does not answer")
+        raise Unreachable(f"the agent of {name} was started but does not answer")
 
     async def lose(self, name: NodeName) -> None:
         """Wait until the end of a connection has been noticed. Raises ``Unreachable`` when it never is."""
@@ -164,7 +164,7 @@ class Collector:
             if watch is None or (watch.link is None and watch.seen.contact is Contact.AGENT_DOWN):
                 return
             await asyncio.sleep(REACH_POLL_SECONDS)
-        raise Unreachable(f"the agent of {name} was told to end and goes on")
+        raise Unreachable(f"the agent of {name} was asked to end but still runs")
 
     async def renew(self, name: NodeName) -> None:
         """Look at a node over a new connection, from its first packet on, and ask its probes again over that:
@@ -184,9 +184,9 @@ class Collector:
             await link.close()
 
     def _missed(self, watch: _Watch) -> None:
-        """It was not reached again as soon as it should be."""
+        """Handle a machine that was not reached again in time."""
         if watch.link is None and watch.seen.contact is Contact.REACHED and watch.task is not None:
-            self._on_lost(watch, Unreachable("it gives no answer over a new connection"))
+            self._on_lost(watch, Unreachable("it does not answer over a new connection"))
 
     async def examine(self, name: NodeName) -> bool:
         """Ask all probes of a machine again; whether that was done before the time for it was over. What is lost
@@ -204,8 +204,8 @@ class Collector:
             watch.awaited.remove(over)
 
     def shift(self, seconds: float) -> None:
-        """The clock went on by so much without anybody watching (negative: was set back): shift what is noted, and
-        have nothing begun on a node before its probes were asked again."""
+        """Shift all times after a clock gap of ``seconds`` (negative if the clock was set back), and require new facts
+        from every node."""
         self._gaps += 1
         for watch in self._watches.values():
             watch.tried = False
@@ -226,7 +226,7 @@ class Collector:
         watch.task.add_done_callback(lambda task: self._ended(watch, task))
 
     def _ended(self, watch: _Watch, task: asyncio.Task[None]) -> None:
-        """A watcher never ends by itself: one that fails is told of, and another takes its place."""
+        """Restart a watcher that failed, and log its error: a watcher never ends on its own."""
         if task.cancelled():
             return
         error = task.exception()
@@ -358,15 +358,15 @@ class Collector:
             self._changed()
 
     def _reexamine(self, groups: set[tuple[str, int, int]]) -> None:
-        """Ask the probes of every machine again on which a group has ranks of which one has failed."""
+        """Run the probes again on every machine of these groups, each of which has a failed rank."""
         for watch in self._watches.values() if groups else ():
             if not groups.isdisjoint(group(rank.report.id) for rank in watch.seen.ranks):
                 watch.seen = replace(watch.seen, examined=False)
                 watch.probe.set()
 
     def _on_lost(self, watch: _Watch, error: ReconcilerError) -> None:
-        """Nothing is known of the machine where it does not answer; where it does, its agent is down. Whether that was
-        all, or the machine restarted, was not seen where nobody watched since the last report."""
+        """Note that a node was lost: its agent is down if the machine answers, else nothing is known. If nobody watched
+        since the last report, the machine may have restarted."""
         before, watched, watch.tried = watch.seen, watch.tried, True
         contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
         barred = error.code if isinstance(error, Barred) else ""

@@ -1,4 +1,4 @@
-"""The gateway as its own file tells: written when it listens or cannot; its claims are void with its process."""
+"""Reads the gateway's own status file, which is valid only while its process runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.state import GatewayObservation
 
 
 def observe_gateway(path: Path) -> GatewayObservation | None:
-    """The gateway as it is now; None when there is none. One that cannot listen ends, and is started again."""
+    """Return the current gateway; None if it is not running. A gateway that cannot listen ends, and is restarted."""
     try:
         body = json.loads(path.read_text())
         problem = _text(body.get("problem")) or ""

@@ -17,9 +17,10 @@ COMMENT = "reconciler-gateway"
 
 
 def public_key(path: Path) -> str:
-    """The public half of the private key at ``path``, which is made if it is missing; as ``ssh-ed25519 AAAA…``.
+    """Return the public half of the private key at ``path``, as ``ssh-ed25519 AAAA…``, and create the key if it is
+    missing.
 
-    Two processes may ask at the same time: both get the one key that was made first. Raises ``OSError``.
+    Two processes may call this at the same time: both get the key that was created first. Raises ``OSError``.
     """
     import asyncssh  # a quarter of a second, which a cluster on one machine need not wait for
 
@@ -37,24 +38,25 @@ def public_key(path: Path) -> str:
 
 
 def relay_line(python: str, agent: str, run_directory: str, key: str) -> str:
-    """The line for a machine whose agent's file is ``agent`` and whose ranks have their sockets in ``run_directory``.
+    """Return the line for a machine with the agent's file ``agent`` and the ranks' sockets in ``run_directory``.
 
-    All three paths are absolute. Raises ``ValueError`` for a path that such a line cannot hold.
+    All three paths are absolute. Raises ``ValueError`` for a path that such a line cannot contain.
     """
     return authorized_line((python, "-I", agent, "relay", "--run-directory", run_directory), key)
 
 
 def authorized_line(command: Sequence[str], key: str) -> str:
-    """A line that lets ``key`` run ``command`` and nothing else. Raises ``ValueError`` as above."""
+    """Return a line that lets ``key`` run ``command`` and nothing else. Raises ``ValueError`` as above."""
     shell = shlex.join(command)
     if any(letter in shell for letter in "\n\r\0\\"):
-        raise ValueError(f"no line of authorized_keys can hold {shell!r}")
+        raise ValueError(f"a line of authorized_keys cannot contain {shell!r}")
     quoted = shell.replace('"', '\\"')
     return f'restrict,command="{quoted}" {key} {COMMENT}'
 
 
 def ensure_line(existing: str, line: str) -> str:
-    """The text of an ``authorized_keys`` with ``line`` as the one for its key; the same text where it is so already."""
+    """Return the text of an ``authorized_keys`` file with ``line`` as the only one for its key; unchanged if it already
+    is."""
     key = " ".join(line.split()[-3:-1])
     lines = existing.split("\n")
     if [each for each in lines if _is_for(each, key)] == [line]:
@@ -66,10 +68,10 @@ def ensure_line(existing: str, line: str) -> str:
 
 
 def without_key(existing: str, key: str) -> str:
-    """The text without any line for ``key``."""
+    """Return the text without any line for ``key``."""
     return "\n".join(each for each in existing.split("\n") if not _is_for(each, key))
 
 
 def _is_for(line: str, key: str) -> bool:
-    """Whether a line is for a key, whatever options and comment it has."""
+    """Return whether a line is for a key, whatever options and comment it has."""
     return not line.lstrip().startswith("#") and key.split()[1] in line.split()

@@ -1,4 +1,4 @@
-"""Everything that a controller does to the machines of its nodes, or asks of them: the one seam between both."""
+"""The interface between the controller and its nodes' machines: everything that it does there or asks of them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Machines(Protocol):
 
     @property
     def agent_file(self) -> str:
-        """Name of the agent's file that is put on nodes; empty where any agent will do."""
+        """Return the name of the agent's file on nodes; empty if any agent will do."""
         ...
 
     @property
     def runtimes(self) -> Mapping[str, str]:
-        """Name of the managed runtime by ``uname -s``/``uname -m``; empty where none is managed."""
+        """Return the names of managed runtimes by ``uname -s``/``uname -m``; empty if none is managed."""
         ...
 
     def reach(self, accesses: Mapping[NodeName, Access]) -> None:
-        """Reach nodes like this from now on, and close connections that were made in another way."""
+        """Set how to connect to nodes, and close connections with other settings."""
         ...
 
     async def dial(self, name: NodeName) -> AgentConnection:
@@ -42,25 +42,25 @@ class Machines(Protocol):
         ...
 
     async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
-        """Ask over ``link`` for what is to be known of a machine beside its agent's report.
+        """Run the probes of a machine over ``link``, in addition to its agent's report.
 
-        ``anew``: what was told before is not to be relied on. Raises ``Refused`` too.
+        ``anew``: earlier results are outdated. Also raises ``Refused``.
         """
         ...
 
     def expire_probes(self, report: NodeReport) -> None:
-        """Have all probes of this machine asked in the next round."""
+        """Let all probes of this machine run in the next round."""
         ...
 
     def expect_addresses(self, report: NodeReport) -> None:
-        """Have the RDMA driver of this machine asked soon: its ports were given addresses."""
+        """Probe the RDMA driver of this machine soon, because its ports were given addresses."""
         ...
 
     async def start_agent(self, name: NodeName, token: int) -> None:
-        """Have an agent run; leave one that runs already as it is.
+        """Start an agent unless one is running.
 
-        ``token`` is the fencing token, 0 where it is not known yet which one the node has. Raises ``Refused``
-        (``Fenced``) where the node obeys a controller with a higher one.
+        ``token`` is the fencing token, 0 while the node's own is unknown. Raises ``Refused`` (``Fenced``) if the node
+        obeys a controller with a higher one.
         """
         ...
 
@@ -73,18 +73,19 @@ class Machines(Protocol):
         ...
 
     async def request_completion(self, name: NodeName, socket: str) -> float:
-        """Have the rank that answers at a socket give one completion; return the seconds that it took.
+        """Request one completion from the rank at a socket. Return the seconds that it took.
 
         Raises ``Refused`` with the rank's reason.
         """
         ...
 
     async def reboot(self, name: NodeName) -> None:
-        """Restart a machine. Raises ``Refused`` where it certainly does not restart."""
+        """Restart a machine. Raises ``Refused`` if it certainly does not restart."""
         ...
 
     async def withdraw(self, name: NodeName) -> None:
-        """Take back what a machine does for a node by itself: start its agent, let the gateway in."""
+        """Undo what a machine does for a node without the controller: starting its agent, and giving the gateway
+        access."""
         ...
 
     async def reconnect(self, name: NodeName) -> None:
@@ -92,12 +93,12 @@ class Machines(Protocol):
         ...
 
     async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
-        """Put the managed runtime on a machine; return its name. ``tell`` hears of progress, for people.
+        """Install the managed runtime on a machine; return its name. ``tell`` gets progress messages for people.
 
-        Raises ``Refused`` where that cannot be.
+        Raises ``Refused`` if that is impossible.
         """
         ...
 
     async def prune_runtimes(self, name: NodeName) -> Pruned:
-        """Remove managed runtimes that are old and that nothing uses. Raises ``Refused`` where there are none."""
+        """Remove old managed runtimes that nothing uses. Raises ``Refused`` if none are managed."""
         ...

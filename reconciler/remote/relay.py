@@ -25,7 +25,7 @@ KEEPALIVE_SECONDS = 3.0
 KEEPALIVES_MAX = 3
 """A machine that has left so many unanswered is gone: about ten seconds after it went."""
 IDLE_SECONDS = 60.0
-"""How long a connection without channels is kept: a group that is formed anew soon wants one again."""
+"""How long an unused connection is kept: a group that is formed again soon needs one."""
 _TAIL_BYTES = 1000
 _SPLICE_BYTES = 64 * 1024
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr")
@@ -44,10 +44,10 @@ class Relays:
         self._trunks: dict[Machine, _Trunk] = {}
 
     async def open(self, machine: Machine, name: str, protocol: asyncio.Protocol) -> None:
-        """Have ``protocol`` talk to a rank, by the name of its socket: it is called as with a socket of its own.
+        """Connect ``protocol`` to a rank, by the name of its socket; it is called as with a socket of its own.
 
-        Raises ``OSError`` when there is no way to the machine; where there is none to the rank from there, the
-        protocol's connection ends with the reason.
+        Raises ``OSError`` if the machine cannot be reached. If the rank cannot be reached from there, the protocol's
+        connection ends with the reason.
         """
         trunk = self._trunks.get(machine)
         if trunk is None:
@@ -62,7 +62,7 @@ class Relays:
 
 
 class _Trunk:
-    """The one connection to a machine: made on demand by whoever asks first, and again when it has ended."""
+    """The single connection to a machine: made on first use, and again after it has ended."""
 
     def __init__(self, machine: Machine, key: Path, keepalive: float) -> None:
         self._machine = machine
@@ -130,7 +130,7 @@ class _Trunk:
         over: socket.socket | None,
         client: Callable[[], asyncssh.SSHClient] = asyncssh.SSHClient,
     ) -> asyncssh.SSHClientConnection:
-        """A connection to a machine with a key of the gateway's; ``over``: what leads to its server already."""
+        """Connect to a machine with one of the gateway's keys; ``over`` is the chain of jump hosts so far."""
         public_key(key)
         return await asyncssh.connect(
             to.host,
@@ -178,7 +178,7 @@ class _Trunk:
 
 
 def _see(task: asyncio.Task[object]) -> None:
-    """Nobody may be left to be told of its error."""
+    """Retrieve a task's error, because nobody may be left to handle it."""
     if not task.cancelled():
         task.exception()
 
@@ -191,10 +191,10 @@ class _Route:
         self._connections: list[asyncssh.SSHClientConnection] = []
         self._splices: list[asyncio.Task[None]] = []
         self.end: socket.socket | None = None
-        """What leads on from the last of them."""
+        """The socket of the last jump host's channel."""
 
     async def over(self, jump: Jump, key: Path) -> None:
-        """One further. Raises ``ConnectionError`` that names the machine."""
+        """Add another jump host. Raises ``ConnectionError`` that names the machine."""
         try:
             connection = await self._trunk.reach(jump, key, self.end)
             self._connections.append(connection)
@@ -203,7 +203,7 @@ class _Route:
             reader, writer = await asyncio.open_connection(sock=theirs)
         except (asyncssh.Error, TimeoutError, OSError) as error:
             raise ConnectionError(
-                f"no way over {jump.user}@{jump.host}:{jump.port}: {error or type(error).__name__}"
+                f"cannot connect through {jump.user}@{jump.host}:{jump.port}: {error or type(error).__name__}"
             ) from error
         self._splices += [
             asyncio.create_task(_splice(reader, process.stdin)),
@@ -228,7 +228,7 @@ class _Sink(Protocol):
 
 
 async def _splice(source: _Source, sink: _Sink) -> None:
-    """Until one of them ends; then the other does."""
+    """Copy data until one side ends, then end the other."""
     try:
         with contextlib.suppress(OSError, asyncssh.Error):
             while data := await source.read(_SPLICE_BYTES):
@@ -260,7 +260,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         """The end of what the relay has to say for itself."""
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Abandon the connection, because nobody waits for it any more."""
         self._abandoned = True
         if self._channel is not None:
             self._channel.abort()
@@ -294,7 +294,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
 
 
 class _Pipe:
-    """What a protocol uses of its transport, over a channel."""
+    """The part of a transport that protocols use, on top of a channel."""
 
     def __init__(self, channel: asyncssh.SSHClientChannel[bytes]) -> None:
         self._channel = channel

@@ -28,7 +28,7 @@ WRITE_SECONDS = 30.0
 
 
 class RpcClient:
-    """The asking side of a connection. ``vocabulary`` is what this side may hear."""
+    """The requesting side of a connection. ``vocabulary`` has the messages that this side accepts."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, vocabulary: Mapping[str, type]
@@ -41,12 +41,12 @@ class RpcClient:
         self._listening: asyncio.Task[None] | None = None
         self._reason = "the connection is closed"
         self._silent = False
-        """Whether the other side owes an answer since its time was up, and nothing was heard of it since."""
+        """Whether an answer is overdue and nothing has arrived since."""
         self.closed = asyncio.Event()
         """Set when the connection has ended, by either side."""
 
     async def open(self, role: str, seconds: float = HELLO_SECONDS) -> Self:
-        """Exchange ``Hello`` and start to listen. Raises ``Unreachable``, or ``Silent`` when no greeting comes in time;
+        """Exchange ``Hello`` and start to listen. Raises ``Unreachable``, or ``Silent`` if no greeting arrives in time;
         then the connection is closed."""
         try:
             async with asyncio.timeout(seconds):
@@ -88,7 +88,7 @@ class RpcClient:
         return reply
 
     def pushed(self, message: Any) -> None:
-        """Take a message that answers nothing. Overridden where there are such."""
+        """Handle a message that is not an answer. Override this where there are such messages."""
 
     async def close(self) -> None:
         """End the connection; whatever waits on it raises ``Unreachable``."""
@@ -111,7 +111,8 @@ class RpcClient:
             self._end(reason)
 
     def _closed_error(self, reason: str) -> Unreachable:
-        """Why nothing is answered any more: who was silent when the connection ended is not known to be down."""
+        """Return the error for unanswered requests: a side that was silent when the connection ended is not known to be
+        down."""
         return Silent(reason) if self._silent else Unreachable(reason)
 
     def _on_frame(self, frame: dict[str, Any]) -> None:
@@ -122,7 +123,7 @@ class RpcClient:
         except WireError as error:
             waiting = self._waiting.get(number) if isinstance(number, int) else None
             if waiting is not None and not waiting.done():
-                waiting.set_exception(Unreachable(f"an answer that is none: {error}"))
+                waiting.set_exception(Unreachable(f"invalid answer: {error}"))
             return
         if number is None:
             self.pushed(message)
@@ -204,7 +205,7 @@ class RpcServer:
         self._connections.discard(connection)
         fault = None if connection.cancelled() else connection.exception()
         if fault is not None:
-            context = {"message": "a request could not be worked on", "exception": fault}
+            context = {"message": "a request failed unexpectedly", "exception": fault}
             connection.get_loop().call_exception_handler(context)
 
 
@@ -250,7 +251,7 @@ async def serve(
 async def _received(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str
 ) -> AsyncIterator[dict[str, Any]]:
-    """The frames after the greeting; it ends with the connection, and with the first that is no frame."""
+    """Yield the frames after the greeting, until the connection ends or a frame is invalid."""
     try:
         async with asyncio.timeout(HELLO_SECONDS):
             await _exchange_hello(reader, writer, role)

@@ -1,4 +1,4 @@
-"""The manifest kinds: frozen, versioned pydantic models, and their JSON Schemas."""
+"""The manifest kinds: frozen, versioned pydantic models, and their JSON Schemas. Start with ``base.py``."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .registry import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES, SPECS, STOPPED
 
 if TYPE_CHECKING:
-    from .base import NAME_PATTERN, NAME_RULE, Manifest, Metadata, Strict
+    from .base import PATTERN_RULES, Manifest, Metadata, Strict
     from .deployment import RANKS_MAX, Growth, Health, ModelDeployment, Parallelism
     from .fabric import Addressing, End, Fabric, FabricSpec, Link, link_between
     from .gateway import Gateway
@@ -21,8 +21,7 @@ __all__ = [
     "KINDS",
     "KIND_NAMES",
     "LOCAL",
-    "NAME_PATTERN",
-    "NAME_RULE",
+    "PATTERN_RULES",
     "PLURALS",
     "RANKS_MAX",
     "SHORT_NAMES",
@@ -59,7 +58,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The kinds, loaded with pydantic when they are used: completing a word is to take no longer than typing."""
+        """Load the kinds and pydantic on first use, so that shell completion stays fast."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         modules = ("base", *(spec.module for spec in SPECS), "weights", "kinds")

@@ -7,32 +7,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_serializer
 
-from .base import ApiVersion, Manifest, Metadata, Name, Strict
-
-HASH_PATTERN = r"^sha256:[0-9a-f]{64}$"
+from .base import HASH, TYPE, ApiVersion, Manifest, Metadata, Name, Strict
 
 
 def _read_hash(value: Any) -> Any:
-    """Refuse anything else without repeating it: it may be the secret itself."""
+    """Return a hash, and refuse anything else without repeating it: it may be the secret itself."""
     if isinstance(value, str) and value.startswith("sha256:") and len(value) == 71:
         return value
     raise ValueError(
-        'it is no hash such as "sha256:" and 64 hexadecimal digits; a secret must never stand in a manifest:'
-        " if it did, make a new one"
+        'not a hash: it must be "sha256:" and 64 hexadecimal digits; never put a secret into a manifest,'
+        " and if one was there, make a new key"
     )
 
 
 Hash = Annotated[
     str,
     BeforeValidator(_read_hash),
-    StringConstraints(pattern=HASH_PATTERN),
-    WithJsonSchema({"type": "string", "pattern": HASH_PATTERN}),
+    StringConstraints(pattern=HASH.pattern),
+    WithJsonSchema({"type": "string", TYPE: HASH.type, "pattern": HASH.pattern}),
 ]
-"""SHA-256 of a key's secret. A secret has 256 bits of chance, so a slow hash would add nothing."""
+"""SHA-256 of a key's secret. A secret has 256 random bits, so a slow hash would add nothing."""
 
 
 def _read_time(value: Any) -> Any:
-    """YAML has times as text here: what is read is RFC 3339, and names its zone."""
+    """Return the time that an RFC 3339 text with a time zone means, in UTC."""
     if isinstance(value, datetime.datetime):
         return value
     try:
@@ -47,35 +45,37 @@ def _read_time(value: Any) -> Any:
 Time = Annotated[
     datetime.datetime,
     BeforeValidator(_read_time),
-    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2027-01-31T00:00:00Z"]}),
+    WithJsonSchema(
+        {"type": "string", TYPE: "time", "format": "date-time", "examples": ["2027-01-31T00:00:00Z"]}
+    ),
 ]
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 
 
 class Limits(Strict):
-    """How much a key may use. What is not given has no limit."""
+    """How much a key may use. By default nothing is limited."""
 
     requests_per_minute: Count | None = None
-    """Requests that may begin within a minute."""
+    """Requests that may start per minute. By default there is no limit."""
     tokens_per_minute: Count | None = None
-    """Tokens of prompts and answers together."""
+    """Tokens per minute, prompts and answers together. By default there is no limit."""
     tokens_per_day: Count | None = None
-    """Tokens of prompts and answers together, by days of UTC."""
+    """Tokens per day (UTC), prompts and answers together. By default there is no limit."""
     parallel_requests: Count | None = None
-    """Requests that may be open at the same time."""
+    """Requests that may be open at the same time. By default there is no limit."""
 
 
 class ApiKeySpec(Strict):
     """Who may use the endpoint, and how much."""
 
     hash: Hash
-    """`sha256:` and the SHA-256 of the secret in hexadecimal digits. The secret itself is kept nowhere."""
+    """`sha256:` and the SHA-256 of the secret in hexadecimal digits. The secret itself is stored nowhere."""
     models: tuple[Name, ...] = ()
-    """Names of the ModelDeployments that it may use; none: all."""
+    """Names of the ModelDeployments that the key may use. By default all."""
     limits: Limits = Limits()
     expires: Time | None = None
-    """From then on it is refused; not given: never."""
+    """Time from which the key is refused. By default it never expires."""
 
     @field_serializer("expires")
     def _write_time(self, value: datetime.datetime | None) -> str | None:
@@ -87,6 +87,6 @@ class ApiKey(Manifest):
 
     api_version: ApiVersion
     kind: Literal["ApiKey"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: ApiKeySpec

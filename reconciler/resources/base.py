@@ -1,8 +1,9 @@
-"""What all kinds share: frozen, strict, unknown fields are errors; quantities and names as YAML has them."""
+"""The parts that all kinds share: strict frozen models, and the types of quantities, names and other text."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
@@ -11,9 +12,12 @@ from pydantic.alias_generators import to_camel
 from .registry import API_VERSION
 
 ApiVersion = Annotated[
-    Literal["reconciler/v1alpha1"], Field(description="The version of the form that the manifest has.")
+    Literal["reconciler/v1alpha1"], Field(description="The version of the manifest's format.")
 ]
 assert API_VERSION == "reconciler/v1alpha1"
+
+TYPE = "x-type"
+"""Keyword of the JSON Schemas: the name that people read for the type of a text, such as ``duration``."""
 
 _BYTES = re.compile(r"^([0-9]{1,16}(?:\.[0-9]{1,12})?)[ ]*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$")
 _BYTE_UNITS = {
@@ -36,7 +40,7 @@ class Strict(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         use_attribute_docstrings=True,
-        defer_build=True,  # a process validates few of the kinds, and a command that starts is waited for
+        defer_build=True,  # a process validates few of the kinds, and a command has to start quickly
     )
 
 
@@ -73,7 +77,7 @@ Bytes = Annotated[
     int,
     BeforeValidator(_parse_bytes),
     PlainSerializer(_write_bytes, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _BYTES.pattern, "examples": ["24GiB"]}),
+    WithJsonSchema({"type": "string", TYPE: "bytes", "pattern": _BYTES.pattern, "examples": ["24GiB"]}),
 ]
 """A size in bytes, written with a unit."""
 
@@ -81,33 +85,83 @@ Seconds = Annotated[
     float,
     BeforeValidator(_parse_seconds),
     PlainSerializer(_write_seconds, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["30s"]}),
+    WithJsonSchema({"type": "string", TYPE: "duration", "pattern": _DURATION.pattern, "examples": ["30s"]}),
 ]
 """A duration in seconds, written with a unit."""
 
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A form of text in manifests."""
+
+    type: str
+    """Its name in `explain` and in the schemas."""
+    rule: str
+    """``pattern`` in words, for messages: it follows "expected"."""
+    pattern: str
+    max_length: int
+    example: str | None = None
+
+    def field(self) -> Any:
+        """Return the constraints for ``Annotated[str, …]``."""
+        extra: dict[str, Any] = {TYPE: self.type, **({"examples": [self.example]} if self.example else {})}
+        return Field(pattern=self.pattern, max_length=self.max_length, json_schema_extra=extra)
+
+
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 NAME_RULE = 'lower-case letters, digits, "-" and ".", with a letter or digit at both ends'
-"""``NAME_PATTERN`` in words, for messages."""
+NAME = Text("name", NAME_RULE, NAME_PATTERN, 63)
+PATH = Text("path", 'an absolute path, or one that begins with "~"', r"^[/~]", 1024)
+ABSOLUTE_PATH = Text("path", "an absolute path", r"^/", 1024)
+VARIABLE = Text("variable", "the name of an environment variable", r"^[A-Za-z_][A-Za-z0-9_]{0,127}$", 128)
+HOST = Text("host", "a host name or an address", r"^[A-Za-z0-9][A-Za-z0-9.:%_-]*$", 253)
+USER = Text("user", "the name of a user", r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$", 64)
+REPOSITORY = Text(
+    "repository",
+    'a repository such as "owner/name"',
+    r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$",
+    128,
+    "mlx-community/Llama-3.2-1B-Instruct-4bit",
+)
+HASH = Text("hash", '"sha256:" and 64 hexadecimal digits', r"^sha256:[0-9a-f]{64}$", 71)
+LABEL_KEY = Text(
+    "label key",
+    'letters, digits, "-", "_", "." and "/", with a letter or digit at both ends',
+    r"^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$",
+    253,
+)
+LABEL_VALUE = Text(
+    "label value",
+    'letters, digits, "-", "_" and ".", with a letter or digit at both ends',
+    r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
+    63,
+)
+PATTERN_RULES = {
+    text.pattern: text.rule
+    for text in (NAME, PATH, ABSOLUTE_PATH, VARIABLE, HOST, USER, REPOSITORY, HASH, LABEL_KEY, LABEL_VALUE)
+}
+"""What each pattern stands for in words: nobody is shown a regular expression."""
 
-Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=63)]
-"""Lower-case letters, digits, ``-`` and ``.``; at most 63 characters, as DNS labels are."""
-
+Name = Annotated[str, NAME.field()]
+"""Lower-case letters, digits, ``-`` and ``.``; at most 63 characters, as in DNS labels."""
+Path = Annotated[str, PATH.field()]
+Variable = Annotated[str, VARIABLE.field()]
 Label = Annotated[str, Field(max_length=63)]
 
 
 class Metadata(Strict):
-    """Who an object is."""
+    """The name and labels of an object."""
 
     name: Name
-    """Unique within its kind."""
+    """Name of the object, unique within its kind."""
     labels: dict[str, Label] = Field(default_factory=dict)
-    """For selecting: `reconciler get nodes -l pool=studios`."""
+    """Labels by which objects are selected: `reconciler get nodes -l pool=studios`."""
     annotations: dict[str, str] = Field(default_factory=dict)
-    """For people and tools; of no meaning to the reconciler."""
+    """Notes for people and other tools. The reconciler ignores them."""
 
 
 class Manifest(Strict):
-    """One object: what all kinds have. Each kind narrows ``kind`` and adds its ``spec``."""
+    """The fields of every object. Each kind narrows ``kind`` and adds its ``spec``."""
 
     api_version: ApiVersion
     kind: str

@@ -1,4 +1,4 @@
-"""The kind ModelDeployment: what should be served."""
+"""The kind ModelDeployment: a model to serve, and how."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPLICAS_MAX = 64
 
 
 class NodeCount(Strict):
-    """How many nodes a replica is spread over."""
+    """The number of nodes of a replica."""
 
     min: Annotated[int, Field(ge=1, le=RANKS_MAX)]
     max: Annotated[int, Field(ge=1, le=RANKS_MAX)]
@@ -54,13 +54,13 @@ Nodes = Annotated[
                     "type": "object",
                     "properties": {
                         "min": {
-                            "description": "A replica that fewer nodes could take is not formed.",
+                            "description": "Fewest nodes of a replica. With fewer nodes, it is not formed.",
                             "type": "integer",
                             "minimum": 1,
                             "maximum": RANKS_MAX,
                         },
                         "max": {
-                            "description": "A replica takes no more nodes, however many there are.",
+                            "description": "Most nodes of a replica, even if more are available.",
                             "type": "integer",
                             "minimum": 1,
                             "maximum": RANKS_MAX,
@@ -76,13 +76,13 @@ Nodes = Annotated[
 
 
 class Parallelism(Strict):
-    """How one replica is split over nodes, one rank on each."""
+    """How a replica is split over nodes, with one rank on each."""
 
     strategy: Literal["auto", "tensor", "pipeline"] = "auto"
-    """`tensor`: every rank computes a part of each layer. `pipeline`: each has some of the layers.
-    `auto`: tensor where the model's shape allows it, else pipeline."""
+    """`tensor`: each rank computes a part of every layer. `pipeline`: each rank computes some of the layers.
+    `auto`: tensor if the model's shape allows it, else pipeline."""
     nodes: Nodes = NodeCount(min=1, max=1)
-    """A number, or `{min, max}`: as many as there are, within these bounds."""
+    """Number of nodes, or `{min, max}` to use as many as are available within these bounds. By default 1."""
 
 
 Transport = Literal["jaccl", "jaccl-ring", "ring", "ring-lan"]
@@ -91,51 +91,51 @@ Transport = Literal["jaccl", "jaccl-ring", "ring", "ring-lan"]
 def _ladder(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
     if not value:
         raise ValueError("expected at least one of jaccl, jaccl-ring, ring, ring-lan")
-    twice = [rung for at, rung in enumerate(value) if rung in value[:at]]
+    twice = [transport for at, transport in enumerate(value) if transport in value[:at]]
     if twice:
-        raise ValueError(f"{twice[0]} is named twice")
+        raise ValueError(f"{twice[0]} is listed twice")
     return value
 
 
 class Serving(Strict):
-    """What the endpoint offers."""
+    """Limits of requests, and further names of the deployment."""
 
     context: Annotated[int, Field(ge=16, le=16_777_216)] = 4096
-    """Tokens of prompt and answer together that one request may use."""
+    """Most tokens of one request, prompt and answer together."""
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 16
-    """Requests decoded together; further ones wait."""
+    """Most requests that are decoded together. Further requests wait."""
     aliases: tuple[Annotated[str, StringConstraints(min_length=1, max_length=256)], ...] = ()
-    """Further names under which clients may ask for this deployment."""
+    """Further names by which clients can request this deployment."""
 
 
 class Health(Strict):
-    """How long a group may stand still before it is formed again. A change restarts nothing."""
+    """How long a group may make no progress before it is formed again. A change restarts nothing."""
 
     stall_after: Annotated[Seconds, Field(ge=1)] = 60.0
-    """The cap for one decode step while requests wait. Reading a prompt is allowed more, by its length."""
+    """Time limit for one decode step while requests wait, at least 1s. Long prompts are allowed more."""
     progress_deadline: Annotated[Seconds, Field(ge=10)] = 1800.0
-    """The cap for coming up, from the start of the ranks until all are ready."""
+    """Time limit from the start of the ranks until all are ready, at least 10s. It includes loading weights."""
 
 
 class Growth(Strict):
-    """When a group that is smaller, or on a lower transport, than it could be is formed anew as it could be, at most
-    twice an hour. A change restarts nothing."""
+    """When a group is formed again because it could be larger or use a better transport. This happens at most twice
+    an hour. A change restarts nothing."""
 
     idle: Seconds = 60.0
-    """So long nobody has asked for anything: whoever asks next is likely to find the new group."""
+    """Re-form only after this long without requests, because clients of the new group have to wait for it."""
     group_age: Seconds = 600.0
-    """So long the group has lived: longer than what comes and goes takes to do it."""
+    """Minimum age of the group before it is re-formed, so that a flapping link is ignored."""
     node_uptime: Seconds = 300.0
-    """So long a node that is to join it has answered without a break."""
+    """How long a node must have answered without a break before it joins the group."""
 
 
 class ModelDeploymentSpec(Strict):
-    """What should be served."""
+    """A model to serve, and how."""
 
     model: Name
-    """Name of a Model."""
+    """Name of the Model to serve."""
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
-    """How many groups serve it, each with all of the weights. 0 stops serving it."""
+    """Number of groups that serve the model, each with all of its weights. With 0 the model is not served."""
     parallelism: Parallelism = Parallelism()
     transport: Annotated[tuple[Transport, ...], AfterValidator(_ladder), Field(min_length=1)] = (
         "jaccl",
@@ -143,25 +143,25 @@ class ModelDeploymentSpec(Strict):
         "ring",
         "ring-lan",
     )
-    """How the ranks of a group may be joined, best first: a rung that fails, or that the machines cannot have, is
-    skipped until that has changed. `jaccl`, `jaccl-ring`: RDMA over Thunderbolt, as a mesh or a ring. `ring`: TCP
-    over the Thunderbolt cables. `ring-lan`: TCP over any network."""
+    """Transports that the ranks of a group may use, best first. A transport that failed, or that the machines do not
+    support, is skipped until that changes. `jaccl`, `jaccl-ring`: RDMA over Thunderbolt, as a mesh or a ring.
+    `ring`: TCP over the Thunderbolt cables. `ring-lan`: TCP over any network."""
     fast_synch: bool = False
-    """Sets `MLX_METAL_FAST_SYNCH` for every rank: less latency of collectives, and deadlocks that can leave a GPU
-    unusable until its machine restarts. MLX advises against it."""
+    """Set `MLX_METAL_FAST_SYNCH` for every rank. Collectives get faster, but a deadlock can leave a GPU unusable until
+    its machine restarts. MLX advises against it."""
     placement: Placement = Placement()
     serving: Serving = Serving()
     health: Health = Health()
     growth: Growth = Growth()
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
-    """Another value forms every group anew: `reconciler rollout restart` puts the time here."""
+    """A change of this value restarts every group. `reconciler rollout restart` sets it to the current time."""
 
 
 class ModelDeployment(Manifest):
-    """The wish to serve a model under the deployment's name."""
+    """A model that is served under the deployment's name."""
 
     api_version: ApiVersion
     kind: Literal["ModelDeployment"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: ModelDeploymentSpec

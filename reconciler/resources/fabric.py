@@ -1,4 +1,4 @@
-"""The kind Fabric: the Thunderbolt cables that are meant to be there."""
+"""The kind Fabric: the Thunderbolt cables that should be connected."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
-from .base import NAME_PATTERN, ApiVersion, Manifest, Metadata, Strict
+from .base import NAME_PATTERN, TYPE, ApiVersion, Manifest, Metadata, Strict
 
 LINK_PREFIX = 30
-"""Of a link's own network: it has room for the addresses of two ends."""
+"""Prefix length of a link's own network, which has room for the addresses of two ends."""
 LINKS_MAX = 512
 PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-"""Networks that anybody may use at home (RFC 1918)."""
+"""Private networks (RFC 1918)."""
 
 
 class End(NamedTuple):
@@ -28,14 +28,14 @@ class End(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One cable. The ends are in the order of names: it makes no difference which is written first."""
+    """One cable. Its ends are sorted by name: the order in the manifest makes no difference."""
 
     one: End
     other: End
 
     @property
     def name(self) -> str:
-        """The same for the same two receptacles, such as ``studio-1/3 - studio-2/4``."""
+        """Return the link's name, which depends on its two receptacles alone: ``studio-1/3 - studio-2/4``."""
         return f"{self.one} - {self.other}"
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Link(NamedTuple):
 
 
 def link_between(one: End, other: End) -> Link:
-    """The link of two ends, whichever comes first."""
+    """Return the link between two ends, in either order."""
     return Link(one, other) if one <= other else Link(other, one)
 
 
@@ -59,9 +59,11 @@ def _pool(value: str) -> str:
     except ValueError:
         raise ValueError(f"expected an IPv4 network {example}") from None
     if str(network) != value:
-        raise ValueError(f'expected an IPv4 network with its prefix, here "{network}"')
+        raise ValueError(f'expected the network address and its prefix, "{network}"')
     if network.prefixlen > LINK_PREFIX:
-        raise ValueError(f"expected a network of at least /{LINK_PREFIX}: each link has one of its own")
+        raise ValueError(
+            f"expected a network of at least /{LINK_PREFIX}, because each link gets a /{LINK_PREFIX}"
+        )
     if not any(network.subnet_of(private) for private in PRIVATE):
         raise ValueError(f"expected a network within {', '.join(map(str, PRIVATE))}")
     return value
@@ -72,7 +74,7 @@ def _joined(value: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError(f"expected two ends, such as [studio-1/3, studio-2/3], got {len(value)}")
     one, other = map(_end, value)
     if one.node == other.node:
-        raise ValueError(f"both ends are at {one.node}: a link joins two nodes")
+        raise ValueError(f"both ends are on {one.node}, but a link joins two nodes")
     return value
 
 
@@ -83,7 +85,7 @@ def _receptacle(value: str) -> str:
 
 
 _END = NAME_PATTERN.strip("^$") + "/[1-9][0-9]?"
-_END_SCHEMA = {"type": "string", "pattern": f"^{_END}$", "examples": ["studio-1/3"]}
+_END_SCHEMA = {"type": "string", TYPE: "receptacle", "pattern": f"^{_END}$", "examples": ["studio-1/3"]}
 Receptacle = Annotated[
     str, StringConstraints(max_length=66), AfterValidator(_receptacle), WithJsonSchema(_END_SCHEMA)
 ]
@@ -97,29 +99,29 @@ Ends = Annotated[
 
 
 class Addressing(Strict):
-    """Which addresses the ends of links get."""
+    """The addresses of the links' ends."""
 
-    pool: Annotated[str, AfterValidator(_pool)] | None = None
-    """A private IPv4 network that nothing else uses, such as `10.77.0.0/16`: each link gets a /30 of it. Given to the
-    machines whose Node allows it by `repair.network`."""
+    pool: Annotated[str, AfterValidator(_pool), Field(json_schema_extra={TYPE: "network"})] | None = None
+    """A private IPv4 network that nothing else uses, such as `10.77.0.0/16`. Each link gets a /30 of it. The addresses
+    are set on machines whose Node has `repair.network`. By default no addresses are set."""
 
     @property
     def network(self) -> ipaddress.IPv4Network | None:
-        """The pool as a network."""
+        """Return the pool as a network; None without one."""
         return ipaddress.IPv4Network(self.pool) if self.pool else None
 
 
 class FabricSpec(Strict):
-    """The cables between some of the nodes."""
+    """Cables between nodes, and their addresses."""
 
     addressing: Addressing = Addressing()
     links: Annotated[tuple[Ends, ...], Field(max_length=LINKS_MAX)]
-    """Each a pair of `node/receptacle`, such as `[studio-1/3, studio-2/3]`: two nodes, and the numbers of the
-    receptacles as macOS counts them."""
+    """The cables. Each is a pair of `node/receptacle`, such as `[studio-1/3, studio-2/3]`, with the receptacles as
+    macOS numbers them."""
 
     @property
     def cables(self) -> tuple[Link, ...]:
-        """The links in the order of their names."""
+        """Return the links, sorted by name."""
         return tuple(sorted(link_between(*map(_end, pair)) for pair in self.links))
 
     @model_validator(mode="after")
@@ -129,24 +131,24 @@ class FabricSpec(Strict):
             for end in pair:
                 if end in seen:
                     raise ValueError(
-                        f"links {seen[end]} and {number} both end at {end}: a receptacle takes one cable"
+                        f"links {seen[end]} and {number} both end at {end}, but a receptacle takes one cable"
                     )
                 seen[end] = number
         network = self.addressing.network
         room = 2 ** (LINK_PREFIX - network.prefixlen) if network else LINKS_MAX
         if len(self.links) > room:
             raise ValueError(
-                f"addressing.pool {network} has room for {room} links, and there are {len(self.links)}:"
-                " give it a shorter prefix"
+                f"addressing.pool {network} has room for {room} links, but there are {len(self.links)}:"
+                " use a shorter prefix"
             )
         return self
 
 
 class Fabric(Manifest):
-    """The Thunderbolt cabling that is meant to be there."""
+    """The Thunderbolt cables that should be connected."""
 
     api_version: ApiVersion
     kind: Literal["Fabric"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: FabricSpec

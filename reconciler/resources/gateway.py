@@ -1,30 +1,30 @@
-"""The kind Gateway: the endpoint that clients talk to."""
+"""The kind Gateway: the HTTP endpoint for clients."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
-from .base import ApiVersion, Manifest, Metadata, Seconds, Strict
+from .base import TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
 
 
 class GatewayAuth(Strict):
-    """Who may call the endpoint."""
+    """How clients are authenticated."""
 
     mode: Literal["none"]
-    """`none`: whoever can open the port. That is why only loopback addresses are accepted."""
+    """`none`: everybody who can open the port may use it. The port is therefore limited to this machine."""
 
 
 class GatewaySpec(Strict):
-    """The endpoint that clients talk to."""
+    """The HTTP endpoint for clients."""
 
-    listen: str
-    """`address:port`, on loopback."""
+    listen: Annotated[str, Field(json_schema_extra={TYPE: "address:port", "examples": ["127.0.0.1:8400"]})]
+    """Loopback address and port on which the endpoint listens."""
     auth: GatewayAuth
     hold: Seconds = 60.0
-    """How long a request may wait for a group that is being formed before it gets 503."""
+    """How long a request waits for a group that is being formed before it gets 503."""
 
     @field_validator("listen")
     @classmethod
@@ -38,7 +38,7 @@ class GatewaySpec(Strict):
             raise ValueError('expected a port from 1 to 65535, such as "127.0.0.1:8400"')
         if not address.is_loopback:
             raise ValueError(
-                f"{host} is not a loopback address: without authentication the endpoint stays on this machine"
+                f"{host} is not a loopback address, and without authentication the endpoint must stay on this machine"
             )
         return value
 
@@ -48,6 +48,6 @@ class Gateway(Manifest):
 
     api_version: ApiVersion
     kind: Literal["Gateway"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: GatewaySpec

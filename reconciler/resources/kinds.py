@@ -1,4 +1,4 @@
-"""Every kind by its name. What a kind cannot do yet it does not accept."""
+"""Every kind by its name. A kind has no fields for features that do not exist yet."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from .registry import SPECS
 KINDS: dict[str, type[Manifest]] = {
     spec.name: getattr(import_module(f"{__package__}.{spec.module}"), spec.name) for spec in SPECS
 }
-"""In the order in which lists show them."""
+"""The class of each kind, in the order of lists."""

@@ -13,6 +13,6 @@ class Model(Manifest):
 
     api_version: ApiVersion
     kind: Literal["Model"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: ModelSpec

@@ -1,4 +1,4 @@
-"""The kind Node: one machine, and how it is reached."""
+"""The kind Node: one machine, and how the controller connects to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from .base import ApiVersion, Bytes, Manifest, Metadata, Seconds, Strict
+from .base import (
+    ABSOLUTE_PATH,
+    HOST,
+    TYPE,
+    USER,
+    ApiVersion,
+    Bytes,
+    Manifest,
+    Metadata,
+    Path,
+    Seconds,
+    Strict,
+)
 from .scheduling import Taints
 
 KEY_TYPES = (
@@ -19,33 +31,33 @@ KEY_TYPES = (
     "ecdsa-sha2-nistp521",
     "ssh-rsa",
 )
-"""Of the host keys that OpenSSH makes by itself."""
+"""Types of the host keys that OpenSSH generates."""
 
 
 def _host_key(value: str) -> str:
-    """``type base64 [comment]``, where the base64 begins with the type again (RFC 4253, section 6.6).
+    """Return ``type base64 [comment]``, where the base64 begins with the type again (RFC 4253, section 6.6).
 
-    What it says begins with no value: somebody may have put a private key here.
+    The messages do not repeat the value: it may be a private key.
     """
     words = value.split()
     if len(words) > 1 and words[0] not in KEY_TYPES and words[1] in KEY_TYPES:
         raise ValueError(
-            "it is a line of known_hosts: leave out its first word, so that it begins with the key's type"
+            "this is a line of known_hosts: remove its first word, so that it begins with the key's type"
         )
     if len(words) < 2 or words[0] not in KEY_TYPES or "\n" in value.strip():
         raise ValueError(
-            'it is no public key of OpenSSH, such as "ssh-ed25519 AAAA…": on the machine it is the line in'
-            " /etc/ssh/ssh_host_ed25519_key.pub"
+            'not a public key of OpenSSH, such as "ssh-ed25519 AAAA…": copy the line in'
+            " /etc/ssh/ssh_host_ed25519_key.pub of the machine"
         )
     if _strings(words[1])[:1] != [words[0].encode()]:
         raise ValueError(
-            f"the public key is not whole: after {words[0]} all of its base64 is to follow, on one line"
+            f"the public key is incomplete: all of its base64 must follow {words[0]}, on one line"
         )
     return value
 
 
 def _strings(encoded: str) -> list[bytes]:
-    """What a key is made of: strings, each after its length in four bytes; nothing where it is not whole."""
+    """Return the strings of an encoded key, each of which follows its length in four bytes; empty if incomplete."""
     try:
         rest = base64.b64decode(encoded, validate=True)
     except binascii.Error:
@@ -69,43 +81,48 @@ def _ipv4(value: str) -> str:
 
 
 class LocalAccess(Strict):
-    """This machine itself. Several nodes may be local; they share the machine's memory."""
+    """The controller's machine. Several nodes may be local; they share its memory."""
 
 
 class SshAccess(Strict):
-    """A machine that is reached over SSH. `reconciler node add HOST` writes this."""
+    """SSH access to another machine. `reconciler node add HOST` writes these fields."""
 
-    host: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:%_-]*$", max_length=253)]
-    """Name or address, or a `Host` of `~/.ssh/config`."""
+    host: Annotated[str, HOST.field()]
+    """Host name, address, or a `Host` of `~/.ssh/config`."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
-    """Where its SSH server listens."""
-    user: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$", max_length=64)]
-    """Whose agent and ranks run there."""
-    host_key: Annotated[str, StringConstraints(max_length=4096), AfterValidator(_host_key)]
-    """The machine's public key, as in `/etc/ssh/ssh_host_ed25519_key.pub`. No other is accepted."""
-    identity_file: Annotated[str, StringConstraints(pattern=r"^[/~]", max_length=1024)] | None = None
-    """A private key on the controller's machine that logs in there, and no other. By default those in `~/.ssh` and of
-    the SSH agent are tried."""
+    """Port of the machine's SSH server."""
+    user: Annotated[str, USER.field()]
+    """User on the machine who runs the agent and the ranks."""
+    host_key: Annotated[
+        str,
+        StringConstraints(max_length=4096),
+        AfterValidator(_host_key),
+        Field(json_schema_extra={TYPE: "public key"}),
+    ]
+    """The machine's public host key, as in its `/etc/ssh/ssh_host_ed25519_key.pub`. No other key is accepted."""
+    identity_file: Path | None = None
+    """Private key on the controller's machine, the only one that is tried. By default the keys in `~/.ssh` and of the
+    SSH agent are tried."""
 
 
 class Access(Strict):
-    """How a node is reached, and what its ranks are started with: all that is needed to have an agent there."""
+    """Everything that is needed to have an agent on a node: how to connect, and the Python of its ranks."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["local"]}, {"required": ["ssh"]}]})
 
     local: LocalAccess | None = None
-    """`{}`: the machine that the controller runs on. Either this or `ssh`."""
+    """`{}` for the controller's own machine. Use either `local` or `ssh`."""
     ssh: SshAccess | None = None
-    """Another machine. Either this or `local`."""
-    python: Annotated[str, StringConstraints(pattern=r"^/", max_length=1024)] | None = None
-    """An interpreter on the node, by its absolute path, that has `mlx`, `mlx-lm` and `reconciler` and that you keep
-    in order. By default, on a local node, the controller's own, on others a managed one."""
+    """SSH access to another machine. Use either `local` or `ssh`."""
+    python: Annotated[str, ABSOLUTE_PATH.field()] | None = None
+    """Python interpreter on the node with `mlx`, `mlx-lm` and `reconciler`, which you maintain. By default a local node
+    uses the controller's interpreter, and any other node a managed one."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.local is None) == (self.ssh is None):
             raise ValueError(
-                "exactly one of local and ssh is to be given: local: {} for the machine that the controller runs on,"
+                "use either local or ssh: local: {} for the controller's own machine,"
                 " ssh: {host, user, hostKey} for another"
             )
         return self
@@ -115,54 +132,59 @@ LOCAL = Access(local=LocalAccess())
 
 
 class NodeMemory(Strict):
-    """What of the node's memory may be used for models."""
+    """How much of the machine's memory models may use."""
 
     reserve: Bytes = 0
-    """Kept free for the system and everything else that runs there."""
+    """Memory kept free for the system and all other programs."""
     limit: Bytes | None = None
-    """What ranks may use of it at most, all those on the machine together: such as the GPU's limit of wired memory."""
+    """Most memory that all ranks on the machine may use together, for example the GPU's limit of wired memory. By
+    default all but the reserve."""
 
 
 class Repair(Strict):
-    """What may be done to this machine to heal it. It takes `sudo` without a password for exactly these commands:
-    `reconciler node bootstrap` prints what allows them."""
+    """Repairs that the controller may make on this machine. They need `sudo` without a password for certain commands;
+    `reconciler node bootstrap` prints the rule that allows exactly these."""
 
     network: bool = False
-    """Take the Thunderbolt ports that a Fabric's links use out of the bridge, and give each end of a link its address
-    from `spec.addressing.pool`. What nobody confirms from outside within a minute undoes itself."""
+    """Take the Thunderbolt ports of a Fabric's links out of the bridge, and give each end of a link its address
+    from the Fabric's `spec.addressing.pool`. A change is undone unless it is confirmed over the network within a
+    minute."""
     wired_limit: bool = False
-    """Let the GPU have the memory that `spec.memory` leaves to models: its limit, or all but the reserve."""
+    """Raise the GPU's limit of wired memory to what `spec.memory` leaves to models: its limit, or all but the
+    reserve."""
     sleep: bool = False
-    """Keep the machine from falling asleep while nobody sits before it."""
+    """Keep the machine from going to sleep while nobody uses it."""
     reboot: bool = False
-    """Restart it where nothing less helps and nothing serves on it: one machine at a time, each at most every
-    six hours."""
+    """Restart the machine if nothing less helps and no group serves on it. One machine restarts at a time, and each at
+    most once in six hours."""
     file_vault: bool = False
-    """Restart it although FileVault is on: somebody, or something, unlocks its disk afterwards."""
+    """Allow restarts although FileVault is on. Somebody, or something, must unlock the disk afterwards."""
 
 
 class NodeSpec(Access):
-    """A machine that ranks can run on."""
+    """A machine that can run ranks."""
 
-    address: Annotated[str, AfterValidator(_ipv4)] | None = None
-    """At which the other nodes of a group reach it. By default the one at which the controller does."""
+    address: Annotated[str, AfterValidator(_ipv4), Field(json_schema_extra={TYPE: "address"})] | None = None
+    """IPv4 address at which the other nodes of a group reach this one. By default the address that the controller
+    connects to."""
     memory: NodeMemory = NodeMemory()
     unschedulable: bool = False
-    """No new ranks are placed here; those that run go on."""
+    """Place no new ranks here. Running ranks continue."""
     drain: bool = False
-    """No rank runs here: those that do finish what they have, and move where they can. Implies unschedulable."""
+    """Move the ranks elsewhere, or stop them once they have finished their requests. Implies `unschedulable`."""
     taints: Taints = ()
-    """Each keeps off the deployments that do not tolerate it."""
+    """Taints of the node. Each keeps off the deployments that do not tolerate it."""
     lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
-    """How long the node may give no answer before its groups are formed elsewhere. They get no requests meanwhile."""
+    """How long the node may be silent before its groups are formed elsewhere, at least 1s. Meanwhile they get no
+    requests."""
     repair: Repair = Repair()
     reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
-    """While the machine runs in this boot it is emptied and restarted, one machine at a time; from then on this asks
-    for nothing any more. `reconciler reboot` puts the boot here that is to end."""
+    """Id of the boot that should end: while the machine runs in it, the machine is drained and restarted, one machine
+    at a time. In any other boot this has no effect. `reconciler reboot` sets it."""
 
     @property
     def access(self) -> Access:
-        """The part of it that says how the node is reached."""
+        """Return the fields that say how to connect to the node."""
         return Access(local=self.local, ssh=self.ssh, python=self.python)
 
 
@@ -171,6 +193,6 @@ class Node(Manifest):
 
     api_version: ApiVersion
     kind: Literal["Node"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: NodeSpec

@@ -1,4 +1,4 @@
-"""The kind Notifier: a webhook that is told of incidents."""
+"""The kind Notifier: a webhook for messages about incidents."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, field_validator
 
-from .base import ApiVersion, Manifest, Metadata, Strict
+from .base import TYPE, ApiVersion, Manifest, Metadata, Path, Strict, Variable
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, whatever its name service says."""
+    """Return whether a host is this machine, without asking a name service."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -20,31 +20,34 @@ def is_loopback(host: str) -> bool:
 
 
 class UrlFrom(Strict):
-    """Where a URL is that is a secret. One of them."""
+    """The place of a secret URL. Use either `env` or `file`."""
 
-    env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
-    """Name of a variable in the environment of `reconciler up`."""
-    file: Annotated[str, StringConstraints(pattern=r"^[/~]", max_length=1024)] | None = None
-    """A file with nothing else in it, absolute or under `~`; read before each message. Mode 0600 is best."""
+    env: Variable | None = None
+    """Variable in the environment of `reconciler up` that holds the URL."""
+    file: Path | None = None
+    """File that holds the URL and nothing else, best with mode 0600. It is read before each message."""
 
 
 class Webhook(Strict):
-    """Where messages are sent, as Slack takes them. Either `url` or one of `urlFrom`."""
+    """The webhook that gets messages in Slack's format. Use either `url` or one field of `urlFrom`."""
 
-    url: Annotated[str, StringConstraints(max_length=2048)] | None = None
-    """Of this machine only: others hold secrets, which are kept out of git."""
+    url: Annotated[str, StringConstraints(max_length=2048), Field(json_schema_extra={TYPE: "url"})] | None = (
+        None
+    )
+    """URL on the controller's own machine. Other URLs are secrets and belong in `urlFrom`, because manifests are in
+    git."""
     url_from: Annotated[UrlFrom, Field(validate_default=True)] = UrlFrom()
 
     @field_validator("url")
     @classmethod
     def _local(cls, value: str | None) -> str | None:
-        """No message begins with what was expected: then it would go on with the URL, which may be a secret."""
+        """No message begins with "expected": such messages end with the value, which may be a secret."""
         parts = urlsplit(value or "http://localhost")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError('it is no URL such as "http://127.0.0.1:9000/hook"')
+            raise ValueError('not a URL such as "http://127.0.0.1:9000/hook"')
         if not is_loopback(parts.hostname):
             raise ValueError(
-                "its host is not this machine: such a URL is a secret, and manifests are in git; "
+                "the host is not this machine: such a URL is a secret, and manifests are in git; "
                 "use urlFrom: {env: NAME} or {file: PATH}"
             )
         return value
@@ -54,23 +57,24 @@ class Webhook(Strict):
     def _one(cls, value: UrlFrom, info: Any) -> UrlFrom:
         given = [info.data.get("url"), value.env, value.file]
         if "url" in info.data and sum(each is not None for each in given) != 1:
-            raise ValueError("exactly one of url, urlFrom.env and urlFrom.file is to be given")
+            raise ValueError("use exactly one of url, urlFrom.env and urlFrom.file")
         return value
 
 
 class NotifierSpec(Strict):
-    """Whom to tell of incidents."""
+    """A webhook, and the messages that it gets."""
 
     webhook: Webhook
     tell: tuple[Literal["opened", "personNeeded", "closed"], ...] = ("opened", "personNeeded", "closed")
-    """What is told of an incident, each once: that it began, that a person is needed, that it is over."""
+    """Messages to send, each once per incident: that it began, that a person is needed, that it is over. By default
+    all three."""
 
 
 class Notifier(Manifest):
-    """A webhook that is told of incidents, in Slack's form."""
+    """A webhook for messages about incidents, in Slack's format."""
 
     api_version: ApiVersion
     kind: Literal["Notifier"]
-    """What the object is, and so which fields its spec has."""
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
     spec: NotifierSpec

@@ -1,6 +1,6 @@
-"""What the kinds are called and where each is defined: a new kind is a module, and a row here.
+"""The names of the kinds and their modules. To add a kind, add a module and a row here.
 
-Needs no pydantic: completing a word on the command line is to take no longer than typing.
+Does not import pydantic, so that shell completion stays fast.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 API_VERSION = "reconciler/v1alpha1"
 STOPPED = "reconciler/stopped"
-"""The label of a node that `reconciler stop` has drained; its value says how `start` leaves it."""
+"""The label of a node that `reconciler stop` drained. Its value is the state that `start` restores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,36 +17,36 @@ class KindSpec:
     """One kind of manifest."""
 
     name: str
-    """As manifests have it, and the name of its class."""
+    """The word in manifests, and the name of its class."""
     plural: str
     short_names: tuple[str, ...]
     """Further words for it on the command line; the first is its singular."""
     module: str
-    """Of this package: where its class is."""
+    """The module of this package that holds its class."""
     about: str
-    """What an object of it is, in a few words."""
+    """A noun phrase for an object of this kind, for lists."""
 
 
 SPECS = (
-    KindSpec("Node", "nodes", ("node", "no"), "node", "a machine that ranks can run on"),
+    KindSpec("Node", "nodes", ("node", "no"), "node", "a machine that can run ranks"),
     KindSpec(
-        "Fabric", "fabrics", ("fabric", "fab"), "fabric", "the Thunderbolt cables that are meant to be there"
+        "Fabric", "fabrics", ("fabric", "fab"), "fabric", "the Thunderbolt cables that should be connected"
     ),
-    KindSpec("Model", "models", ("model", "mo"), "model", "weights"),
+    KindSpec("Model", "models", ("model", "mo"), "model", "weights that deployments can serve"),
     KindSpec(
         "ModelDeployment",
         "modeldeployments",
         ("modeldeployment", "deployment", "deployments", "deploy", "md"),
         "deployment",
-        "a model that should be served",
+        "a model to serve, and how",
     ),
-    KindSpec("Gateway", "gateways", ("gateway", "gw"), "gateway", "the endpoint that clients talk to"),
+    KindSpec("Gateway", "gateways", ("gateway", "gw"), "gateway", "the HTTP endpoint for clients"),
     KindSpec(
-        "Notifier", "notifiers", ("notifier", "notify"), "notifier", "a webhook that is told of incidents"
+        "Notifier", "notifiers", ("notifier", "notify"), "notifier", "a webhook for messages about incidents"
     ),
     KindSpec("ApiKey", "apikeys", ("apikey", "key"), "api_key", "a key for clients of the endpoint"),
 )
-"""Every kind, in the order in which lists show them."""
+"""Every kind, in the order of lists."""
 PLURALS = {spec.name: spec.plural for spec in SPECS}
 SHORT_NAMES = {spec.name: spec.short_names for spec in SPECS}
 KIND_NAMES = tuple(PLURALS)

@@ -1,27 +1,27 @@
-"""Which nodes a deployment may use: taints of nodes, and what deployments ask for, in kubectl's words."""
+"""The nodes that a deployment may use: taints, tolerations and node selectors, as in Kubernetes."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from .base import Strict
+from .base import LABEL_KEY, LABEL_VALUE, Strict
 
-_Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$")]
-_Value = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+_Key = Annotated[str, LABEL_KEY.field()]
+_Value = Annotated[str, LABEL_VALUE.field()]
 Effect = Literal["NoSchedule"]
 
 
 class Taint(Strict):
-    """Keeps off every deployment that does not tolerate it."""
+    """A mark on a node that keeps off every deployment that does not tolerate it."""
 
     key: _Key
-    """What it is about, such as `dedicated`."""
+    """Key of the taint, such as `dedicated`."""
     value: _Value = ""
-    """Such as the name of a team."""
+    """Value of the taint, such as the name of a team. By default empty."""
     effect: Effect
-    """`NoSchedule`: nothing new is placed here without a toleration; what runs goes on."""
+    """`NoSchedule`: no new rank without a toleration is placed here. Running ranks continue."""
 
     def __str__(self) -> str:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
@@ -31,7 +31,7 @@ def _each_once(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     keys = [(taint.key, taint.effect) for taint in taints]
     twice = [str(taint) for at, taint in enumerate(taints) if keys[at] in keys[:at]]
     if twice:
-        raise ValueError(f"{twice[0]}: there is another taint with this key and effect")
+        raise ValueError(f"{twice[0]}: another taint has this key and effect")
     return taints
 
 
@@ -39,46 +39,46 @@ Taints = Annotated[tuple[Taint, ...], Field(max_length=64), AfterValidator(_each
 
 
 class Toleration(Strict):
-    """Lets a deployment use nodes in spite of a taint; it draws it to none."""
+    """Permission for a deployment to use nodes with a certain taint. It does not make the deployment prefer them."""
 
     key: _Key | None = None
-    """Of the taint. Without one, and with `operator: Exists`, every taint is tolerated."""
+    """Key of the tolerated taint. Without a key, `operator: Exists` tolerates every taint."""
     operator: Annotated[Literal["Exists", "Equal"], Field(validate_default=True)] = "Equal"
-    """`Equal`: the taint has this value. `Exists`: whatever its value."""
+    """`Equal`: tolerate a taint with this value. `Exists`: tolerate a taint with any value."""
     value: Annotated[_Value, Field(validate_default=True)] = ""
-    """With `operator: Equal`."""
+    """Value of the tolerated taint, with `operator: Equal` only. By default empty."""
     effect: Effect | None = None
-    """Of the taint; every effect where there is none."""
+    """Effect of the tolerated taint. By default every effect."""
 
     @field_validator("operator")
     @classmethod
     def _of_a_key(cls, operator: str, info: Any) -> str:
         if operator == "Equal" and "key" in info.data and info.data["key"] is None:
-            raise ValueError("Equal needs a key; to tolerate every taint: operator: Exists")
+            raise ValueError("Equal needs a key; to tolerate every taint, use operator: Exists")
         return operator
 
     @field_validator("value")
     @classmethod
     def _only_to_compare(cls, value: str, info: Any) -> str:
         if value and info.data.get("operator") == "Exists":
-            raise ValueError("Exists takes no value; leave it out, or use operator: Equal")
+            raise ValueError("Exists takes no value; remove it, or use operator: Equal")
         return value
 
     def covers(self, taint: Taint) -> bool:
-        """Whether it lets a deployment use a node that has this taint."""
+        """Return whether a deployment with this toleration may use a node with the taint."""
         if self.effect not in (None, taint.effect) or self.key not in (None, taint.key):
             return False
         return self.operator == "Exists" or self.value == taint.value
 
 
 class Placement(Strict):
-    """Which nodes are considered."""
+    """The nodes that the deployment may use."""
 
     node_selector: dict[str, str] = Field(default_factory=dict)
-    """Labels that a node must have."""
+    """Labels that a node must have. By default any node may be used."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=64)] = ()
-    """Taints in spite of which nodes are considered. What runs does not move when one is taken away."""
+    """Taints that the deployment tolerates. Running groups do not move when a toleration is removed."""
 
     def untolerated(self, taints: Taints) -> Taint | None:
-        """The first of a node's taints that keeps the deployment off it."""
+        """Return the first taint that keeps the deployment off a node; None if it tolerates all."""
         return next((t for t in taints if not any(each.covers(t) for each in self.tolerations)), None)

@@ -1,4 +1,4 @@
-"""JSON Schemas of the kinds, for editors and for `schemas/`."""
+"""Builds the JSON Schemas of the kinds, for editors and for `schemas/`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of one kind. Raises ``KeyError`` for a kind that does not exist."""
+    """Return the JSON Schema of one kind. Raises ``KeyError`` for an unknown kind."""
     body = KINDS[kind].model_json_schema(by_alias=True)
     return {"$schema": DIALECT, **body, "title": f"{kind} ({API_VERSION})"}
 
 
 def any_kind() -> dict[str, Any]:
-    """A schema that takes any kind, chosen by its ``kind`` field: the one that manifests refer to."""
+    """Return a schema that accepts every kind and chooses by the ``kind`` field. Manifests refer to this one."""
     definitions: dict[str, Any] = {}
     branches = []
     for kind in KINDS:
@@ -43,6 +43,6 @@ def any_kind() -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """Everything in ``schemas/``: file name to contents, byte for byte."""
+    """Return the exact contents of ``schemas/``, by file name."""
     bodies = {"manifest.json": any_kind(), **{f"{kind}.json": schema(kind) for kind in KINDS}}
     return {name: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for name, body in bodies.items()}

@@ -1,4 +1,4 @@
-"""What a Model says: where its weights come from."""
+"""The spec of a Model: the source of its weights."""
 
 from __future__ import annotations
 
@@ -8,46 +8,44 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
 from reconciler.wire.weights import hub_path
 
-from .base import Strict
+from .base import REPOSITORY, TYPE, Path, Strict, Variable
 
 
 class TokenRef(Strict):
-    """Where the hub's token is. One of them."""
+    """The place of the hub's token. Use either `env` or `file`."""
 
-    env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
-    """Name of a variable in the environment of `reconciler up`."""
-    file: Annotated[str, StringConstraints(pattern=r"^[/~]", max_length=1024)] | None = None
-    """A file with nothing else in it, absolute or under `~`, where `reconciler up` runs. Mode 0600 is best."""
+    env: Variable | None = None
+    """Variable in the environment of `reconciler up` that holds the token."""
+    file: Path | None = None
+    """File on the controller's machine that holds the token and nothing else, best with mode 0600."""
 
 
 def _one_token(value: TokenRef | None) -> TokenRef | None:
     if value is not None and (value.env is None) == (value.file is None):
-        raise ValueError("exactly one of env and file is to be given")
+        raise ValueError("use either env or file")
     return value
 
 
 def uncommitted(repo: str, revision: str) -> str:
-    """Why a revision is not the full id of a commit, and how to find that; empty where it is."""
+    """Say why a revision is not the full id of a commit, and how to find the id; empty if it is one."""
     if len(revision) == 40 and not set(revision) - set("0123456789abcdef"):
         return ""
     shown = revision[:60]
     return (
-        f"expected a commit of 40 hexadecimal digits, got {shown!r}; the commit of a branch or tag tells:"
+        f"expected a commit of 40 hexadecimal digits, got {shown!r}; find the commit of a branch or tag with:"
         f" git ls-remote https://huggingface.co/{repo} {shown or 'main'}"
     )
 
 
 class HuggingFace(Strict):
-    """A repository on the Hugging Face hub, or on another that speaks as it does (`HF_ENDPOINT`)."""
+    """A repository on the Hugging Face hub, or on a compatible hub (`HF_ENDPOINT`)."""
 
-    repo: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$", max_length=128)
-    ]
-    """`owner/name`."""
-    revision: str
-    """The commit, as 40 hexadecimal digits: what a branch or a tag names may change under a running deployment."""
+    repo: Annotated[str, REPOSITORY.field()]
+    """Owner and name of the repository."""
+    revision: Annotated[str, Field(json_schema_extra={TYPE: "commit"})]
+    """Commit as 40 hexadecimal digits. Branches and tags are not accepted, because they can move."""
     token_ref: Annotated[TokenRef | None, AfterValidator(_one_token)] = None
-    """Where the token is that the repository needs, if any; it is kept out of git."""
+    """Place of the access token, if the repository needs one. The token itself stays out of git."""
 
     @field_validator("revision")
     @classmethod
@@ -59,23 +57,29 @@ class HuggingFace(Strict):
 
 
 class ModelSource(Strict):
-    """Where the weights are. Either `path` or `huggingface`."""
+    """The source of the weights. Use either `path` or `huggingface`."""
 
-    path: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
-    """Relative to the node's model directory, absolute, or under `~`."""
+    path: (
+        Annotated[
+            str, StringConstraints(min_length=1, max_length=1024), Field(json_schema_extra={TYPE: "path"})
+        ]
+        | None
+    ) = None
+    """Folder on the nodes: absolute, under `~`, or relative to the node's model directory."""
     huggingface: Annotated[HuggingFace | None, Field(validate_default=True)] = None
-    """Fetched by the nodes that serve it, verified file by file, and kept under `hub/` in the node's model directory."""
+    """Repository from which the nodes fetch the weights. Every file is verified, and kept under `hub/` in the node's
+    model directory."""
 
     @field_validator("huggingface")
     @classmethod
     def _one(cls, value: HuggingFace | None, info: Any) -> HuggingFace | None:
         if "path" in info.data and (value is None) == (info.data["path"] is None):
-            raise ValueError("exactly one of path and huggingface is to be given")
+            raise ValueError("use either path or huggingface")
         return value
 
     @property
     def folder(self) -> str:
-        """Where the weights are on every node: a path as agents take it."""
+        """Return the path of the weights on every node, in the form that agents accept."""
         if self.huggingface is not None:
             return hub_path(self.huggingface.repo, self.huggingface.revision)
         assert self.path is not None
@@ -83,10 +87,10 @@ class ModelSource(Strict):
 
 
 class ModelSpec(Strict):
-    """Weights."""
+    """Weights, and how long older revisions of them are kept."""
 
     source: ModelSource
     trust_remote_code: bool = False
-    """Run Python code that comes with the weights. Only for sources that you trust fully."""
+    """Run the Python code that comes with the weights. Enable this only for sources that you trust."""
     keep: Annotated[int, Field(ge=0, le=16)] = 1
-    """Older revisions of its repository that stay on the nodes, beside those in use: what it could go back to."""
+    """Number of older revisions that stay on the nodes in addition to those in use, for going back."""

@@ -13,7 +13,7 @@ from .standby import wait_for_config
 
 
 def main() -> int:
-    """Live as the rank that the environment describes; returns the exit status."""
+    """Run as the rank that the environment describes. Return the exit status."""
     # Weights and tokenizers come from this machine's disk alone: a rank never asks a hub.
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_OFFLINE"] = "1"
@@ -30,7 +30,8 @@ def main() -> int:
 
 
 def _ignore_signals() -> None:
-    """The interpreter gives back default handlers while it ends: a late SIGTERM would look like a death."""
+    """Ignore signals: the interpreter restores default handlers at its end, and a late SIGTERM would look like a
+    crash."""
     for number in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
 

@@ -27,7 +27,7 @@ TRUST = "trust_remote_code"
 
 
 def examine(folder: Path) -> dict[str, Any]:
-    """The answer for one folder."""
+    """Return the answer for one folder."""
     config: dict[str, Any] = {}
     try:
         config = load_config(folder)
@@ -55,7 +55,7 @@ def examine(folder: Path) -> dict[str, Any]:
 
 
 def _split(folder: Path, strategy: str, ranks: int) -> list[dict[str, Any]]:
-    """What each rank has of the model; one answer where all have alike. Raises what MLX does where it cannot."""
+    """Return each rank's share of the model; one share if all are equal. Raises MLX's error if it cannot be split."""
     found = []
     for rank in range(ranks):
         if strategy == "tensor":
@@ -69,7 +69,7 @@ def _split(folder: Path, strategy: str, ranks: int) -> list[dict[str, Any]]:
 
 
 def _refusal(error: BaseException) -> str:
-    """What MLX refuses it says in a sentence; what it did not think of, it does not."""
+    """Return MLX's refusal: expected ones are sentences, unexpected ones are not."""
     text = first_line(error).rstrip(".")
     return _shortened(text if isinstance(error, ValueError) else f"mlx-lm fails to split it: {text}")
 
@@ -88,7 +88,7 @@ def _shortened(text: str) -> str:
 
 
 def main() -> None:
-    """Nothing but the answer may reach standard output, whatever libraries print."""
+    """Print the answer, and keep all other output of libraries off standard output."""
     answers = os.dup(1)
     os.dup2(2, 1)
     answer = examine(Path(sys.argv[1]))

@@ -22,13 +22,13 @@ _NAME = "__all__"
 
 
 def quicken() -> None:
-    """Have it imported so, unless it is imported already."""
+    """Install the fast import, unless the module is already imported."""
     if MODULE not in sys.modules:
         sys.meta_path.insert(0, _Once())
 
 
 class _Once(MetaPathFinder):
-    """Changes the module as soon as it is there, before the package goes on with it."""
+    """Changes the module as soon as it is loaded, before its package continues."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -50,7 +50,7 @@ class _Once(MetaPathFinder):
 
 
 def change(module: Any) -> None:
-    """Quicker functions in the place of the module's own."""
+    """Replace some of the module's functions by faster ones."""
     names = getattr(module, "fetch__all__", None)
     structure = getattr(module, "create_import_structure_from_path", None)
     if names is None or structure is None:
@@ -67,7 +67,7 @@ def change(module: Any) -> None:
 
 
 def _tail_from(text: str) -> str:
-    """The text from the last line on that begins with the name, for which the original looks line by line."""
+    """Return the text from the last line that begins with the name; the original searches line by line."""
     at = text.rfind(f"\n{_NAME}")
     if at >= 0:
         return text[at + 1 :]

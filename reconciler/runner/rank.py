@@ -43,7 +43,8 @@ log = logging.getLogger("reconciler.runner")
 
 
 def live(config_path: str, progress_descriptor: int | None) -> int:
-    """From the configuration to the exit status. The reason is the last ``Progress.detail``."""
+    """Run the rank from its configuration to its exit status, which is returned. The reason is the last
+    ``Progress.detail``."""
     log_to(sys.stderr)
     progress = ProgressPipe(progress_descriptor)
     watch = Watch(progress)
@@ -83,7 +84,7 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
 
 
 def _set_fast_synch(config: RankConfig) -> None:
-    """As all ranks of the group have it, for unequal ones hang: before Metal is used for the first time, when MLX
+    """Set the variable as on all ranks of the group, because unequal ones hang: before Metal is first used, when MLX
     reads it."""
     if config.fast_synch:
         os.environ[FAST_SYNCH] = "1"
@@ -92,7 +93,7 @@ def _set_fast_synch(config: RankConfig) -> None:
 
 
 def _exit_at_once(code: int) -> NoReturn:
-    """Without taking the interpreter apart, which takes up to a second that the next group waits for."""
+    """Exit without the interpreter's clean-up, which takes up to a second that the next group waits for."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -135,7 +136,7 @@ def _form(
     watch: Watch,
     orders: SimpleQueue[dict[str, Any]],
 ) -> tuple[dict[int, socket.socket], Any]:
-    """The control channel and then MLX's group; nothing of both for a rank alone."""
+    """Form the control channel and then MLX's group; neither for a single rank."""
     if config.size == 1:
         return {}, None
     from .group.side_channel import SideChannel

@@ -11,9 +11,10 @@ _PATH_BYTES_MAX = 4096
 
 
 def wait_for_config(descriptor: int) -> str:
-    """The path of the ``config.json`` of the rank that this process is to be; empty when nobody needs it any more.
+    """Wait for the path of the ``config.json`` of the rank that this process becomes; empty if the process is not
+    needed any more.
 
-    Whatever the rank starts is known by that path in its environment, and its working directory is the rank's.
+    Everything that the rank starts has that path in its environment, and its working directory is the rank's.
     """
     _import_all()
     line = b""

@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def request(path: str, question: dict[str, Any]) -> dict[str, Any]:
-    """Ask once; an empty answer where nobody is there any more. Nothing bounds how long a tool takes."""
+    """Return the answer to a question; empty if nobody answers. Tools may take any time."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(path)

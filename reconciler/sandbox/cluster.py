@@ -1,4 +1,4 @@
-"""Which machines there are to be, by a number or by manifests, and the manifests by which they are reached."""
+"""Decides which machines to emulate, from a number or manifests, and writes the manifests to reach them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .world.state import Machine, World, shown
 
 API_VERSION = "reconciler/v1alpha1"
 LABEL = "mac"
-"""Of a Node: which Mac is emulated for it, one of ``macs.SOLD``; by default what its name begins with."""
+"""Label of a Node with the type of Mac, one of ``macs.SOLD``; by default from its name."""
 DEFAULT_MAC = "studio"
 MACHINES_MAX = 16
 FILE = "machines.yaml"
@@ -27,9 +27,9 @@ POOL = "10.77.0.0/16"
 
 
 def numbered(count: int, kind: str, boot_ids: Sequence[str], boot_at: float) -> tuple[Machine, ...]:
-    """``studio-1``, ``studio-2`` and so on. Raises ``Invalid``."""
+    """Return ``studio-1``, ``studio-2`` and so on. Raises ``Invalid``."""
     if not 1 <= count <= MACHINES_MAX:
-        raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, not {count}")
+        raise Invalid(f"the sandbox emulates 1 to {MACHINES_MAX} machines, not {count}")
     names = [f"{kind.split('-')[0]}-{number}" for number in range(1, count + 1)]
     return tuple(
         macs.build(name, kind, boot_id, boot_at) for name, boot_id in zip(names, boot_ids, strict=False)
@@ -43,21 +43,19 @@ def of_nodes(
     boot_at: float,
     count: int | None = None,
 ) -> tuple[Machine, ...]:
-    """One for each Node, of which there are to be ``count`` where that is said; without a Node so many as ``numbered``
-    makes. Raises ``Invalid``."""
+    """Return a machine for each Node; ``count`` checks their number. Without Nodes, return ``count`` machines as
+    ``numbered`` does. Raises ``Invalid``."""
     nodes = [each for each in manifests if isinstance(each, Node)]
     if not nodes and count is None:
-        raise Invalid(
-            "there is no Node in the manifests, each of which becomes an emulated Mac: say how many with --nodes"
-        )
+        raise Invalid("the manifests have no Nodes to emulate; give the number of Macs with --nodes")
     if not nodes:
         return numbered(count or 0, kind or DEFAULT_MAC, boot_ids, boot_at)
     if count not in (None, len(nodes)):
         raise Invalid(
-            f"the manifests have {len(nodes)} Nodes, not {count}: write --nodes {len(nodes)}, or leave it out"
+            f"the manifests have {len(nodes)} Nodes, not {count}: use --nodes {len(nodes)}, or omit it"
         )
     if len(nodes) > MACHINES_MAX:
-        raise Invalid(f"from 1 to {MACHINES_MAX} machines can be emulated, and there are {len(nodes)} Nodes")
+        raise Invalid(f"the sandbox emulates 1 to {MACHINES_MAX} machines, but there are {len(nodes)} Nodes")
     return tuple(
         macs.build(node.metadata.name, kind or _kind(node), boot_id, boot_at)
         for node, boot_id in zip(nodes, boot_ids, strict=False)
@@ -94,7 +92,7 @@ def _links(manifests: Sequence[Manifest]) -> list[Link]:
 
 
 def _has_shape(links: Sequence[Link], shape: str, machines: Sequence[Machine]) -> bool:
-    """Whether the links join the same machines as such a cabling does, each pair once."""
+    """Return whether the links join the machines in this shape, each pair once."""
     names = {each.name for each in machines}
     pairs = {frozenset((one.node, other.node)) for one, other in links}
     if len(pairs) != len(links) or not all(pair <= names for pair in pairs):
@@ -105,7 +103,7 @@ def _has_shape(links: Sequence[Link], shape: str, machines: Sequence[Machine]) -
 
 
 def _is_ring(pairs: Set[frozenset[str]], names: Set[str]) -> bool:
-    """Whether each joins the next one and the last the first; two are joined once."""
+    """Return whether each joins the next one and the last the first; two are joined once."""
     if len(names) == 2:
         return len(pairs) == 1
     beside = {
@@ -129,7 +127,7 @@ def _kind(node: Node) -> str:
 
 
 def written(sandbox: Sandbox, manifests: Sequence[Manifest]) -> Mapping[str, str]:
-    """Files of manifests: those given, with each Node reached where it is emulated."""
+    """Return the files of the given manifests, with each Node at its emulated machine."""
     documents = [_plain(sandbox, each) for each in manifests]
     if not any(isinstance(each, Node) for each in manifests):
         documents = [*_nodes(sandbox), *documents]
@@ -150,13 +148,13 @@ def _nodes(sandbox: Sandbox) -> Iterator[dict[str, Any]]:
 
 
 def _labels(machine: Machine) -> dict[str, str]:
-    """As the examples have them, so that their deployments can be placed on it."""
+    """Return the labels of the examples, so that their deployments fit on it."""
     kind = macs.kind_of(machine)
     return {"pool": f"{kind.split('-')[0]}s", LABEL: kind}
 
 
 def _repair() -> dict[str, bool]:
-    """All that a Node may allow, but to restart what a person must unlock: nothing of it can do harm here."""
+    """Return all repairs that a Node may allow, except restarts of machines with FileVault: they are harmless here."""
     return {field.alias or name: True for name, field in Repair.model_fields.items() if name != "file_vault"}
 
 

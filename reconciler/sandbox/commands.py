@@ -15,16 +15,16 @@ from .world.state import DOMAINS_MAX, GIB, NoSuchThing, World, read_end, shown
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a change may need beside the world."""
+    """The further inputs of a change."""
 
     now: float
     boot_id: str
-    """For a boot that begins now."""
+    """Id for a boot that begins now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The next world, and what is told of it."""
+    """The next world, and a message."""
 
     world: World
     said: str
@@ -33,7 +33,7 @@ class Result:
 
 
 Act = Callable[[World, Sequence[str], Moment, bool], Result]
-"""With the words after the command, and whether it is taken back."""
+"""A function of the world, the words after the command, and whether to undo it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Command:
     """One fault."""
 
     usage: str
-    """Its words, such as ``NODE/RECEPTACLE``; in brackets what may be left out."""
+    """Its arguments, such as ``NODE/RECEPTACLE``; optional ones in brackets."""
     summary: str
     """A sentence."""
     examples: tuple[str, ...]
     act: Act
     back: str = ""
-    """How it is taken back, in the words of a command; empty where ``--undo`` does."""
+    """The command that undoes it; empty if ``--undo`` does."""
 
 
 def _unplug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -57,7 +57,7 @@ def _unplug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> R
         return _plug(world, words, moment, False)
     after = changes.unplug(world, end)
     assert cable is not None
-    return Result(after, f"the cable between {shown(cable.a)} and {shown(cable.b)} is out")
+    return Result(after, f"the cable between {shown(cable.a)} and {shown(cable.b)} is unplugged")
 
 
 def _plug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -67,14 +67,14 @@ def _plug(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
     after = changes.plug(world, *ends)
     peer = after.peer_of(ends[0])
     assert peer is not None
-    return Result(after, f"{shown(ends[0])} and {shown(peer)} are joined")
+    return Result(after, f"{shown(ends[0])} and {shown(peer)} are connected")
 
 
 def _swap(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     a, b = (read_end(word) for word in words)
     after = changes.swap(world, a, b)
     leads = [f"{shown(end)} leads to {shown(peer)}" for end in (a, b) if (peer := after.peer_of(end))]
-    return Result(after, " now, and ".join(leads) or "both are out")
+    return Result(after, " now, and ".join(leads) or "both are unplugged")
 
 
 def _slow(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -96,14 +96,16 @@ def _dock(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
 def _rdma(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     on = {"on": True, "off": False}.get(words[0])
     if on is None:
-        raise Invalid(f"{words[0]!r} is neither on nor off: reconciler sandbox rdma off studio-2")
+        raise Invalid(
+            f"{words[0]!r} is neither on nor off; for example: reconciler sandbox rdma off studio-2"
+        )
     on, name = on != undo, words[1]
     after = changes.reboot(changes.rdma(world, name, on), name, moment.now, moment.boot_id)
     return Result(after, f"{name} restarts, with RDMA {'on' if on else 'off'}, as after a visit to Recovery")
 
 
 def _parse_place(word: str) -> tuple[str, int | None]:
-    """A machine, or one of its receptacles."""
+    """Parse a machine, or one of its receptacles."""
     return read_end(word) if "/" in word else (word, None)
 
 
@@ -138,7 +140,7 @@ def _reboot(world: World, words: Sequence[str], moment: Moment, undo: bool) -> R
 def _panic(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     name = words[0]
     if undo:
-        return Result(changes.with_machine(world, name, panics=()), f"{name} has no panic report any more")
+        return Result(changes.with_machine(world, name, panics=()), f"{name} has no panic reports any more")
     seconds = _number(words[1:], changes.PANIC_SECONDS)
     report = report_name("panic", moment.now)
     after = changes.panic(world, name, moment.now, moment.boot_id, report, seconds)
@@ -159,7 +161,9 @@ def _hold_port(world: World, words: Sequence[str], moment: Moment, undo: bool) -
 def _gpu(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     kind = words[1] if len(words) > 1 else "timeout"
     if kind not in ("timeout", "oom"):
-        raise Invalid(f"{kind!r} is neither timeout nor oom: reconciler sandbox gpu-fault studio-1 oom")
+        raise Invalid(
+            f"{kind!r} is neither timeout nor oom; for example: reconciler sandbox gpu-fault studio-1 oom"
+        )
     after = changes.fault(world, words[0], gpu="" if undo else kind)
     told = {"timeout": "the next work of its GPU times out", "oom": "its GPU has no memory for any work"}[
         kind
@@ -178,9 +182,11 @@ def _decay(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Re
 
 def _mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     how = words[1] if len(words) > 1 else "silent"
-    told = {"silent": "says nothing", "broken": "breaks its answers off"}.get(how)
+    told = {"silent": "does not answer", "broken": "interrupts its answers"}.get(how)
     if told is None:
-        raise Invalid(f"{how!r} is neither silent nor broken: reconciler sandbox mute studio-1 broken")
+        raise Invalid(
+            f"{how!r} is neither silent nor broken; for example: reconciler sandbox mute studio-1 broken"
+        )
     after = changes.fault(world, words[0], mute="" if undo else how)
     return Result(after, f"{words[0]}: its rank 0 {'answers' if undo else told}")
 
@@ -188,13 +194,13 @@ def _mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
 def _leak(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     leaked = 0 if undo else int(_number(words[1:], changes.LEAK_BYTES / GIB) * GIB)
     after = changes.leak_wired(world, words[0], leaked)
-    return Result(after, f"{leaked / GIB:g} GiB of {words[0]} are wired for nobody")
+    return Result(after, f"{leaked / GIB:g} GiB of wired memory have leaked on {words[0]}")
 
 
 def _exhaust(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     held = 0 if undo else int(_number(words[1:], DOMAINS_MAX))
     after = changes.exhaust_pd(world, words[0], held)
-    return Result(after, f"{held} protection domains of each device of {words[0]} are held by nobody")
+    return Result(after, f"{held} protection domains of each device of {words[0]} are held without an owner")
 
 
 def _slow_ssh(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -209,7 +215,7 @@ def _jaccl(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Re
 
 
 def _flag(name: str, on: str, off: str) -> Act:
-    """A field of ``Faults`` that is on or off."""
+    """Return an act that sets or clears a field of ``Faults``."""
 
     def act(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
         return Result(
@@ -227,7 +233,7 @@ SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "managed": ("managed", lambda word: {"on": True, "off": False}[word]),
     "sudo": ("sudo", lambda word: {"on": True, "off": False}[word]),
 }
-"""What ``set`` takes, and how its value is read."""
+"""The settings of ``set``, and how their values are parsed."""
 
 
 def _set(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -235,13 +241,13 @@ def _set(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Resu
     for word in words[1:]:
         name, _, value = word.partition("=")
         if name not in SETTINGS:
-            raise Invalid(f"{name!r} cannot be set: {', '.join(SETTINGS)} can")
+            raise Invalid(f"{name!r} cannot be set; expected one of {', '.join(SETTINGS)}")
         field, read = SETTINGS[name]
         try:
             changed[field] = read(value)
         except (KeyError, ValueError):
             raise Invalid(
-                f"{value!r} is no value of {name}: write a number of minutes, or on or off"
+                f"{value!r} is not a value of {name}; expected a number of minutes, or on or off"
             ) from None
     return Result(changes.with_machine(world, words[0], **changed), f"{words[0]}: {', '.join(words[1:])}")
 
@@ -260,86 +266,88 @@ DECAY_MINUTES = 25.0
 _NODE, _END, _PLACE = "NODE", "NODE/RECEPTACLE", "NODE[/RECEPTACLE]"
 
 COMMANDS: Mapping[str, Command] = {
-    "unplug": Command(_END, "Pull a Thunderbolt cable out.", ("studio-1/3",), _unplug, "plug"),
+    "unplug": Command(_END, "Unplug a Thunderbolt cable.", ("studio-1/3",), _unplug, "plug"),
     "plug": Command(
-        f"{_END} [{_END}]", "Plug a cable in again, or a new one between two receptacles.",
+        f"{_END} [{_END}]", "Plug in an unplugged cable, or a new one between two receptacles.",
         ("studio-1/3", "studio-1/6 studio-2/6"), _plug, "unplug",
     ),
     "swap-cables": Command(
-        f"{_END} {_END}", "Plug each of two cables in where the other was; twice is as before.",
+        f"{_END} {_END}", "Swap one end of two cables; a second swap restores them.",
         ("studio-1/3 studio-1/4",), _swap, "swap-cables",
     ),
-    "slow-cable": Command(_END, "Put a Thunderbolt 4 cable in place of this one.", ("studio-1/3",), _slow),
+    "slow-cable": Command(_END, "Replace a cable by a Thunderbolt 4 cable.", ("studio-1/3",), _slow),
     "dock": Command(_END, "Put a dock between the two ends of a cable.", ("studio-1/3",), _dock),
-    "rdma": Command("on|off NODE", "Switch RDMA as Recovery does, with a restart.", ("off studio-2", "on studio-2"), _rdma),
-    "bridge": Command(_PLACE, "Make ports members of bridge0.", ("studio-1/3", "studio-1"), _bridge),
-    "lose-ipv4": Command(_PLACE, "Take the IPv4 addresses from ports.", ("studio-1/3", "studio-1"), _lose_ipv4),
+    "rdma": Command("on|off NODE", "Enable or disable RDMA as in Recovery, with a restart.", ("off studio-2", "on studio-2"), _rdma),
+    "bridge": Command(_PLACE, "Add ports to bridge0.", ("studio-1/3", "studio-1"), _bridge),
+    "lose-ipv4": Command(_PLACE, "Remove the IPv4 addresses of ports.", ("studio-1/3", "studio-1"), _lose_ipv4),
     "reboot": Command(
-        f"{_NODE} [SECONDS]", "Restart a machine: all that runs there ends, and it is away for a while.",
+        f"{_NODE} [SECONDS]", "Restart a machine: everything there ends, and it is away for a while.",
         ("studio-3", "studio-3 60"), _reboot,
     ),
-    "panic": Command(f"{_NODE} [SECONDS]", "Let a kernel panic: a restart, and a report of it.", ("studio-3", "studio-3 20"), _panic),
+    "panic": Command(f"{_NODE} [SECONDS]", "Simulate a kernel panic: a restart, and a panic report.", ("studio-3", "studio-3 20"), _panic),
     "hang": Command(
-        _NODE, "Let the ranks of a machine take part in nothing any more, without an end.", ("studio-2",),
-        _flag("hung", "its ranks hang", "its ranks go on"),
+        _NODE, "Make the ranks of a machine hang without ending.", ("studio-2",),
+        _flag("hung", "its ranks hang", "its ranks continue"),
     ),
-    "kill": Command(_NODE, "Kill the ranks of a machine.", ("studio-2",), _kill, "nothing: ranks are started again"),
+    "kill": Command(_NODE, "Kill the ranks of a machine.", ("studio-2",), _kill, "nothing: ranks are restarted"),
     "hold-port": Command(
-        f"{_NODE} [TIMES]", "Let the next ranks of a machine find their port in use.", ("studio-1", "studio-1 3"), _hold_port
+        f"{_NODE} [TIMES]", "Make the next ranks of a machine find their port in use.", ("studio-1", "studio-1 3"), _hold_port
     ),
     "gpu-fault": Command(
-        f"{_NODE} [timeout|oom]", "Let the GPU of a machine fail.", ("studio-2", "studio-2 oom"), _gpu
+        f"{_NODE} [timeout|oom]", "Make the GPU of a machine fail.", ("studio-2", "studio-2 oom"), _gpu
     ),
     "privacy": Command(
-        _NODE, "Let local network privacy forbid connections (errno 65).", ("studio-2",),
+        _NODE, "Block connections by local network privacy (errno 65).", ("studio-2",),
         _flag("privacy", "macOS lets its ranks reach no other machine", "its ranks may use the local network"),
     ),
-    "no-jaccl": Command(_NODE, "Have a runtime whose MLX was built without JACCL.", ("studio-2",), _jaccl),
-    "leak-wired": Command(f"{_NODE} [GIB]", "Wire memory for processes that are gone.", ("studio-2", "studio-2 200"), _leak),
+    "no-jaccl": Command(_NODE, "Replace MLX by a build without JACCL.", ("studio-2",), _jaccl),
+    "leak-wired": Command(f"{_NODE} [GIB]", "Leak wired memory.", ("studio-2", "studio-2 200"), _leak),
     "exhaust-pd": Command(
-        f"{_NODE} [COUNT]", "Hold protection domains of the RDMA driver for nobody.", ("studio-2",), _exhaust
+        f"{_NODE} [COUNT]", "Use up protection domains of the RDMA driver.", ("studio-2",), _exhaust
     ),
     "wedge-verbs": Command(
-        _NODE, "Let the verbs tools of a machine hang.", ("studio-2",),
-        _flag("verbs_wedged", "its verbs tools do not come back", "its verbs tools answer"),
+        _NODE, "Make the RDMA tools of a machine hang.", ("studio-2",),
+        _flag("verbs_wedged", "its RDMA tools hang", "its RDMA tools answer"),
     ),
     "refuse-qp": Command(
-        _NODE, "Let no queue pair be connected with a machine (errno 60); nothing else shows it.", ("studio-2",),
-        _flag("pairs_refused", "no queue pair is connected with it", "queue pairs are connected with it"),
+        _NODE, "Make queue pairs with a machine fail to connect (errno 60), without any other sign.", ("studio-2",),
+        _flag("pairs_refused", "its queue pairs do not connect", "its queue pairs connect"),
     ),
     "decay": Command(
-        f"{_NODE} [MINUTES]", "Let so long pass without a request, and queue pairs of a machine fail at the next.",
+        f"{_NODE} [MINUTES]", "Let time pass without a request, after which the queue pairs of a machine fail.",
         ("studio-2", "studio-2 60"), _decay,
     ),
     "alone": Command(
-        _NODE, "Let groups of a machine's ranks have a size of one, without an error.", ("studio-2",),
+        _NODE, "Make MLX form groups of one on a machine, without an error.", ("studio-2",),
         _flag("alone", "its ranks are alone", "its ranks find each other"),
     ),
     "mute": Command(
-        f"{_NODE} [silent|broken]", "Let the answers of a machine's rank 0 get lost, or break off, although it makes progress.",
+        f"{_NODE} [silent|broken]", "Lose or interrupt the answers of a machine's rank 0 while it makes progress.",
         ("studio-1", "studio-1 broken"), _mute,
     ),
-    "slow-ssh": Command(f"{_NODE} [SECONDS]", "Let commands over SSH wait before they begin.", ("studio-2 5",), _slow_ssh),
+    "slow-ssh": Command(f"{_NODE} [SECONDS]", "Delay commands over SSH.", ("studio-2 5",), _slow_ssh),
     "partition": Command(
-        _NODE, "Cut a machine off from the network; its Thunderbolt cables go on.", ("studio-2",),
-        _flag("partitioned", "nothing of the network reaches it", "the network reaches it"),
+        _NODE, "Cut a machine off from the network, except for its Thunderbolt cables.", ("studio-2",),
+        _flag("partitioned", "it is cut off from the network", "it is connected to the network"),
     ),
     "set": Command(
-        f"{_NODE} NAME=VALUE...", f"Set what else a machine is: {', '.join(SETTINGS)}.",
+        f"{_NODE} NAME=VALUE...", f"Set other properties of a machine: {', '.join(SETTINGS)}.",
         ("studio-1 version=26.1", "studio-1 filevault=on sleep=10"), _set, "set",
     ),
 }  # fmt: skip
-"""By name, in the order of help."""
+"""All commands by name, in the order of help."""
 
 
 def happen(world: World, name: str, words: Sequence[str], moment: Moment, undo: bool = False) -> Result:
-    """What comes of a command. Raises ``Invalid`` where it makes no sense, with what would."""
+    """Return the result of a command. Raises ``Invalid`` for a wrong one, with a right example."""
     command = COMMANDS.get(name)
     if command is None:
-        raise NoSuchThing(f"there is no {name!r}: there are {', '.join(COMMANDS)}")
+        raise NoSuchThing(f"there is no {name!r}; expected one of {', '.join(COMMANDS)}")
     needed = [word for word in command.usage.split() if not word.startswith("[")]
     if len(words) < len(needed):
-        raise Invalid(f"expected {command.usage}: reconciler sandbox {name} {command.examples[0]}")
+        raise Invalid(
+            f"expected {command.usage}; for example: reconciler sandbox {name} {command.examples[0]}"
+        )
     if undo and command.back:
-        raise Invalid(f"{name} is taken back by {command.back}, not by --undo")
+        raise Invalid(f"undo {name} with {command.back}, not with --undo")
     return command.act(world, words, moment, undo)

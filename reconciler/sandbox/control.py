@@ -34,7 +34,7 @@ from reconciler.errors import ReconcilerError
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
 QUESTION_SECONDS = 10.0
-"""Until whoever has connected has said what it wants."""
+"""Time for a new connection to send its request."""
 log = logging.getLogger(__name__)
 
 Question = Mapping[str, Any]
@@ -48,7 +48,7 @@ class Channel:
         self._writer = writer
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next line; None when the other side has gone, or says what makes no sense."""
+        """Return the next line; None if the other side has gone or sends an invalid one."""
         try:
             line = await self._reader.readline()
             said = json.loads(line) if line.endswith(b"\n") else None
@@ -57,12 +57,12 @@ class Channel:
         return said if isinstance(said, dict) else None
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """One line; nothing when the other side has gone."""
+        """Send one line, unless the other side has gone."""
         if not self._writer.is_closing():
             self._writer.write(json.dumps(message).encode() + b"\n")
 
     async def sent(self) -> None:
-        """Until what was said is on its way."""
+        """Wait until everything is sent."""
         with contextlib.suppress(OSError):
             await self._writer.drain()
 
@@ -75,7 +75,7 @@ Ask = Callable[[Question, Channel], Awaitable[None]]
 
 
 class Control:
-    """Listens, and has each question answered by who knows. ``asks`` may grow while it listens."""
+    """Listens, and passes each question to its handler. ``asks`` may grow while it listens."""
 
     def __init__(self, path: Path, asks: dict[str, Ask]) -> None:
         self._path = path
@@ -84,7 +84,7 @@ class Control:
         self.asks = asks
 
     async def start(self) -> None:
-        """Raises ``OSError``, also where the path is too long for a socket."""
+        """Start to listen. Raises ``OSError``, also for a path that is too long for a socket."""
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._accept, self._path, limit=LINE_BYTES_MAX)
         self._path.chmod(0o600)
@@ -134,7 +134,7 @@ class Control:
 
 
 async def request(path: Path, question: Question, seconds: float) -> dict[str, Any]:
-    """Ask, and give back the answer. Raises ``OSError`` where nobody listens, ``TimeoutError`` where none comes."""
+    """Ask, and return the answer. Raises ``OSError`` if nothing listens, ``TimeoutError`` without an answer."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_unix_connection(path, limit=LINE_BYTES_MAX)
         channel = Channel(reader, writer)

@@ -32,7 +32,7 @@ from .tools.table import TOOLS
 
 USER = "ada"
 MARK = "emulated"
-"""Beside the tools; as ``agent.system.EMULATED``."""
+"""Marker beside the tools; the same as ``agent.system.EMULATED``."""
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -70,31 +70,31 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of what is started there over SSH."""
+        """Return the environment of processes started over SSH."""
         return {
             "HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/sh", "PWD": str(self.home),
             "PATH": f"{self.tools}:{_SYSTEM_PATH}", "TMPDIR": str(self.root / "tmp"),
         }  # fmt: skip
 
     def check(self) -> None:
-        """Raises ``ValueError`` where paths of sockets would be too long there."""
+        """Raise ``ValueError`` if paths of sockets would be too long."""
         agent_socket(str(self.home / ".reconciler" / "run"), self.name)
 
     def port(self) -> int:
-        """That its SSH server had last; 0 for none."""
+        """Return the last port of its SSH server; 0 if there was none."""
         try:
             return int(json.loads((self.root / "machine.json").read_text())["port"])
         except (OSError, ValueError, KeyError, TypeError):
             return 0
 
     def write_settings(self, control: Path, port: int) -> None:
-        """Say where the sandbox is asked, its Python as well, and where SSH is."""
+        """Write where the sandbox and SSH are, for the tools and the Python."""
         put_shim(self.packages, self.name, control)
         told = {"machine": self.name, "control": str(control), "port": port}
         (self.root / "machine.json").write_text(json.dumps(told) + "\n")
 
     def create(self, key: asyncssh.SSHKey, models: Path | None) -> None:
-        """Have all of it there; ``key`` may log in. What its user has stays."""
+        """Create everything; ``key`` may log in. The user's files stay."""
         for folder in (
             self.home / ".ssh",
             self.home / ".reconciler",
@@ -141,12 +141,12 @@ class Place:
 
 
 def _interpreter() -> str:
-    """Of no virtual environment."""
+    """Return the interpreter outside of any virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
 def _packages() -> list[str]:
-    """Where this process has its packages from, and the reconciler itself."""
+    """Return the folders of this process's packages, and of the reconciler itself."""
     found = [
         path for path in sys.path if path.endswith(("site-packages", "dist-packages")) and Path(path).is_dir()
     ]
@@ -154,7 +154,7 @@ def _packages() -> list[str]:
 
 
 def key(path: Path) -> asyncssh.SSHKey:
-    """The private key at ``path``, which is made if it is missing."""
+    """Return the private key at ``path``, and create it if missing."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_key(path)
@@ -168,10 +168,10 @@ def _write_key(path: Path) -> None:
 
 
 def host_key_line(path: Path) -> str:
-    """The public half, as a Node has it."""
+    """Return the public half for a Node."""
     return " ".join(asyncssh.read_private_key(path).export_public_key().decode("ascii").split()[:2])
 
 
 def environment_of(place: Place, more: Mapping[str, str]) -> dict[str, str]:
-    """``Place.environment`` with more in it."""
+    """Return ``Place.environment`` with additions."""
     return {**place.environment, **more}

@@ -19,13 +19,13 @@ _PS_SECONDS = 10
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
 ROUNDS = 50
-"""Of looking for what is left, and killing it: what is killed may have started more just before."""
+"""Most rounds of finding and killing what is left: killed processes may just have started more."""
 _ROUND_SECONDS = 0.1
 RANK = re.compile(r"reconciler[.]runner")
 
 
 def of(home: Path) -> tuple[Process, ...]:
-    """Living processes with this ``HOME``; zombies are none."""
+    """Return living processes with this ``HOME``, without zombies."""
     return tuple(_from_proc(home) if (_PROC / "self" / "environ").exists() else _from_ps(home))
 
 
@@ -45,7 +45,7 @@ def _from_proc(home: Path) -> Iterator[Process]:
 
 
 def _from_ps(home: Path) -> Iterator[Process]:
-    """Of macOS, whose ``ps -E`` shows the environment after the command."""
+    """Yield processes on macOS, whose ``ps -E`` shows the environment after the command."""
     shown = subprocess.run(
         _PS, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PS_SECONDS, check=False
     )
@@ -56,7 +56,7 @@ def _from_ps(home: Path) -> Iterator[Process]:
 
 
 def ports(processes: tuple[Process, ...]) -> tuple[int, ...]:
-    """TCP ports that they listen on; of all processes where that is not told of each."""
+    """Return the TCP ports on which they listen; those of all processes if they cannot be told apart."""
     inodes = set()
     for process in processes:
         with suppress(OSError):
@@ -74,7 +74,7 @@ def ports(processes: tuple[Process, ...]) -> tuple[int, ...]:
 
 
 def kill_ranks(home: Path) -> tuple[int, ...]:
-    """SIGKILL for the ranks of a machine; their numbers."""
+    """Kill the ranks of a machine with SIGKILL. Return their pids."""
     killed = tuple(each.pid for each in of(home) if RANK.search(each.command))
     for pid in killed:
         with suppress(ProcessLookupError):
@@ -83,7 +83,7 @@ def kill_ranks(home: Path) -> tuple[int, ...]:
 
 
 async def kill_all(home: Path) -> int:
-    """SIGKILL for everything of a machine, until there is nothing any more; how many were left after all rounds."""
+    """Kill everything of a machine with SIGKILL. Return how many processes were left after all rounds."""
     left = of(home)
     for _ in range(ROUNDS):
         if not left:

@@ -11,7 +11,7 @@ PACKAGE = "emulated_mac"
 
 
 def put_shim(packages: Path, machine: str, control: Path) -> None:
-    """Have every process of the Python with these site-packages believe that it runs on that machine (``emulated``)."""
+    """Make every process of the Python with these site-packages believe that it runs on that machine (``emulated``)."""
     target = packages / PACKAGE
     if target.exists():
         shutil.rmtree(target)
@@ -22,5 +22,5 @@ def put_shim(packages: Path, machine: str, control: Path) -> None:
 
 
 def put_idleness(packages: Path, seconds: float) -> None:
-    """Have the agent of that machine believe that its ranks have rested for so long."""
+    """Make the agent of that machine believe that its ranks have been idle for this long."""
     (packages / f"{PACKAGE}.idle").write_text(f"{seconds:g}\n")

@@ -15,14 +15,14 @@ LOOPBACK = "127.0.0.1"
 CHUNK_BYTES = 1 << 16
 RETRY_SECONDS = 0.02
 CONNECT_SECONDS = 60.0
-"""Until somebody listens where the relay leads; who is not there by then does not come."""
+"""Time for the destination to listen."""
 BUFFER_BYTES = 1 << 20
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def is_listening(port: int) -> bool:
-    """Whether somebody would accept a connection at a port of loopback."""
+    """Return whether something listens on a port of loopback."""
     try:
         _, writer = await asyncio.open_connection(LOOPBACK, port)
     except OSError:
@@ -50,23 +50,23 @@ class Relay:
         """Since when nothing passes, by whatever clock ``cut`` is given."""
 
     async def start(self) -> int:
-        """The port at which it waits for its one connection."""
+        """Return the port at which it waits for its one connection."""
         self._server = await asyncio.start_server(self._accept, LOOPBACK, 0, limit=BUFFER_BYTES)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def cut(self, at: float) -> None:
-        """Nothing passes any more, and neither side is told."""
+        """Hold back all data, without notice to either side."""
         self.cut_at = at if self.cut_at is None else self.cut_at
         self._moves.clear()
 
     def mend(self) -> None:
-        """What was kept back arrives, and everything after it."""
+        """Deliver the held data, and everything after it."""
         self.cut_at = None
         self._moves.set()
 
     def reset(self) -> None:
-        """Both sides are told that their connection is gone."""
+        """Reset both connections."""
         for writer in self._writers:
             writer.transport.abort()
 
@@ -115,7 +115,7 @@ class Relay:
         return None
 
     async def _pump(self, side: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """What comes from one side to the other, until that side ends."""
+        """Copy data from one side to the other until that side ends."""
         while True:
             try:
                 chunk = await reader.read(CHUNK_BYTES)

@@ -27,14 +27,14 @@ from .world.state import Machine, World
 log = logging.getLogger(__name__)
 
 CHANGES_AWAITED_SECONDS = 1.0
-"""How often a tool that hangs looks whether it still does, beside with each change."""
+"""How often a hanging tool checks whether it still hangs, in addition to every change."""
 Watch = Callable[[World, World], None]
 """Called with the world before and after each change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where a sandbox is on disk: ``$RECONCILER_HOME/sandbox``."""
+    """The folder of a sandbox: ``$RECONCILER_HOME/sandbox``."""
 
     folder: Path
 
@@ -44,12 +44,12 @@ class Ground:
 
     @property
     def key(self) -> Path:
-        """Lets whoever has it log in on every machine."""
+        """Return the path of the key that may log in on every machine."""
         return self.folder / "key"
 
     @property
     def cluster(self) -> Path:
-        """Manifests of the machines."""
+        """Return the folder of the machines' manifests."""
         return self.folder / "cluster"
 
     @property
@@ -60,7 +60,7 @@ class Ground:
         return Place(name, self.folder / "machines" / name)
 
     def places(self) -> list[Place]:
-        """Of all machines that there ever were."""
+        """Return the places of all machines so far."""
         return [Place(each.name, each) for each in sorted(self.folder.glob("machines/*")) if each.is_dir()]
 
 
@@ -90,7 +90,7 @@ class Sandbox:
     # --- life ---
 
     async def start(self) -> None:
-        """Raises ``OSError``; ``ValueError`` where paths would be too long."""
+        """Start. Raises ``OSError``, and ``ValueError`` if paths would be too long."""
         key = places.key(self.ground.key)
         for place in self.places.values():
             place.check()
@@ -113,17 +113,17 @@ class Sandbox:
             shutil.rmtree(place.root / "tmp", ignore_errors=True)
 
     def port(self, name: str) -> int:
-        """Of a machine's SSH server."""
+        """Return the port of a machine's SSH server."""
         return self._servers[name].port
 
     # --- changes ---
 
     def watch(self, call: Watch) -> None:
-        """Be called back with the world before and after each change, within the change: it must not wait."""
+        """Register a callback for changes, with the world before and after. It must not wait."""
         self._watches.append(call)
 
     def change(self, world: World) -> None:
-        """From now on the world is this one."""
+        """Replace the world."""
         before, self.world = self.world, world
         for machine in world.machines:
             self._feel(before.machine(machine.name), machine)
@@ -140,7 +140,7 @@ class Sandbox:
             self._spawn(self._restart(after))
 
     async def _restart(self, machine: Machine) -> None:
-        """Everything ends at once; SSH is back when the machine is, if that is still this boot then."""
+        """End everything at once, and start SSH again with the machine, if it is still in this boot."""
         server, place = self._servers[machine.name], self.places[machine.name]
         await server.stop()
         await processes.kill_all(place.home)
@@ -213,7 +213,7 @@ class Sandbox:
         return table.answer(ToolCall(self.world, name, argv, root, time.time(), str(place.home), USER, live))
 
     def _live(self, place: Place, tool: str) -> Live:
-        """No more of it than this tool tells: to look at all processes takes a while."""
+        """Return the live facts that this tool needs, because listing all processes takes a while."""
         live = Live(domains=self.verbs.domains(place.name))
         if tool in ("pgrep", "netstat"):
             found = processes.of(place.home)
@@ -231,7 +231,7 @@ class Sandbox:
 
 
 def world_as_json(world: World, port: Callable[[str], int], now: float) -> dict[str, Any]:
-    """The world as plain JSON, with what follows of it for each port."""
+    """Return the world as plain JSON, with derived facts for each port."""
     body = asdict(world)
     for machine, shown in zip(world.machines, body["machines"], strict=True):
         shown["ssh_port"] = port(machine.name)
@@ -246,7 +246,7 @@ def world_as_json(world: World, port: Callable[[str], int], now: float) -> dict[
 
 
 async def run(sandbox: Sandbox, ready: Callable[[], None]) -> None:
-    """Until it is told to end, or cancelled. Raises as ``start``."""
+    """Run until a request to end, or cancellation. Raises as ``start``."""
     try:
         await sandbox.start()
         ready()

@@ -22,12 +22,12 @@ from .places import USER, Place, environment_of
 LOOPBACK = "127.0.0.1"
 _CHUNK = 65536
 _LINGER_SECONDS = 0.5
-"""For what a command has said, after its end: what it left behind may hold its output for ever."""
+"""Time for a command's output after its end: a process that it left behind may hold the pipe open."""
 _ORIGINAL = "SSH_ORIGINAL_COMMAND"
 
 
 class Sshd:
-    """Serves one machine. ``delay`` tells how long a command waits before it begins."""
+    """Serves one machine. ``delay`` returns how long commands are delayed."""
 
     def __init__(self, place: Place, delay: Callable[[], float]) -> None:
         self.place = place
@@ -51,7 +51,7 @@ class Sshd:
         return self.port
 
     async def stop(self) -> None:
-        """Nobody is there any more: connections are reset."""
+        """Stop, and reset all connections."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -71,7 +71,7 @@ class Sshd:
             self._open.clear()
 
     def connections(self) -> int:
-        """How many there are."""
+        """Return the number of connections."""
         return len(self._connections)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -168,7 +168,7 @@ class _Login(asyncssh.SSHServer):
 
 
 def _entry(path: Path, key: asyncssh.SSHKey) -> Any:
-    """The options of a key in ``authorized_keys``; None where it has none there."""
+    """Return the options of a key in ``authorized_keys``; None without the key."""
     try:
         return asyncssh.import_authorized_keys(path.read_text()).validate(key, LOOPBACK, LOOPBACK)
     except (OSError, ValueError):
@@ -202,7 +202,7 @@ async def _run(
 
 
 async def _feed(process: asyncssh.SSHServerProcess[bytes], child: asyncio.subprocess.Process) -> None:
-    """What the other side sends is the command's input, which ends with the connection; signals are for all of it."""
+    """Pass input and signals of the other side to the command; its input ends with the connection."""
     assert child.stdin is not None
     try:
         while True:
@@ -224,7 +224,7 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], child: asyncio.subpro
 
 
 async def _copy_output(reader: asyncio.StreamReader, writer: asyncssh.SSHWriter[bytes]) -> None:
-    """What the command says goes to the other side, as long as there is one."""
+    """Pass the command's output to the other side, while there is one."""
     while chunk := await reader.read(_CHUNK):
         with contextlib.suppress(asyncssh.Error, OSError):
             writer.write(chunk)

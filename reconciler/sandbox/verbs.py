@@ -44,13 +44,13 @@ class Context:
     channel: Channel
     devices: Counter[str] = field(default_factory=Counter)
     ends: list[list[End]] = field(default_factory=list)
-    """By peer, the ports at which it has queue pairs."""
+    """The ports of its queue pairs, by peer."""
     pairs: list[tuple[End, End]] = field(default_factory=list)
     """Its connected queue pairs: the port here, and the one at the other end of the cable."""
     broken: set[tuple[End, End]] = field(default_factory=set)
-    """Those whose cable was pulled since."""
+    """Queue pairs whose cable was unplugged since."""
     ports: set[int] = field(default_factory=set)
-    """Where it listens."""
+    """Ports on which it listens."""
 
 
 @dataclass(eq=False, slots=True)
@@ -59,15 +59,15 @@ class Line:
 
     relay: Relay
     way: Destination | None
-    """None while nobody listens where it leads."""
+    """None while nothing listens at its destination."""
     near: Context
     far: Context | None = None
-    """With RDMA alone: the process at the other end."""
+    """With RDMA only: the process at the other end."""
     kept_alive: bool = False
-    """Whether a connection over which nothing comes for long is given up."""
+    """Whether a long-idle connection is closed."""
     host: str = ""
     port: int = 0
-    """Where it leads, while ``way`` is not known."""
+    """Its destination port while ``way`` is unknown."""
 
 
 class Verbs:
@@ -82,21 +82,21 @@ class Verbs:
         self.asks: dict[str, Ask] = {"rank": self._rank}
 
     def domains(self, machine: str) -> int:
-        """Protection domains that living processes of a machine hold, of all its devices."""
+        """Return the protection domains that living processes of a machine hold, on all its devices."""
         return sum(sum(c.devices.values()) for c in self._contexts.values() if c.machine == machine)
 
     def pids(self, machine: str) -> tuple[int, ...]:
-        """The processes of a machine that have a context."""
+        """Return the processes of a machine that have a context."""
         return tuple(sorted(context.pid for context in self._contexts.values() if context.machine == machine))
 
     async def run(self) -> None:
-        """What only time brings about, until it is cancelled."""
+        """Carry out timed changes until cancelled."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._refresh()
 
     def changed(self, before: World, after: World) -> None:
-        """What a change of the world does to the processes."""
+        """Apply a change of the world to the processes."""
         for context in self._contexts.values():
             old, new = before.machine(context.machine).faults, after.machine(context.machine).faults
             if new.gpu != old.gpu:
@@ -111,7 +111,7 @@ class Verbs:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Cut what nothing passes any more, and mend what is well again."""
+        """Cut connections that nothing passes any more, and restore those that work again."""
         world, now, ticks = self._world(), time.time(), time.monotonic()
         for line in self._lines:
             way = line.way or self._leads(line.near, line.host, line.port)
@@ -153,8 +153,8 @@ class Verbs:
             await self._free()
 
     async def _free(self) -> None:
-        """Somebody is gone. Over TCP the others notice by themselves; over RDMA nobody does, so what joined two stays
-        until both are gone."""
+        """Clean up after an ended process. Over TCP its peers notice; over RDMA nobody does, so a connection stays
+        until both ends are gone."""
         for line in list(self._lines):
             if not any(each and each.number in self._contexts for each in (line.near, line.far)):
                 self._lines.discard(line)
@@ -203,7 +203,7 @@ class Verbs:
         return {"port": await self._add(Line(Relay(port, True), way, context, kept_alive=True))}
 
     async def _carry(self, context: Context, host: str, port: int) -> dict[str, Any]:
-        """Of MLX's ring, whose ranks begin to listen at different moments."""
+        """Connect for MLX's ring, whose ranks begin to listen at different moments."""
         way = self._leads(context, host, port)
         if isinstance(way, str) and way != "ECONNREFUSED":
             return {"errno": way}
@@ -259,7 +259,7 @@ class Verbs:
         return {"port": await self._add(Line(relay, Destination(here[0], there[0], (here, there)), *ranks))}
 
     def _used(self, user: Context) -> bool:
-        """Queue pairs are used: those whose cable was pulled kill the processes at both of its ends."""
+        """Use queue pairs: unplugged ones kill the processes at both ends."""
         ends = {end for pair in user.broken for end in pair}
         for each in self._contexts.values():
             if ends.intersection(pair[0] for pair in each.broken):
@@ -269,5 +269,5 @@ class Verbs:
 
 
 def _ends(told: dict[str, Any] | None) -> list[End]:
-    """The ports of a peer's queue pairs."""
+    """Return the ports of a peer's queue pairs."""
     return [(str(name), int(number)) for name, number in told["ends"]] if told else []

@@ -1,6 +1,6 @@
-"""Manifests to typed documents: YAML with line numbers, git, a watched directory.
+"""Reads and writes manifests: YAML with line numbers, the cluster repository, watched folders.
 
-The only room with PyYAML, watchfiles and git. ``documents`` reads, ``editing`` writes without reformatting,
-``git`` keeps the cluster repo, ``hook`` guards it, ``sources`` is what the controller's loop reads. This
-module itself imports nothing, so that the hook, which runs at every push, loads no more than it needs.
+The only room that uses PyYAML, watchfiles and git. ``yaml/documents.py`` reads (start there), ``editing.py`` writes
+without reformatting, ``git/`` keeps the cluster repository, ``hook.py`` guards it, and ``sources.py`` serves the
+controller's loop. This module imports nothing, because the hook runs at every push and has to start quickly.
 """

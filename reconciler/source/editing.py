@@ -1,4 +1,4 @@
-"""Changes to a set of manifests as changes to their files, which stay as people wrote them. Pure."""
+"""Turns changes of manifests into changes of their files, and keeps the text that people wrote. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PORTABLE = re.compile(r"# yaml-language-server: *\$schema=(https?://|/)")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What happens to one object."""
+    """The result of an edit for one object."""
 
     kind: str
     name: str
@@ -34,20 +34,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Files to write, None for those to remove, and what that means for each object."""
+    """Files to write (None removes a file), and the result for each object."""
 
     changes: Mapping[str, bytes | None]
     results: tuple[Result, ...]
 
     def applied_to(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
-        """``files`` as they are after this."""
+        """Return ``files`` after this edit."""
         changed = {**files, **self.changes}
         return {name: content for name, content in changed.items() if content is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectDiff:
-    """How one object differs. ``text`` is a unified diff of the YAML of both sides."""
+    """The difference of one object. ``text`` is a unified diff of the YAML of both sides."""
 
     kind: str
     name: str
@@ -56,7 +56,7 @@ class ObjectDiff:
 
 
 class _Files:
-    """The files of an edit as pieces; each is taken apart when it is first touched."""
+    """The files of an edit as pieces; each is split on first use."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
@@ -76,10 +76,10 @@ class _Files:
 
 
 def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document, ...]) -> Edit:
-    """Bring ``incoming`` into the files: an object that exists is replaced where it stands, a new one is added.
+    """Put ``incoming`` into the files: replace existing objects in place, and add new ones.
 
-    Objects are compared as objects: one that means the same keeps its text. A new object goes to the file of
-    the name that it came from. Raises ``InvalidManifests`` where the files, before or after, are not valid.
+    Objects are compared by meaning: an equal one keeps its text. A new object goes into the file of the name that
+    it came from. Raises ``InvalidManifests`` if the files are invalid before or after.
     """
     present = {document.key: document for document in load(current_files)}
     files, results = _Files(current_files), []
@@ -100,10 +100,10 @@ def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document
 
 
 def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
-    """Remove objects, each a kind and a name; those that are not there have no result.
+    """Remove objects, each a kind and a name; missing ones have no result.
 
-    A file without documents is removed. Raises ``InvalidManifests`` where the files, before or after, are not
-    valid: a Node cannot go while a Fabric names it.
+    A file without documents is removed. Raises ``InvalidManifests`` if the files are invalid before or after: a
+    Node cannot be removed while a Fabric names it.
     """
     present = {document.key: document for document in load(current_files)}
     files, results = _Files(current_files), []
@@ -127,14 +127,14 @@ def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str,
 
 
 Values = Mapping[tuple[str, ...], Any]
-"""Path of a field to its new plain value, or to ``fields.REMOVED``."""
+"""New plain values, or ``fields.REMOVED``, by the path of the field."""
 
 
 def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, str], Values]) -> Edit:
     """Change single fields of objects, each a kind and a name, and no other character of their files.
 
-    Objects that are not there have no result. Those whose fields mean this already keep their text. Raises
-    ``InvalidManifests`` where the files, before or after, are not valid.
+    Missing objects have no result. Objects that already have these values keep their text. Raises
+    ``InvalidManifests`` if the files are invalid before or after.
     """
     present = {document.key: document for document in load(current_files)}
     files, results = _Files(current_files), []
@@ -157,9 +157,9 @@ def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, st
 
 
 def put_text(current_files: Mapping[str, bytes], document: Document) -> Edit:
-    """Put an object's text where that object stands, comments and all; a new one is added.
+    """Replace an object's text, including comments; a new object is added.
 
-    Raises ``InvalidManifests`` where the files, before or after, are not valid.
+    Raises ``InvalidManifests`` if the files are invalid before or after.
     """
     existing = next((known for known in load(current_files) if known.key == document.key), None)
     if existing is None:
@@ -177,7 +177,7 @@ def put_text(current_files: Mapping[str, bytes], document: Document) -> Edit:
 
 
 def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple[ObjectDiff, ...]:
-    """What ``apply`` of ``incoming`` would change, one entry for each object that is new or differs."""
+    """Return what an apply of ``incoming`` would change, with an entry for each new or different object."""
     present = {document.key: document.manifest for document in current}
     found = []
     for document in incoming:
@@ -190,12 +190,12 @@ def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple
 
 
 def normalised(manifest: Manifest) -> str:
-    """A manifest as YAML with every default written out, so that equal objects have equal text."""
+    """Return a manifest as YAML with all defaults, so that equal objects have equal text."""
     return as_yaml(manifest.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def as_yaml(plain: object) -> str:
-    """Plain JSON-like values as YAML, in their own order."""
+    """Return plain JSON-like values as YAML, in their own order."""
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return text
 
@@ -211,7 +211,7 @@ def _unified(key: tuple[str, str], before: Manifest | None, after: Manifest) -> 
 
 
 def _target(document: Document) -> str:
-    """The file for a new object: the one it came from, where that is a path within the repository."""
+    """Return the file for a new object: the one it came from, if that is a path within the repository."""
     path = posixpath.normpath(document.file)
     if not path.endswith((".yaml", ".yml")):
         return f"{document.key[0].lower()}-{document.key[1]}.yaml"
@@ -231,7 +231,7 @@ def _append(pieces: list[Piece], document: Document) -> None:
 
 
 def _with_field(piece: Piece, path: Sequence[str], value: Any) -> Piece:
-    """A piece with one field changed; written anew, comments within it lost, only where there is no other way."""
+    """Return a piece with one field changed; only if necessary it is rewritten, and loses inner comments."""
     body = fields.changed(piece.body, path, value)
     if body is None:
         root = parse("", piece).root
@@ -241,7 +241,7 @@ def _with_field(piece: Piece, path: Sequence[str], value: Any) -> Piece:
 
 
 def _replaced(piece: Piece, text: str) -> Piece:
-    """A piece with another document in it. Comments around the old one stay where the new one has none."""
+    """Return a piece with another document. Comments around the old one stay unless the new one has some."""
     marker = piece.marker if piece.marker.endswith("\n") or not piece.marker else piece.marker + "\n"
     before, _, after = _parts(piece.body)
     new_before, content, new_after = _parts(text)
@@ -253,7 +253,7 @@ def _replaced(piece: Piece, text: str) -> Piece:
 
 
 def _parts(body: str) -> tuple[str, str, str]:
-    """What stands before a document's content, the content, and what stands after it; whole lines."""
+    """Return the lines before a document's content, the content, and the lines after it."""
     tree = parse("", Piece("", body, 1, 1))
     lines = body.splitlines(keepends=True)
     first, last = max(tree.first_line - 1, 0), tree.last_line
@@ -261,7 +261,7 @@ def _parts(body: str) -> tuple[str, str, str]:
 
 
 def _without_modeline(text: str) -> str:
-    """``text`` without the line that names its schema to editors, where that would be a wrong path here."""
+    """Return ``text`` without the editor's schema line if its path would be wrong here."""
     return _MODELINE.sub(lambda match: match[0] if _PORTABLE.match(match[0]) else "", text, count=1)
 
 

@@ -1,4 +1,4 @@
-"""YAML files of the file system, as ``load`` takes them: name to contents."""
+"""Reads YAML files from the file system, for ``load``: contents by name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ STANDARD_INPUT = "<stdin>"
 
 
 def read_directory(folder: Path, prefix: str = "") -> dict[str, bytes]:
-    """Every ``*.yaml`` and ``*.yml`` below ``folder`` by its path within it, sorted; ``prefix`` goes first.
+    """Return every ``*.yaml`` and ``*.yml`` below ``folder``, sorted by ``prefix`` and the path within the folder.
 
-    Hidden files and folders are left out, links to folders are not followed, and links to files only where
-    they stay within ``folder``. Raises ``Invalid`` where the folder cannot be read, ``InvalidManifests``
-    where files are too large or too many.
+    Skips hidden files and folders, links to folders, and links to files outside ``folder``. Raises ``Invalid`` if
+    the folder cannot be read, ``InvalidManifests`` if files are too large or too many.
     """
     if not folder.is_dir():
-        raise Invalid(f"{folder} is not there, or is no folder")
+        raise Invalid(f"{folder} does not exist or is not a folder")
     files: dict[str, bytes] = {}
     problems: list[Problem] = []
     for path in sorted(_yaml_paths(folder)):
@@ -38,16 +37,18 @@ def read_directory(folder: Path, prefix: str = "") -> dict[str, bytes]:
 
 
 def read_paths(paths: Sequence[str], standard_input: Callable[[], bytes]) -> dict[str, bytes]:
-    """Files and folders as named on a command line, ``-`` being standard input; names are as typed.
+    """Return the files and folders of a command line, by their names as typed; ``-`` is standard input.
 
-    Raises as ``read_directory`` does, and ``Invalid`` for a path that is not there.
+    Raises like ``read_directory``, and ``Invalid`` for a missing path.
     """
     files: dict[str, bytes] = {}
     problems: list[Problem] = []
     for typed in paths:
         path = Path(typed)
         if typed.startswith(("http://", "https://")):
-            raise Invalid(f"{typed}: manifests are not read from URLs; look at it first: curl -fsSLO {typed}")
+            raise Invalid(
+                f"{typed}: manifests are not read from URLs; download it first: curl -fsSLO {typed}"
+            )
         if typed == "-":
             files[STANDARD_INPUT] = standard_input()
         elif path.is_dir():
@@ -56,7 +57,7 @@ def read_paths(paths: Sequence[str], standard_input: Callable[[], bytes]) -> dic
             content = _read(path, path.as_posix(), problems)
             files |= {path.as_posix(): content} if content is not None else {}
         else:
-            raise Invalid(f"{typed} is not there")
+            raise Invalid(f"{typed} does not exist")
     if problems:
         raise InvalidManifests(tuple(problems))
     return files
@@ -75,7 +76,7 @@ def _yaml_paths(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path, name: str, problems: list[Problem]) -> bytes | None:
-    """The contents, or None for a file that is gone again or that ``problems`` now names."""
+    """Return the contents, or None for a file that is gone or that was added to ``problems``."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

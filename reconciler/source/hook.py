@@ -1,8 +1,8 @@
-"""What git runs before it takes a push: ``python -m reconciler.source.hook pre-receive``.
+"""Validates a push before git accepts it: ``python -m reconciler.source.hook pre-receive``.
 
-Git gives the moved branches on standard input as ``old new ref`` lines, and shows the pusher what is printed.
-Branches other than ``main`` are taken as they are: they have no effect. What is pushed stands in quarantine
-until this has agreed; the variables that git has set for that must reach every git command here.
+Git passes the moved branches on standard input as ``old new ref`` lines, and shows the output to the pusher.
+Branches other than ``main`` are accepted unchecked, because they have no effect. Pushed objects are in quarantine
+until this hook accepts them; git's variables for that must reach every git command here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROBLEMS_SHOWN_MAX = 100
 
 
 def main() -> int:
-    """The exit status: 0 lets the push in, 1 keeps it out."""
+    """Return the exit status: 0 accepts the push, 1 rejects it."""
     if sys.argv[1:] != ["pre-receive"]:
         sys.stderr.write("usage: python -m reconciler.source.hook pre-receive\n")
         return 2
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, str]) -> str:
-    """Why the push is not taken, in lines for the pusher; empty when it is. ``folder`` is the repository."""
+    """Return why the push is rejected, in lines for the pusher; empty if accepted. ``folder`` is the repository."""
     quarantine = {name: value for name, value in environment.items() if name in _OBJECT_VARIABLES}
     repo = ClusterRepo(folder, quarantine)
     for line in lines:
@@ -52,10 +52,10 @@ _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNA
 
 def _objection(repo: ClusterRepo, old: str, new: str) -> str:
     if not new.strip("0"):
-        return f"{BRANCH} cannot be deleted: it is what the cluster should be"
+        return f"{BRANCH} cannot be deleted: it is the desired state of the cluster"
     if old.strip("0") and not repo.is_ancestor(old, new):
         return (
-            f"this push would drop commits from {BRANCH}; its history is kept. "
+            f"this push would drop commits from {BRANCH}, whose history is kept. "
             f"Pull and merge first, or go back with git revert"
         )
     try:

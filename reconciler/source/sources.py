@@ -1,4 +1,4 @@
-"""Where the controller's loop reads the desired state: the cluster repo, or for trying things a folder."""
+"""Sources of the desired state for the controller's loop: the cluster repository, or a folder to try things."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .git.repository import ClusterRepo
 from .yaml.documents import Document, load
 
 EMPTY = "empty"
-"""The revision of a cluster repo before its first commit."""
+"""The revision of a cluster repository before its first commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,42 +27,41 @@ class Revision:
     """The desired state at one moment."""
 
     id: str
-    """A commit, or ``dir-`` and a part of the hash of a folder's files, or ``empty``."""
+    """A commit id, or ``dir-`` and part of a hash of a folder's files, or ``empty``."""
     documents: tuple[Document, ...]
 
 
 class Source(Protocol):
-    """What the loop needs of a source. Calls do not overlap."""
+    """A source as the loop uses it. Calls do not overlap."""
 
     async def read(self) -> Revision:
-        """The state now; cheap when nothing has changed.
+        """Return the current state; cheap if nothing has changed.
 
-        Raises ``InvalidManifests`` for what cannot be understood, ``Invalid`` and ``Unreachable`` for what
-        cannot be read at all.
+        Raises ``InvalidManifests`` for wrong manifests, ``Invalid`` and ``Unreachable`` if the source cannot be read.
         """
 
     async def record_in_force(self, revision: str) -> None:
         """Note, beside the manifests, that a revision is in force. Raises ``Invalid`` and ``Unreachable``."""
 
     async def last_in_force(self) -> Revision | None:
-        """What was noted last, where it was and can be read. Raises as ``read`` does."""
+        """Return the revision noted last, if it can be read. Raises like ``read``."""
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield whenever it is worth reading again, until that has been done."""
+        """Yield whenever there may be something new to read, until it has been read."""
 
     def describe(self) -> str:
-        """What and where it is, for people."""
+        """Return a description of the source for people."""
 
 
 class _Loaded:
-    """The newest documents, or what was wrong with them, so that an unchanged state is not parsed again."""
+    """The newest documents or their problems, so that an unchanged state is not parsed again."""
 
     def __init__(self) -> None:
         self.id: str | None = None
         self._outcome: Revision | InvalidManifests | None = None
 
     def revision(self, id: str, files: Callable[[], Mapping[str, bytes]]) -> Revision:
-        """Revision ``id``, whose files are read only where it is another one than last time."""
+        """Return revision ``id``; its files are read only if it differs from last time."""
         if self.id != id or self._outcome is None:
             try:
                 self._outcome = Revision(id, load(files()))
@@ -75,11 +74,11 @@ class _Loaded:
 
 
 class GitSource:
-    """Branch ``main`` of the cluster repo.
+    """Branch ``main`` of the cluster repository.
 
-    A push is announced to the controller by the hook; ``changes`` looks at the branch as well, every
-    ``poll_seconds``, for a hook may fail. It speaks up for what it has found unread twice: between the move
-    of the branch and the hook's word there is a moment, and the hook knows when the push came.
+    The hook announces a push to the controller. Because a hook may fail, ``changes`` also checks the branch every
+    ``poll_seconds``. It yields only for a revision that it has found unread twice, because the hook, which knows
+    the time of the push, may just be about to announce it.
     """
 
     def __init__(self, repo: ClusterRepo, poll_seconds: float = 5.0) -> None:
@@ -113,7 +112,7 @@ class GitSource:
             try:
                 head = await asyncio.to_thread(self._repo.head) or EMPTY
             except (Invalid, Unreachable):
-                head = EMPTY  # looking again says why
+                head = EMPTY  # the next read raises the reason
             before, unread = unread, head if head != self._loaded.id else None
             if unread is not None and unread == before:
                 yield
@@ -139,7 +138,7 @@ class DirectorySource:
         return self._loaded.revision(f"dir-{_digest(files)}", lambda: files)
 
     async def record_in_force(self, revision: str) -> None:
-        """A folder has only its present state."""
+        """Do nothing: a folder has only its present state."""
 
     async def last_in_force(self) -> Revision | None:
         return None
@@ -151,12 +150,12 @@ class DirectorySource:
                     async for _ in looks:
                         yield
             except (OSError, RuntimeError):
-                # No such folder now, or no more watches to be had of the system: look every second instead.
+                # The folder is missing, or the system allows no more watches: check every second instead.
                 await asyncio.sleep(min(1.0, self._poll_seconds))
                 yield
 
     async def _watch(self) -> AsyncGenerator[None, None]:
-        """Ends when the folder is no longer the one that is being watched: moved, removed or replaced."""
+        """Yield changes until the watched folder is moved, removed or replaced."""
         watched = self._identity()
         notices = watchfiles.awatch(
             self._path,

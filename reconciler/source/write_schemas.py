@@ -9,14 +9,14 @@ from reconciler.resources import schemas
 
 
 def outdated(folder: Path) -> list[str]:
-    """The names of files in ``folder`` that are missing, differ from the kinds, or belong to none."""
+    """Return the names of files in ``folder`` that are missing, outdated, or belong to no kind."""
     wanted = schemas.files()
     present = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
     return sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
 
 
 def write(folder: Path) -> None:
-    """Make ``folder`` hold exactly the schemas of the kinds."""
+    """Write the schemas of all kinds to ``folder``, and remove other files."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = schemas.files()
     for name in outdated(folder):
@@ -27,7 +27,7 @@ def write(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 1 when ``--check`` finds something to write."""
+    """Return the exit status: 1 if ``--check`` finds something to write."""
     folders = [argument for argument in arguments if argument != "--check"]
     if len(folders) != 1:
         sys.stderr.write("usage: python -m reconciler.source.write_schemas DIR [--check]\n")

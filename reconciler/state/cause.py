@@ -1,4 +1,4 @@
-"""Why groups are formed."""
+"""Reasons for forming groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Cause(Enum):
-    """Why a group is formed."""
+    """The reason for forming a group."""
 
     NEW_REPLICA = "NewReplica"
     SPEC_CHANGED = "SpecChanged"

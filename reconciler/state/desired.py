@@ -1,4 +1,4 @@
-"""What should be: one revision of the manifests, typed."""
+"""The desired state: one revision of the manifests, typed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Rejection:
 
     @property
     def line(self) -> str:
-        """All of it on one line, as tables have it."""
+        """Return the rejection on one line, for tables."""
         return self.text.replace("\n", "; ")
 
 
@@ -32,16 +32,16 @@ class Hold:
     removes: tuple[ObjectKey, ...]
     """The objects in force that it does not have, in the order of kinds and names."""
     of: int
-    """How many objects are in force."""
+    """Number of objects in force."""
 
     @property
     def command(self) -> str:
-        """What has it applied all the same."""
+        """Return the command that approves it."""
         return f"reconciler approve {abbreviated(self.revision)}"
 
     @property
     def text(self) -> str:
-        """Why, and what to do, for people."""
+        """Return why it is held and what to do, for people."""
         shown = [str(key) for key in self.removes[:OBJECTS_SHOWN]]
         more = len(self.removes) - len(shown)
         names = ", ".join([*shown, *([f"and {more} more"] if more else [])])
@@ -55,7 +55,7 @@ OBJECTS_SHOWN = 10
 
 
 def abbreviated(revision: str) -> str:
-    """As git abbreviates commits; other ids are short already."""
+    """Return the abbreviated revision; only commit ids are long."""
     return revision[:10] if len(revision) == 40 else revision
 
 
@@ -82,11 +82,11 @@ class Desired:
     """Objects of kinds that no rule plans for."""
     generations: Mapping[ObjectKey, int] = field(default_factory=dict)
     created: Mapping[ObjectKey, float] = field(default_factory=dict)
-    """When each object was first seen, in seconds since the Unix epoch."""
+    """The time at which each object was first seen, in seconds since the Unix epoch."""
     rejection: Rejection | None = None
     hold: Hold | None = None
     stopping: bool = False
-    """Everything is being shut down: no replica and no agent is wanted any more."""
+    """Whether everything is being shut down: then no replica and no agent is wanted."""
 
     @classmethod
     def of(cls, revision: str, manifests: Iterable[Manifest]) -> Desired:
@@ -107,11 +107,11 @@ class Desired:
         )
 
     def stopped(self) -> Desired:
-        """The same cluster with nothing running in it."""
+        """Return the same cluster with nothing running in it."""
         return replace(self, stopping=True)
 
     def objects(self) -> dict[ObjectKey, Manifest]:
-        """Every object by its key, in the order of kinds and names."""
+        """Return every object by its key, sorted by kind and name."""
         manifests: list[Manifest] = [*self.nodes.values(), *self.fabrics.values()]
         manifests += [*self.models.values(), *self.deployments.values()]
         if self.gateway is not None:
@@ -120,12 +120,12 @@ class Desired:
         return {_key(m): m for m in (*manifests, *self.others.values())}
 
     def replicas(self) -> Mapping[ReplicaId, ModelDeployment]:
-        """Every replica that should run."""
+        """Return every replica that should run, with its deployment."""
         return self._replicas
 
     @cached_property
     def spreads(self) -> frozenset[tuple[frozenset[tuple[str, str]], tuple[str, ...]]]:
-        """The labels of nodes that deployments spread groups over, and the transports that these may use: most
+        """Return the node labels that deployments with several nodes select, each with their transports. Most
         deployments have the same."""
         return frozenset(
             (frozenset(deployment.spec.placement.node_selector.items()), deployment.spec.transport)

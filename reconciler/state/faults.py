@@ -1,4 +1,4 @@
-"""What can go wrong with a group and its machines, by class; and what was tried about it."""
+"""Classes of faults of groups and machines, and the attempts to heal them."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ class FaultClass(Enum):
 
     @property
     def title(self) -> str:
-        """In words, such as ``rank crash``."""
+        """Return the title, such as ``rank crash``."""
         words = self.name.replace("_", " ").lower()
         return words.replace("rdma", "RDMA").replace("gpu", "GPU")
 
     @property
     def reason(self) -> str:
-        """CamelCase, for conditions."""
+        """Return the CamelCase reason for conditions."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """Why a group is as good as dead, as far as its ranks show it."""
+    """The reason why a group counts as dead, as far as its ranks show it."""
 
     cause: Cause
     text: str
     at: float
-    """When, as far as is known."""
+    """Time, if known."""
 
 
 class Standing(Enum):
-    """How a replica's budget of restarts stood when a group was formed."""
+    """The state of a replica's restart budget when a group was formed."""
 
     NORMAL = "Normal"
     FRESH = "Fresh"
@@ -74,11 +74,11 @@ class Attempt:
     cause: str
     """``Cause.value`` of the step."""
     fault: FaultClass | None
-    """None where nothing was wrong: a new replica, a changed wish, planned maintenance."""
+    """None without a fault: a new replica, a changed spec, planned maintenance."""
     counted: bool
     """Whether it is charged to the budget of restarts."""
     text: str
-    """What led to it, for people."""
+    """The occasion, for people."""
     wish: str
     """Generations of deployment and model at that time: another wish begins with a fresh budget."""
     standing: Standing = Standing.NORMAL
@@ -86,19 +86,19 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that is wrong now, what is done about it, and what only a person can do."""
+    """A current problem, what is done about it, and what only a person can do."""
 
     object: ObjectKey
     subject: str
-    """What it is about, such as ``replica/tiny/0`` or ``node/studio-1``: of one subject and one class there is
-    one trouble at a time."""
+    """The subject, such as ``replica/tiny/0`` or ``node/studio-1``. For each subject and class there is one trouble at
+    a time."""
     fault: FaultClass
     seen: str
-    """What was seen, for people, naming machines, ports and ranks."""
+    """The observation, for people, naming machines, ports and ranks."""
     doing: str
-    """The remedy that is being tried, for people; empty where there is none."""
+    """The remedy that is being tried, for people; empty if there is none."""
     person: str = ""
-    """The exact steps that only a person can take; empty where nobody is needed."""
+    """The exact steps that only a person can take; empty if no person is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +110,22 @@ class Quarantine:
     reason: str
     """CamelCase, for programs."""
     text: str
-    """Why, for people, without the node's name."""
+    """The reason, for people, without the node's name."""
     person: str
     """The exact steps that only a person can take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """The last time that a machine was told to restart, or is about to be; written down before it is."""
+    """The last restart of a machine, stored before the machine is asked for it."""
 
     at: float
-    """In seconds of the controller's clock."""
+    """Time in seconds of the controller's clock."""
     boot_id: str
-    """Of the boot that it was to end: with another the machine is back."""
+    """Id of the boot that should end: in another boot, the machine is back."""
     reason: str
     told: bool = True
-    """Not yet while the machine is being emptied for it."""
+    """Whether the machine was asked to restart; False while it is being drained for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +137,15 @@ class TransportFailure:
     """Fingerprint of the facts it failed under."""
     at: float
     text: str
-    """Why, for people."""
+    """The reason, for people."""
     fault: FaultClass
     person: str = ""
-    """The exact steps that only a person can take; empty where nobody is needed."""
+    """The exact steps that only a person can take; empty if no person is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerbsAttempts:
-    """How often RDMA was set up in vain on a machine since it booted: what fails there may keep kernel objects."""
+    """Number of failed RDMA set-ups of a machine since it booted: failures may keep kernel objects."""
 
     boot_id: str
     count: int

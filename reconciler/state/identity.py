@@ -1,4 +1,4 @@
-"""Who is who. Ids are types, so that one cannot be passed for another."""
+"""Identities. Ids are types, so that one cannot be passed for another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ObjectKey(NamedTuple):
 
 
 CLUSTER = ObjectKey("Cluster", "main")
-"""What events about the manifests as a whole are about."""
+"""The object of events about all manifests together."""
 
 
 class ReplicaId(NamedTuple):
@@ -33,12 +33,12 @@ class ReplicaId(NamedTuple):
 
     @classmethod
     def of_subject(cls, subject: str) -> ReplicaId | None:
-        """The replica that a subject of troubles and steps is, if it is one: ``replica/tiny/0``."""
+        """Return the replica of a subject such as ``replica/tiny/0``; None for other subjects."""
         kind, _, name = subject.partition("/")
         deployment, _, index = name.rpartition("/")
         return cls(DeploymentName(deployment), int(index)) if kind == "replica" else None
 
     @property
     def key(self) -> ObjectKey:
-        """The object that a replica belongs to."""
+        """Return the key of the deployment."""
         return ObjectKey("ModelDeployment", self.deployment)

@@ -1,4 +1,4 @@
-"""What the controller knows beside manifests and machines: its store, and what it is doing right now."""
+"""The controller's memory: its store, and its own current actions."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class GroupRecord:
     secret: str = field(repr=False)
     """Proof of membership among the ranks; empty for a group that was adopted, which is never completed."""
     fingerprint: str
-    """Of the wish it was formed for: another wish means another group."""
+    """Spec hash for which it was formed: another hash needs another group."""
     created_at: float
     rank_bytes: int = 0
     """Memory that each of its ranks is charged for, for as long as it may live; where they differ, the largest."""
     proven_at: float | None = None
-    """When it first gave a real completion; None until then."""
+    """Time of its first real completion; None before."""
     model: str = ""
     """The Model whose weights its ranks hold."""
     strategy: str = ""
     """``tensor`` or ``pipeline``; of no meaning with one rank."""
     strategy_why: str = ""
-    """Why this one was taken, for people."""
+    """Why this strategy was chosen, for people."""
     transport: str = ""
     """The rung of ``spec.transport`` that it was formed on; empty for one from before there were any."""
     transport_why: str = ""
-    """Why the rungs above it were skipped, for people; empty on the first."""
+    """Why better transports were skipped, for people; empty for the first."""
     boots: tuple[str, ...] = ()
     """Boot ids of its nodes when it was formed, in the order of ranks; empty for one that was adopted."""
     facts: str = ""
@@ -52,22 +52,23 @@ class GroupRecord:
     needs: tuple[int, ...] = ()
     """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""
     weights: str = ""
-    """Of a hub: the repository and commit that its ranks hold, as ``weights.named``; empty for those of a path."""
+    """Repository and commit of its weights from a hub, as ``weights.named`` returns them; empty for weights at a
+    path."""
     weights_before: str = ""
-    """What the last group before it held that had served; empty where there was none."""
+    """Weights of the last serving group before it; empty if there was none."""
 
     def rank_id(self, rank: int) -> RankId:
-        """The id of one of its ranks."""
+        """Return the id of one of its ranks."""
         return RankId(self.replica.deployment, self.replica.index, self.epoch, rank)
 
     @property
     def charges(self) -> tuple[int, ...]:
-        """Memory that each of its ranks is charged for, in the order of ranks."""
+        """Return the memory charged for each of its ranks, in the order of ranks."""
         return self.needs or (self.rank_bytes,) * len(self.members)
 
     @property
     def rank_ids(self) -> tuple[RankId, ...]:
-        """The ids of its ranks in order."""
+        """Return the ids of its ranks in order."""
         return tuple(self.rank_id(rank) for rank in range(len(self.members)))
 
 
@@ -87,12 +88,12 @@ class StepFailure:
     retry_at: float
     text: str
     unwritten: int = 0
-    """How many of the attempts failed only because this controller could not write to its own disk: they say
-    nothing against what the step was about."""
+    """Number of attempts that failed only because this controller could not write to its own disk: they do not count
+    against the step."""
 
     @property
     def counted(self) -> int:
-        """The attempts that do."""
+        """Return the number of attempts that count."""
         return self.attempts - self.unwritten
 
 
@@ -101,14 +102,14 @@ class RequestedStop:
     """A rank was asked to end."""
 
     gone_by: float
-    """When its grace is over."""
+    """The end of its grace period."""
     void_at: float
-    """When the request must have been lost, and is made again."""
+    """Time at which the request must have been lost and is repeated."""
     symptom: Symptom | None = None
-    """What its group was as good as dead for."""
+    """Symptom for which its group counts as dead."""
 
     def shifted(self, seconds: float) -> RequestedStop:
-        """The same by a clock that has gone on by so much (negative: was set back)."""
+        """Return the same after the clock was moved by ``seconds``."""
         symptom = self.symptom and replace(self.symptom, at=self.symptom.at + seconds)
         return RequestedStop(self.gone_by + seconds, self.void_at + seconds, symptom)
 
@@ -118,7 +119,7 @@ class Leaving:
     """An object whose manifest is gone: it stays in the inventory until nothing of it is left."""
 
     manifest: Manifest
-    """As it was last in force."""
+    """Manifest that was last in force."""
     generation: int
     since: float
     """When a revision without it came into force, in seconds since the Unix epoch."""
@@ -126,7 +127,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Stored:
-    """What is in the store. A new stored fact is one field here, its table, and a line in ``Store._stored``."""
+    """The content of the store. A new stored fact needs a field here, its table, and a line in ``Store._stored``."""
 
     groups: Mapping[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
@@ -140,7 +141,7 @@ class Stored:
     """The transports that failed each replica, and are left alone."""
     verbs: Mapping[NodeName, VerbsAttempts] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
-    """How it stands with the messages to each Notifier."""
+    """State of the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
     setbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
@@ -149,18 +150,18 @@ class Stored:
 
 @dataclass(frozen=True)
 class Volatile:
-    """What a controller has done and does. It is lost when the controller ends, and nothing relies on it to be safe."""
+    """The controller's own past and current actions. They are lost when it ends, and safety never depends on them."""
 
     in_flight: frozenset[str] = frozenset()
     """Subjects of the steps that are being executed (``Step.subject``)."""
     failures: Mapping[str, StepFailure] = field(default_factory=dict)
-    """By ``Step.key``."""
+    """Failures by ``Step.key``."""
     writes: Mapping[NodeName, Write] = field(default_factory=dict)
     stops: Mapping[RankId, RequestedStop] = field(default_factory=dict)
     continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
-    """When each rank was continued, oldest first, in seconds since the Unix epoch."""
+    """Times at which each rank was continued, oldest first, in seconds since the Unix epoch."""
     repaired: Mapping[NodeName, float] = field(default_factory=dict)
-    """When each machine last had new settings confirmed, in seconds since the Unix epoch."""
+    """Time of the last confirmed new settings of each machine, in seconds since the Unix epoch."""
     runtimes: Runtimes = field(default_factory=Runtimes)
 
     def shifted(self, seconds: float) -> Volatile:
@@ -178,9 +179,9 @@ class Volatile:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(Stored, Volatile):
-    """What the planner remembers at the moment of one pass: the store's content and the controller's own doings.
+    """The planner's memory at the moment of one pass: the store's content and the controller's own actions.
 
-    Made of both with ``Memory(**vars(stored), **vars(volatile), ...)``.
+    Built from both with ``Memory(**vars(stored), **vars(volatile), ...)``.
     """
 
     token: int
@@ -189,15 +190,15 @@ class Memory(Stored, Volatile):
     agent_file: str = ""
     """Name of the agent's file that this controller brings along; empty where any agent will do."""
     unwritable: str = ""
-    """Why the state directory takes nothing now; empty when it does."""
+    """Why the state directory cannot be written; empty if it can."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
-        """The groups of one deployment, in the order of its replicas."""
+        """Return the groups of one deployment, sorted by replica."""
         return tuple(self._by_deployment.get(deployment, ()))
 
     @cached_property
     def members(self) -> frozenset[NodeName]:
-        """The nodes of all groups."""
+        """Return the nodes of all groups."""
         return frozenset(name for group in self.groups.values() for name in group.members)
 
     @cached_property

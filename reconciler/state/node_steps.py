@@ -12,19 +12,19 @@ from .identity import NodeName, ObjectKey
 
 
 class _OfNode:
-    """What steps about a node share."""
+    """Common part of steps about a node."""
 
     __slots__ = ()
     node: NodeName
 
     @property
     def subject(self) -> str:
-        """What the step is about, for ``Memory.in_flight``."""
+        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"node/{self.node}"
 
     @property
     def object(self) -> ObjectKey:
-        """Where its events belong."""
+        """Return the object of its events."""
         return ObjectKey("Node", self.node)
 
 
@@ -34,9 +34,9 @@ class StartAgent(_OfNode):
 
     node: NodeName
     access: Access = LOCAL
-    """How the node is reached: whoever comes later has to find the agent, manifest or not."""
+    """How to connect to the node: later controllers have to find the agent even without a manifest."""
     replaces: str = ""
-    """What is to be replaced: an agent that runs, and is told to end as soon as its successor is there. Ranks go on."""
+    """The running agent that is replaced: it ends as soon as its successor serves. Ranks continue."""
 
     @property
     def key(self) -> str:
@@ -68,7 +68,7 @@ class ForgetAgent(_OfNode):
 
     node: NodeName
     left: str = ""
-    """What may be left there, for people; empty where nothing is."""
+    """What may remain there, for people; empty if nothing does."""
 
     @property
     def key(self) -> str:
@@ -90,7 +90,7 @@ class EmptyNode(_OfNode):
         return f"empty/{self.node}"
 
     def __str__(self) -> str:
-        return f"empty {self.node} for a restart"
+        return f"drain {self.node} for a restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class RebootNode(_OfNode):
     node: NodeName
     reboot: Reboot
     asked: bool = False
-    """Somebody wants it: where it does not work it is tried again."""
+    """Whether a person requested it: after a failure it is tried again."""
 
     @property
     def key(self) -> str:
@@ -111,27 +111,27 @@ class RebootNode(_OfNode):
 
 
 class _OfSettings(_OfNode):
-    """Beside what is done about the node's agent."""
+    """Common part of steps that run in parallel to those about the node's agent."""
 
     __slots__ = ()
 
     @property
     def subject(self) -> str:
-        """What the step is about, for ``Memory.in_flight``."""
+        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"repair/{self.node}"
 
 
 @dataclass(frozen=True, slots=True)
 class RepairNode(_OfSettings):
-    """Change settings of a machine. The machine undoes them by itself, unless they are confirmed in time."""
+    """Change settings of a machine. The machine undoes them unless they are confirmed in time."""
 
     node: NodeName
     id: str
-    """The same for the same changes in the same boot."""
+    """Id, which is the same for the same changes in the same boot."""
     boot_id: str
     changes: tuple[Change, ...]
     why: str
-    """What is wrong, for people."""
+    """The problem, for people."""
 
     @property
     def key(self) -> str:
@@ -144,7 +144,7 @@ class RepairNode(_OfSettings):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmRepair(_OfSettings):
-    """Have a machine keep its new settings: it was reached again since, and what it tells shows that they helped."""
+    """Confirm new settings of a machine, after it was reached again and its facts show that they helped."""
 
     node: NodeName
     id: str
@@ -158,19 +158,19 @@ class ConfirmRepair(_OfSettings):
 
 
 class _OfRuntime(_OfNode):
-    """Beside what is done about the node's agent: it takes minutes."""
+    """Common part of steps about runtimes, which take minutes and run in parallel to those about the node's agent."""
 
     __slots__ = ()
 
     @property
     def subject(self) -> str:
-        """What the step is about, for ``Memory.in_flight``."""
+        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"runtime/{self.node}"
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRuntime(_OfRuntime):
-    """Have the managed runtime of this version on a node. What was sent there before is not sent again."""
+    """Build the managed runtime of this version on a node. Parts that were sent before are not sent again."""
 
     node: NodeName
 
@@ -188,7 +188,7 @@ class PruneRuntimes(_OfRuntime):
 
     node: NodeName
     runtime: str
-    """Its own."""
+    """Key of the current runtime."""
 
     @property
     def key(self) -> str:

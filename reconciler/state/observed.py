@@ -1,4 +1,4 @@
-"""What was seen. It is always old and may be partial: every reader has to bear that in mind."""
+"""The observed state. It is always old and may be partial; every reader has to take that into account."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .memory import GroupRecord
 
 
 class Contact(Enum):
-    """How the controller and a node's agent stand."""
+    """The contact between the controller and a node's agent."""
 
     UNKNOWN = "unknown"
-    """Not tried yet since the controller started."""
+    """Not contacted since the controller started."""
     REACHED = "reached"
     AGENT_DOWN = "down"
     """The machine is there and no agent answers on it."""
     UNREACHABLE = "unreachable"
-    """No answer at all: whatever runs there may go on, or be gone. Unreachable is not dead."""
+    """No answer at all: whatever runs there may continue or be gone. Unreachable is not dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ class Ends:
     here: str = ""
     there: str = ""
     port: int = 0
-    """Of the SSH server there."""
+    """Port of the SSH server there."""
     jumps: tuple[Jump, ...] = ()
     """The machines that the connection goes over, the first of them first."""
     inner: tuple[str, int] = ("", 0)
-    """Where the last of those finds the SSH server."""
+    """Address of the SSH server, as seen from the last jump host."""
 
 
 CABLES_SECONDS = 45.0
-"""After so long both ends of a cable were looked at: the driver of RDMA is asked every 30 s at most."""
+"""Time after which both ends of a cable were probed: the RDMA driver is probed every 30 s at most."""
 BOOT_SECONDS = 90.0
-"""From the start of its kernel on, until a Mac's ports are up."""
+"""Time from the start of a Mac's kernel until its ports are up."""
 
 
 @dataclass(frozen=True)
@@ -55,35 +55,35 @@ class NodeObservation:
     name: NodeName
     contact: Contact
     since: float
-    """When it was reached for the first time in a row, or for the first time not, in seconds of the
-    controller's clock: a node that is first down and then unreachable was lost once."""
+    """When the current series of contacts, or of failures, began, in seconds of the controller's clock: a node that is
+    first down and then unreachable was lost once."""
     link: int = 0
     """Counts connections to this node; with the report's sequence it orders what was seen."""
     report: NodeReport | None = None
     problem: str = ""
     """Why there is no contact, for people."""
     facts: MachineFacts = field(default_factory=MachineFacts)
-    """What its probes say."""
+    """Facts from its probes."""
     facts_link: int = 0
     """The connection over which they said it, as ``link``."""
     ends: Ends = Ends()
-    """Of the last connection."""
+    """Ends of the last connection."""
     skew_seconds: float = 0.0
-    """By which the node's clock is ahead of the controller's; negative: behind. What the time of an answer explains
-    is 0."""
+    """Seconds by which the node's clock is ahead of the controller's; negative if it is behind. Differences within the
+    time of an answer count as 0."""
     barred: str = ""
-    """The CamelCase reason why nobody is let in, where a person has to do something about that."""
+    """The CamelCase reason why access is denied, if a person has to act."""
     silent: bool = False
-    """Whether it gave no answer at all at some time since that report, or nobody watched: what ran there then may be
-    gone."""
+    """Whether it gave no answer at some time since that report, or nobody watched: what ran there then may be gone."""
     probed: bool = True
-    """Whether they have been asked since it booted: what they do not say from then on is not known."""
+    """Whether its probes have run since it booted: afterwards, missing facts are unknown."""
     examined: bool = True
-    """Whether they have also been asked since a rank of a group there has failed: then what they say may explain it."""
+    """Whether its probes have also run since a rank of a group there failed: only then may facts explain the
+    failure."""
 
     def settled(self, now: float) -> bool:
-        """Whether both ends of its cables were looked at since it came up: before that they look as they did while it
-        was away. Who answers anew without having been restarted had cables all the time."""
+        """Return whether both ends of its cables were probed since it came up: before that, they look as they did while
+        it was away. A machine that answers again without a restart had its cables all the time."""
         if self.contact is not Contact.REACHED:
             return False
         booted_at = self.facts.booted_at
@@ -93,13 +93,13 @@ class NodeObservation:
         return long_up or abs(now - self.since) >= CABLES_SECONDS
 
     def model(self, path: str) -> ModelReport | None:
-        """What the node says of the weights at ``path``; None when it was not asked yet."""
+        """Return what the node reports about the weights at ``path``; None before the first report."""
         models = self.report.models if self.report else ()
         return next((m for m in models if m.path == path), None)
 
     @cached_property
     def ranks(self) -> tuple[ObservedRank, ...]:
-        """Its ranks in the order of ids: sorted once, for most nodes are the same in the next pass."""
+        """Return its ranks, sorted by id. They are sorted once, because most nodes do not change between passes."""
         if self.report is None:
             return ()
         return tuple(ObservedRank(self.name, rank) for rank in sorted(self.report.ranks, key=lambda r: r.id))
@@ -114,22 +114,22 @@ class ObservedRank:
 
     @cached_property
     def replica(self) -> ReplicaId:
-        """The replica whose rank this is."""
+        """Return the replica of this rank."""
         return ReplicaId(DeploymentName(self.report.id.deployment), self.report.id.replica)
 
     @property
     def alive(self) -> bool:
-        """Whether there may still be a process."""
+        """Return whether there may still be a process."""
         return self.report.phase != Phase.EXITED
 
     @property
     def orderly(self) -> bool:
-        """Whether it ended as it was asked to."""
+        """Return whether it ended as requested."""
         return self.report.exit is not None and self.report.exit.code == ExitCode.OK
 
     @property
     def ending(self) -> str:
-        """How the rank ended, in a short clause for people."""
+        """Return how the rank ended, in a short clause for people."""
         report = self.report
         who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}"
         who += f", pid {report.pid})" if report.pid else ")"
@@ -141,16 +141,16 @@ class ObservedRank:
 
     @property
     def killing(self) -> str:
-        """That it was asked to end and had to be killed, for people; empty where it was not."""
+        """Say that it was asked to end and had to be killed, for people; empty if it was not."""
         ended, report = self.report.exit, self.report
         if ended is None or ended.killed_after is None:
             return ""
         who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}, pid {report.pid})"
-        return f"{who} had not ended {ended.killed_after:g} s after SIGTERM and was killed"
+        return f"{who} did not end within {ended.killed_after:g} s after SIGTERM and was killed"
 
     @property
     def ending_text(self) -> str:
-        """How the rank ended, and why in its own words where it had time to say it."""
+        """Return how the rank ended, with its own explanation if there is one."""
         ended = self.report.exit
         return f"{self.ending}: {ended.detail}" if ended and ended.detail else self.ending
 
@@ -160,8 +160,8 @@ _CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
 
 
 def most_informative(ended: Iterable[ObservedRank]) -> ObservedRank | None:
-    """Of the ranks of one attempt that ended the one to blame: a burst of errors is read from the first that is
-    not one of TCP, for those only say that another rank was gone."""
+    """Return the rank to blame among the ended ranks of one attempt. The first error that is not from TCP counts,
+    because TCP errors only show that another rank was gone."""
     return min(ended, key=_blame, default=None)
 
 
@@ -182,34 +182,36 @@ class GatewayObservation:
 
     pid: int
     endpoint: str | None
-    """None when it listens nowhere."""
+    """None if it is not listening."""
     problem: str = ""
-    """Why it does not listen where it should."""
+    """Why it is not listening on the declared address."""
     token: int = 0
     """The highest that it has seen in its routes."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Everything seen, at the moment of one pass. Every decision asks for its ranks: they are sorted once."""
+    """The complete observed state at the moment of one pass. Its ranks are sorted once, because every decision uses
+    them."""
 
     nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
     gateway: GatewayObservation | None = None
 
     def ranks(self) -> tuple[ObservedRank, ...]:
-        """All ranks on all nodes, in the order of node and id."""
+        """Return all ranks on all nodes, sorted by node and id."""
         return tuple(rank for on_node in self._by_node.values() for rank in on_node)
 
     def ranks_on(self, node: NodeName) -> tuple[ObservedRank, ...]:
-        """The ranks on one node, in the order of ids."""
+        """Return the ranks on one node, sorted by id."""
         return self._by_node.get(node, ())
 
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
-        """The ranks of one replica, of any epoch."""
+        """Return the ranks of one replica, of any epoch."""
         return tuple(self._by_replica.get(replica, ()))
 
     def group(self, record: GroupRecord) -> Mapping[int, ObservedRank]:
-        """The ranks of a recorded group, by rank: one of its epoch elsewhere is of another store's time."""
+        """Return the ranks of a recorded group, by rank. Ranks of its epoch on other nodes come from an earlier store,
+        and are ignored."""
         known = self._groups.get((record.replica, record.epoch, record.members))
         if known is None:
             known = {
@@ -221,14 +223,14 @@ class Observed:
         return known
 
     def failed(self, replica: ReplicaId) -> ObservedRank | None:
-        """The rank to blame for the end of the replica's newest group of which one did not end in order."""
+        """Return the rank to blame for the end of the replica's newest group that did not end in order."""
         bad = [rank for rank in self.ranks_of(replica) if not rank.alive and not rank.orderly]
         newest = max((rank.report.id.epoch for rank in bad), default=0)
         return most_informative(rank for rank in bad if rank.report.id.epoch == newest)
 
     @cached_property
     def _groups(self) -> dict[tuple[ReplicaId, int, tuple[NodeName, ...]], Mapping[int, ObservedRank]]:
-        """Those that were asked for."""
+        """Cache of the requested groups."""
         return {}
 
     @cached_property

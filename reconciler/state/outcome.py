@@ -1,4 +1,4 @@
-"""What became of a step."""
+"""The outcome of a step."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Outcome:
     seconds: float
     problem: str = ""
     detail: str = ""
-    """Something worth telling of a step that was done."""
+    """Additional information about a successful step."""
 
     @property
     def done(self) -> bool:
-        """Whether the step had its effect (or found it there already)."""
+        """Return whether the step had its effect, or found it already there."""
         return not self.problem

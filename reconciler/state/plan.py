@@ -1,4 +1,4 @@
-"""The plan: steps with nothing left to decide, and the reasons for everything that is not done now."""
+"""The plan: steps without open decisions, and the reasons for everything that is not done now."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .rollback import Rollback
 
 
 class _OfReplica:
-    """What steps about a replica share. Steps of one subject never run beside a new decision about it."""
+    """Common part of steps about a replica. Steps of one subject never run in parallel to a new decision about it."""
 
     __slots__ = ()
     replica: ReplicaId
 
     @property
     def subject(self) -> str:
-        """What the step is about, for ``Memory.in_flight``."""
+        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"replica/{self.replica}"
 
     @property
     def object(self) -> ObjectKey:
-        """Where its events belong."""
+        """Return the object of its events."""
         return self.replica.key
 
 
@@ -43,15 +43,15 @@ class AllocateEpoch(_OfReplica):
     group: GroupRecord
     cause: Cause
     detail: str
-    """What led to it, for people."""
+    """The occasion, for people."""
     fault: FaultClass | None = None
-    """What it is to remedy; None where nothing was wrong."""
+    """The fault to remedy; None without a fault."""
     counted: bool = False
     """Whether it is charged to the budget of restarts."""
     wish: str = ""
-    """What it is done for: ``Attempt.wish``."""
+    """The spec that needs it: ``Attempt.wish``."""
     standing: Standing = Standing.NORMAL
-    """Of the budget of restarts."""
+    """State of the restart budget."""
     failed: TransportFailure | None = None
     """The transport that is given up with it."""
     vain: tuple[tuple[NodeName, str], ...] = ()
@@ -59,7 +59,7 @@ class AllocateEpoch(_OfReplica):
 
     @property
     def attempt(self) -> Attempt:
-        """What the store keeps of it."""
+        """Return the attempt for the store."""
         return Attempt(
             epoch=self.group.epoch,
             at=self.group.created_at,
@@ -96,7 +96,7 @@ class AdoptGroup(_OfReplica):
 
     def __str__(self) -> str:
         places = ", ".join(self.group.members)
-        return f"adopt {self.replica}, epoch {self.group.epoch}, which runs on {places}"
+        return f"adopt {self.replica}, epoch {self.group.epoch}, running on {places}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class StopRank(_OfReplica):
     grace_seconds: float
     reason: str
     symptom: Symptom | None = None
-    """What its group is as good as dead for; None where that is well."""
+    """The symptom for which its group counts as dead; None if the group is fine."""
 
     @property
     def key(self) -> str:
@@ -137,7 +137,7 @@ class StopRank(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class ContinueRank(_OfReplica):
-    """Continue a rank that somebody has stopped: that costs no epoch."""
+    """Continue a rank that was stopped by a signal. This needs no new epoch."""
 
     replica: ReplicaId
     node: NodeName
@@ -162,7 +162,7 @@ class ForgetRank(_OfReplica):
 
     @property
     def subject(self) -> str:
-        """Beside everything else about the replica: a rank that ended concerns nobody."""
+        """Return a subject of its own, because an ended rank does not affect other decisions about the replica."""
         return f"rank/{self.id}"
 
     @property
@@ -177,20 +177,20 @@ class ForgetRank(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class ProveGroup(_OfReplica):
-    """Have rank 0 answer one real request; only then is the group routed to."""
+    """Have rank 0 answer one real request. The group is routed to only afterwards."""
 
     replica: ReplicaId
     epoch: int
     node: NodeName
     socket: str
     moved: str = ""
-    """From which weights to which its replica moves with it, for people; empty where they stay the same."""
+    """Old and new weights if the replica changes them with this group, for people; else empty."""
     since: float = 0.0
-    """When the group before was given up for that, in seconds of the controller's clock."""
+    """When the previous group was stopped for that, in seconds of the controller's clock."""
 
     @property
     def subject(self) -> str:
-        """Of its own: it may take long, and nothing else about the replica has to wait for it."""
+        """Return a subject of its own, because a proof may take long and nothing else has to wait for it."""
         return f"proof/{self.replica}/{self.epoch}"
 
     @property
@@ -252,7 +252,7 @@ class ReleaseReplica(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class RemoveObject:
-    """Take an object whose manifest is gone, and of which nothing is left, out of the inventory."""
+    """Remove an object from the inventory, after its manifest and everything it ran are gone."""
 
     object: ObjectKey
 
@@ -265,7 +265,7 @@ class RemoveObject:
         return f"remove/{self.object}"
 
     def __str__(self) -> str:
-        return f"nothing of {self.object} is left"
+        return f"finish removing {self.object}"
 
 
 Step = (
@@ -275,7 +275,7 @@ Step = (
 
 
 class WaitingFor(Enum):
-    """Why something is not done now, and will be."""
+    """Reasons why something is delayed."""
 
     SOURCE = "ManifestsNotRead"
     STEP = "StepInFlight"
@@ -297,18 +297,18 @@ class WaitingFor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Something that is wanted and must wait."""
+    """Something that is wanted and has to wait."""
 
     object: ObjectKey
     reason: WaitingFor
     text: str
     until: float | None = None
-    """When to look again, where that is known, in seconds of the controller's clock."""
+    """When to check again, if known, in seconds of the controller's clock."""
     replica: ReplicaId | None = None
 
 
 class RefusedBecause(Enum):
-    """Why something cannot be done until somebody changes something."""
+    """Reasons why something is impossible until a person changes something."""
 
     MODEL_UNKNOWN = "ModelNotFound"
     NO_NODES = "NotEnoughNodes"
@@ -348,7 +348,7 @@ class RefusedBecause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that is wanted and cannot be had as things are."""
+    """Something that is wanted but impossible at present."""
 
     object: ObjectKey
     reason: RefusedBecause
@@ -358,18 +358,18 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, what waits, and what is refused."""
+    """The steps to take now, what waits, and what is refused."""
 
     steps: tuple[Step, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     refused: tuple[Refusal, ...] = field(default=())
     troubles: tuple[Trouble, ...] = ()
-    """What is wrong now, and so why some of the steps are taken."""
+    """The current problems, which explain some of the steps."""
     quarantined: tuple[Quarantine, ...] = ()
     """Nodes that are kept out, in the order of their names."""
     cabling: Cabling = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
-        """Nothing to do and nothing to wait for; what runs as it is wanted may still wait to become better."""
+        """Return whether there is nothing to do and to wait for. Serving groups may still wait for an improvement."""
         return not self.steps and all(waiting.reason is WaitingFor.QUIET for waiting in self.waiting)

@@ -14,9 +14,9 @@ class Rollback:
     tried: str
     """Repository and commit, as ``weights.named``."""
     served: str
-    """The same of what had served before."""
+    """The weights that had served before, in the same form."""
     restarted_at: str
     """``spec.restartedAt`` of the deployment then: with another one it is tried again."""
     at: float
     text: str
-    """What went wrong, for people."""
+    """The problem, for people."""

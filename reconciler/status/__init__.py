@@ -1,6 +1,6 @@
-"""Conditions, routes and events, derived from snapshots. Nobody else says what an object's state is.
+"""Derives conditions, routes and events from snapshots: the only room that decides an object's status.
 
-Pure: the previous statuses and the time are arguments. Read ``conditions`` first, then ``kinds``.
+Pure: the previous statuses and the time are arguments. Start with ``conditions.py``, then read ``kinds.py``.
 """
 
 from .conditions import statuses

@@ -1,4 +1,4 @@
-"""The readiness of an ApiKey: whether it has expired, and what it may use."""
+"""The readiness of an ApiKey: whether it is valid, and for which models."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from .snapshots import Readiness, Snapshots
 
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
-    """Ready until it expires, by the controller's clock, and while every model that it names is there."""
+    """Return ready until the key expires by the controller's clock, if all its models exist."""
     key = snapshots.desired.others[ObjectKey("ApiKey", name)]
     assert isinstance(key, ApiKey)
     spec = key.spec
     expires = spec.expires.timestamp() if spec.expires else None
     extra = {"expiresAt": expires, "models": list(spec.models)}
     if expires is not None and expires <= snapshots.now:
-        return Readiness(False, "Expired", "it has expired: remove it, or give it a later time", extra)
+        return Readiness(
+            False, "Expired", "the key has expired: remove it, or set a later time in spec.expires", extra
+        )
     missing = [model for model in spec.models if model not in snapshots.desired.deployments]
     if missing:
-        text = f"there is no ModelDeployment {', '.join(missing)}: add it, or take it out of spec.models"
+        text = f"there is no ModelDeployment {', '.join(missing)}: add it, or remove it from spec.models"
         return Readiness(False, "DeploymentNotFound", text, extra)
-    return Readiness(True, "Valid", "it is valid; the endpoint does not ask for keys yet", extra)
+    return Readiness(True, "Valid", "the key is valid; the endpoint does not check keys yet", extra)

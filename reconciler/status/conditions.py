@@ -1,4 +1,4 @@
-"""The conditions of every object: the one place where they are written."""
+"""The conditions of every object, written here only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
 AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
-"""What somebody has asked for: nothing stands in the way of the object."""
+"""Reasons for waiting that a person has requested; they do not hinder the object."""
 
 
 def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
-    """The status of every object in force, and of those whose manifest is gone while something of them is left."""
+    """Return the status of every object in force, and of removed objects of which something still runs."""
     keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
     planned = _Planned.of(snapshots.plan)
     likeness = NodeComparison.of(snapshots.desired, snapshots.observed)
@@ -29,19 +29,19 @@ def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, Object
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The first of each kind of news that a plan has for an object."""
+    """The first step, waiting and refusal of a plan for an object."""
 
     steps: Mapping[ObjectKey, Step]
     waiting: Mapping[ObjectKey, Waiting]
     refused: Mapping[ObjectKey, Refusal]
     troubles: Mapping[ObjectKey, Trouble]
-    """Only those that need a person."""
+    """Only troubles that need a person."""
 
     @classmethod
     def of(cls, plan: Plan) -> _Planned:
         return cls(
             {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
-            # What waits to become better is as it is wanted: only the plan tells of it.
+            # An object that waits for an improvement is fine: only the plan shows it.
             {w.object: w for w in reversed(plan.waiting) if w.reason is not WaitingFor.QUIET},
             {refusal.object: refusal for refusal in reversed(plan.refused)},
             {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
@@ -69,7 +69,7 @@ def _status(
 
 
 def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:
-    """Why an object that is not ready cannot be, where that is known, instead of what is missing."""
+    """Return why an object cannot become ready, if known, instead of what is missing."""
     if found.ready or refusal is None:
         return ConditionState("Ready", found.ready, found.reason, found.message)
     if refusal.reason in AS_WISHED:
@@ -86,7 +86,7 @@ def _reconciling(planned: _Planned, key: ObjectKey) -> ConditionState:
 
 
 def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> ConditionState:
-    """What only a person can change, with the exact steps where they are known, and the reason in a word."""
+    """Return what only a person can change, with the exact steps if known, and the reason."""
     if refusal is not None and refusal.reason in AS_WISHED:
         refusal = None
     if refusal is not None:
@@ -104,5 +104,5 @@ def _condition(before: Condition | None, said: ConditionState, now: float, gener
 
 
 TERMINATING = "Terminating"
-"""The reason of ``Ready`` for an object whose manifest is gone."""
-LEAVING = Readiness(False, TERMINATING, "its manifest was removed; what is left of it is ending", {})
+"""Reason of ``Ready`` for an object whose manifest was removed."""
+LEAVING = Readiness(False, TERMINATING, "its manifest was removed; the rest of it is ending", {})

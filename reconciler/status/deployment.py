@@ -1,4 +1,4 @@
-"""The readiness of a ModelDeployment: how many of its replicas serve, and each of its groups."""
+"""The readiness of a ModelDeployment: the number of serving replicas, and all groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
 
 
 def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
-    """How the last group ended, and the rank whose log tells why: as long as none serves after it."""
+    """Return how the last group ended, and the rank whose log explains it, until another group serves."""
     failed = observed.failed(record.replica)
     if failed is None or serving(record, observed) is not None:
         return {}
@@ -49,7 +49,7 @@ def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
 
 
 def _spread(record: GroupRecord) -> dict[str, str]:
-    """How a group of several ranks is split and joined, and why so."""
+    """Return how a group of several ranks is split and joined, and why."""
     return {
         "strategy": _because(record.strategy, record.strategy_why),
         "transport": _because(record.transport, record.transport_why),

@@ -1,4 +1,4 @@
-"""Events: changes of conditions, ends of ranks, steps that were done. Pure."""
+"""Events for changed conditions, ended ranks and executed steps. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .snapshots import Statuses
 
 
 def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
-    """An event for every object whose ``Ready`` or ``Stalled`` is no longer what it was."""
+    """Return an event for every object whose ``Ready`` or ``Stalled`` has changed."""
     return [
         event
         for key, status in after.items()
@@ -56,11 +56,11 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
             continue
         bad = new.status == (kind == "Stalled")
         reason = kind if new.status else f"Not{kind}"
-        yield Event(now, key, bad, reason, new.message or "what stood in the way is gone")
+        yield Event(now, key, bad, reason, new.message or "the obstacle is gone")
 
 
 def endings(observed: Observed, now: float) -> list[Event]:
-    """An event for every rank that has ended, and for each that had to be killed; its key makes it be told once."""
+    """Return an event for every rank that ended or had to be killed; its key prevents duplicates."""
     events = []
     for rank in observed.ranks():
         report, key = rank.report, rank.replica.key
@@ -74,7 +74,7 @@ def endings(observed: Observed, now: float) -> list[Event]:
 
 
 def event(outcome: Outcome, now: float) -> Event | None:
-    """The event of an executed step; None for those that are nobody's concern."""
+    """Return the event of an executed step; None for steps without interest."""
     step = outcome.step
     if outcome.problem:
         return Event(now, step.object, True, f"{type(step).__name__}Failed", f"{step}: {outcome.problem}")
@@ -107,4 +107,4 @@ STEP_REASONS: Mapping[type[Step], str] = {
     RemoveWeights: "WeightsRemoved",
     RemoveObject: "Removed",
 }
-"""What is told of a step that was done; of what only tidies up, nothing."""
+"""Reasons of events for executed steps; steps that only clean up have none."""

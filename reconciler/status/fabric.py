@@ -1,4 +1,4 @@
-"""How the cables of a Fabric are, as its status shows that."""
+"""The readiness of a Fabric: the state of its cables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.state.machine.links import LinkState, LinkStatus
 from .snapshots import Readiness, Snapshots
 
 NAMED_MAX = 1
-"""How many links a summary tells of: each has a row of its own with all that was seen."""
+"""Most links in a summary; every link has a row of its own."""
 _FAULTS = {
     LinkState.MISSING: "{} is missing",
     LinkState.WRONG_PORT: "{} is in the wrong port",
@@ -23,12 +23,12 @@ _FAULTS = {
 
 
 def of_fabric(name: str, snapshots: Snapshots) -> Readiness:
-    """The readiness of a Fabric."""
+    """Return the readiness of a Fabric."""
     return readiness(snapshots.plan.cabling.get(name, ()))
 
 
 def readiness(sights: Sequence[LinkStatus]) -> Readiness:
-    """Ready while every declared link is known to be as declared; with one row for each cable."""
+    """Return ready if every declared link is known to be as declared, with a row for each cable."""
     declared = [sight for sight in sights if sight.state is not LinkState.UNDECLARED]
     counts = Counter(sight.state for sight in declared)
     extra = {

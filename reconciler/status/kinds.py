@@ -1,4 +1,4 @@
-"""The readiness of an object, by its kind: a new kind is a module, and a row here."""
+"""The function for the readiness of each kind: a new kind needs a module, and a row here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools of a Mac tell of it, as its node's status shows that. What is not known is not there, or said why."""
+"""The facts of a Mac for its node's status. Unknown facts are omitted, or have a reason."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from reconciler.state import MachineFacts, PortFacts
 
 
 def as_json(facts: MachineFacts) -> dict[str, Any]:
-    """Plain JSON under ``mac``; nothing where no probe was asked. What changes all the time is not in it, nor are
-    identifiers of hardware."""
+    """Return plain JSON for ``mac``; empty before the first probe. Excludes values that change all the time, and
+    hardware identifiers."""
     found = _known(
         {
             "model": facts.model,

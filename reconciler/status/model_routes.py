@@ -1,4 +1,4 @@
-"""The routes that the gateway is given: the groups that may be used now."""
+"""The routes for the gateway: the groups that may be used now."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from reconciler.wire.launch import Phase
 
 
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
-    """Rank 0 of a group that may be routed to: proven, every rank ready as last seen; else None.
+    """Return rank 0 of a group that may be routed to: proven, and every rank ready when last seen; else None.
 
-    An agent that is down for a moment does not unroute its ranks: they go on without it. Of a node that gives no
-    answer at all nobody knows whether they do, and no more when it turns out that only its agent is missing.
+    Ranks stay routed while their agent is down for a moment, because they run without it. They do not if their node
+    does not answer at all: whether they run is then unknown, even if later only the agent turns out to be missing.
     """
     nodes = (observed.nodes.get(name) for name in record.members)
     if any(node is not None and node.silent for node in nodes):
@@ -35,7 +35,7 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
 
 
 def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route, ...]:
-    """A route for every deployment, with the groups that may be used now."""
+    """Return a route for every deployment, with the groups that may be used now."""
     if desired.stopping:
         return ()
     return tuple(
@@ -66,8 +66,8 @@ def _backends(
 
 
 def _machine(name: NodeName, desired: Desired, observed: Observed, memory: Memory) -> Machine | None:
-    """Where the gateway finds a node on another machine: at the address at which the controller does, if that is
-    known, for what names mean may be a matter of the user's own configuration."""
+    """Return how the gateway connects to a node on another machine: at the controller's resolved address if known,
+    because host names may depend on the user's own configuration."""
     wanted = desired.nodes.get(name)
     access = wanted.spec if wanted else memory.agents.get(name)
     if access is None or access.ssh is None:

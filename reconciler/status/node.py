@@ -1,6 +1,6 @@
-"""The conditions of a node: what is wrong with a machine, in words that somebody can act on.
+"""The conditions of a node: what is wrong with a machine, and what to do.
 
-Each is a threshold on what was last seen, without memory: the same sight gives the same answer.
+Each is a threshold on the newest observation, without memory: equal observations give equal conditions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots
 
 MEMORY_FREE_LEAST = 0.05
-"""Of the machine's memory. With less the system is about to write to disk, and a rank to wait for it; macOS says by
-itself when it comes to that."""
+"""Fraction of the machine's memory that must be free. With less the system is about to swap, which slows ranks; macOS
+then reports memory pressure itself."""
 SKEW_SECONDS_MAX = 2.0
-"""Nothing is decided by a node's clock; beyond this the times in its logs mislead people."""
+"""No decision uses a node's clock, but with a larger skew the times in its logs mislead people."""
 _GIB = 2**30
 
 
@@ -65,7 +65,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
 def conditions(
     name: NodeName, desired: Desired, observed: Observed, plan: Plan, likeness: NodeComparison
 ) -> tuple[ConditionState, ...]:
-    """All of them, in the order in which to read them: each matters only if those before it are well."""
+    """Return all conditions, in the order to read them: each matters only if those before it are fine."""
     seen = observed.nodes.get(name)
     report = seen.report if seen else None
     return (
@@ -84,7 +84,7 @@ def conditions(
 def _reachable(seen: NodeObservation | None) -> ConditionState:
     if seen is None or seen.contact is Contact.UNKNOWN:
         return ConditionState(
-            "Reachable", False, "NotTriedYet", "nobody has asked it since the controller started"
+            "Reachable", False, "NotTriedYet", "it has not been contacted since the controller started"
         )
     if seen.contact is Contact.UNREACHABLE:
         return ConditionState(
@@ -104,26 +104,26 @@ def _agent_ready(name: NodeName, seen: NodeObservation | None, desired: Desired)
             "AgentReady",
             False,
             "NotServing",
-            seen.problem or "no agent answers there; it is started again",
+            seen.problem or "its agent does not answer; the agent is being restarted",
         )
-    return ConditionState("AgentReady", False, "NotSeen", "its machine is not reached")
+    return ConditionState("AgentReady", False, "NotSeen", "its machine does not answer")
 
 
 def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
-    """What it costs that no service of the machine keeps the agent running; empty where one does."""
+    """Return the drawbacks of an agent without a service of the machine; empty if there is one."""
     if report.held_by not in (HeldBy.SESSION, HeldBy.LEFT, HeldBy.PROCESS):
         return ""
-    boots = "after a restart of the machine it runs again only when the controller has logged in"
+    boots = "after a restart of the machine, it runs again only once the controller has logged in"
     if report.system == "Darwin" or report.held_by != HeldBy.PROCESS:
         boots = (
-            "the controller's SSH session holds it: while that is away macOS may keep new ranks from the local"
-            f" network, and put their GPU work in the background; {boots}"
+            "it depends on the controller's SSH session: without that, macOS may block new ranks from the local"
+            f" network, and run their GPU work in the background; {boots}"
         )
     return f"{boots}: reconciler node bootstrap {name}"
 
 
 def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> ConditionState:
-    """A node may serve with one runtime while the next is being built beside it."""
+    """Return the condition. A node may serve with one runtime while the next is being built."""
     key = ObjectKey("Node", name)
     failed = _text(plan.refused, key, RefusedBecause.RUNTIME_UNAVAILABLE)
     building = _text(plan.waiting, key, WaitingFor.RUNTIME)
@@ -145,18 +145,16 @@ def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> Con
         )
     if report is None or report.runtime is None:
         return ConditionState(
-            "RuntimeReady", False, "NotLookedFor", "its Python has not been asked for mlx yet"
+            "RuntimeReady", False, "NotLookedFor", "its Python has not been checked for mlx yet"
         )
-    text = (
-        f"{report.python} has no {' and no '.join(lacking)}: install it there, or name another in spec.python"
-    )
+    text = f"{report.python} has no {' and no '.join(lacking)}: install it there, or set another interpreter in spec.python"
     return ConditionState("RuntimeReady", False, "RuntimeIncomplete", text)
 
 
 def _network_ready(
     name: NodeName, seen: NodeObservation | None, desired: Desired, plan: Plan
 ) -> ConditionState:
-    """Whether its Thunderbolt ports are set as the links of a Fabric need them."""
+    """Return whether the node's Thunderbolt ports are configured for the links of a Fabric."""
     key = ObjectKey("Node", name)
     trouble = next(
         (t for t in plan.troubles if t.object == key and t.fault is FaultClass.PORT_CONFIGURATION), None
@@ -180,7 +178,9 @@ def _network_ready(
     ports = {port.receptacle: port for port in seen.facts.ports} if seen else {}
     unknown = [str(end) for end in ends if (p := ports.get(end.receptacle)) is None or p.address is None]
     if unknown:
-        return ConditionState("NetworkReady", False, "NotKnown", f"nothing is known of {', '.join(unknown)}")
+        return ConditionState(
+            "NetworkReady", False, "NotKnown", f"the state of {', '.join(unknown)} is unknown"
+        )
     return ConditionState("NetworkReady", True, "PortsSet", "")
 
 
@@ -194,11 +194,14 @@ def _memory_pressure(report: NodeReport | None) -> ConditionState:
     if report is None or report.load is None or report.load.memory_free_bytes is None:
         return ConditionState("MemoryPressure", False, "NotMeasured", "")
     load, free = report.load, report.load.memory_free_bytes
-    text = f"{free / _GIB:.1f} of {report.memory_bytes / _GIB:.1f} GiB are left"
-    act = "end what else runs there, or reserve it in spec.memory.reserve"
+    text = f"{free / _GIB:.1f} of {report.memory_bytes / _GIB:.1f} GiB are free"
+    act = "stop other programs there, or reserve memory for them in spec.memory.reserve"
     if load.pressure in ("warn", "critical"):
         return ConditionState(
-            "MemoryPressure", True, "SystemWarns", f"macOS calls it {load.pressure}: {text}; {act}"
+            "MemoryPressure",
+            True,
+            "SystemWarns",
+            f"macOS reports memory pressure {load.pressure}: {text}; {act}",
         )
     if free < MEMORY_FREE_LEAST * report.memory_bytes:
         return ConditionState("MemoryPressure", True, "MemoryLow", f"{text}; {act}")
@@ -214,7 +217,7 @@ def _clock_skew(seen: NodeObservation | None) -> ConditionState:
     reason, how = ("ClockAhead", "ahead of") if skewed > 0 else ("ClockBehind", "behind")
     darwin = seen.report.system == "Darwin"
     setting = "sudo sntp -sS time.apple.com" if darwin else "sudo timedatectl set-ntp true"
-    text = f"its clock is {abs(skewed):.1f} s {how} the controller's: on the one that is wrong, {setting}"
+    text = f"its clock is {abs(skewed):.1f} s {how} the controller's; on the machine with the wrong time run: {setting}"
     return ConditionState("ClockSkew", True, reason, text)
 
 
@@ -223,7 +226,7 @@ def _versions(report: NodeReport) -> str:
 
 
 def _quarantined(name: str, plan: Plan) -> ConditionState:
-    """Whether a node is kept out, why, and what a person can do about it."""
+    """Return whether a node is quarantined, why, and what a person can do about it."""
     found = next((found for found in plan.quarantined if found.node == name), None)
     if found is None:
         return ConditionState("Quarantined", False, "NotQuarantined", "")

@@ -1,4 +1,4 @@
-"""What the nodes have in common: taken together once, and then said of each of them."""
+"""Compares the nodes' systems and runtimes once, and reports the result for each node."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ NAMES_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class NodeComparison:
-    """What counts of every node of which that is known."""
+    """The compared facts of every node for which they are known."""
 
     traits: Mapping[NodeName, compatibility.Traits]
     most: compatibility.Traits
-    """What most of them have."""
+    """The facts of most nodes."""
     usual: tuple[NodeName, ...]
-    """Those that have it, by name."""
+    """Names of the nodes with these facts, sorted."""
 
     @classmethod
     def of(cls, desired: Desired, observed: Observed) -> NodeComparison:
-        """Compare every node that is wanted and has told what runs there."""
+        """Compare every Node that has reported its system and runtime."""
         traits = {
             name: compatibility.traits(seen.report)
             for name, seen in observed.nodes.items()
@@ -37,20 +37,22 @@ class NodeComparison:
         return cls(traits, most, tuple(sorted(name for name, found in traits.items() if found == most)))
 
     def condition(self, name: NodeName) -> ConditionState:
-        """``ParityOk`` of a node: whether it has what most have, for ranks of one group need the same."""
+        """Return ``ParityOk`` of a node: whether it matches most nodes, because the ranks of a group must match."""
         mine = self.traits.get(name)
         if mine is None:
-            return ConditionState("ParityOk", False, "NotCompared", "it is not known yet what runs there")
+            return ConditionState(
+                "ParityOk", False, "NotCompared", "its system and runtime are not known yet"
+            )
         different = list(compatibility.differences(mine, self.most))
         if not different:
             lacking = compatibility.unknown(mine, darwin=mine[0] is not None and mine[0].startswith("Darwin"))
-            text = f"not known of it, and so not compared: {', '.join(lacking)}" if lacking else ""
+            text = f"not known, so not compared: {', '.join(lacking)}" if lacking else ""
             return ConditionState(
                 "ParityOk", True, "SameAsMost" if len(self.traits) > 1 else "NothingToCompare", text
             )
         own, usual = (", ".join(f"{each[0]} {each[at]}" for each in different) for at in (1, 2))
         of_system = all(what in compatibility.OF_SYSTEM for what, _, _ in different)
-        text = f"{own} here, {usual} on {self._usual()}: ranks of one group need the same; update one of them"
+        text = f"{own} here, {usual} on {self._usual()}: the ranks of a group must match; update one of them"
         return ConditionState("ParityOk", False, "SystemDiffers" if of_system else "RuntimeDiffers", text)
 
     def _usual(self) -> str:

@@ -1,4 +1,4 @@
-"""The readiness of a Notifier: what became of the last message."""
+"""The readiness of a Notifier: the result of the last delivery."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     if delivery.problem:
         return Readiness(False, "DeliveryFailed", f"the last delivery failed: {delivery.problem}", extra)
     if delivery.sent_at is None:
-        return Readiness(True, "NothingSent", "there was nothing to tell yet", extra)
-    return Readiness(True, "Delivered", "the last message was taken", extra)
+        return Readiness(True, "NothingSent", "no message was due yet", extra)
+    return Readiness(True, "Delivered", "the last message was delivered", extra)

@@ -1,4 +1,4 @@
-"""What a status is derived from, and what is said of one object."""
+"""The input of a status, and its parts for one object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Statuses = Mapping[ObjectKey, ObjectStatus]
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """What a status is derived from."""
+    """The input of a status."""
 
     desired: Desired
     observed: Observed
@@ -25,7 +25,7 @@ class Snapshots:
 
 
 class ConditionState(NamedTuple):
-    """A condition as it is said now, without its history."""
+    """A condition as it is now, without its history."""
 
     type: str
     status: bool
@@ -34,7 +34,7 @@ class ConditionState(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Whether an object of some kind is as its spec says, and what its status shows beside conditions."""
+    """Whether an object matches its spec, and the status fields beside conditions."""
 
     ready: bool
     reason: str

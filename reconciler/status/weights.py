@@ -1,4 +1,4 @@
-"""The readiness of a Model: on which nodes its weights are, and how those stand that are still to come."""
+"""The readiness of a Model: the nodes that have its weights, and the progress of the others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .snapshots import ConditionState, Readiness, Snapshots
 
 
 def of_model(name: str, snapshots: Snapshots) -> Readiness:
-    """The readiness of a Model, by where its weights come from."""
+    """Return the readiness of a Model, by the source of its weights."""
     source = snapshots.desired.models[name].spec.source
     readiness = of_hub if source.huggingface else of_path
     return readiness(source.folder, snapshots.desired, snapshots.observed)
 
 
 def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
-    """Of weights that somebody has put where they are."""
+    """Return the readiness of weights at a path."""
     found = {}
     size = 0
     for node, seen in sorted(observed.nodes.items()):
@@ -31,7 +31,7 @@ def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
             size = max(size, report.weights_bytes)
     extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
     if not found:
-        return Readiness(False, "NotLookedFor", "no node has looked at it yet", extra)
+        return Readiness(False, "NotLookedFor", "no node has checked the weights yet", extra)
     lacking = [node for node, state in found.items() if state != "present"]
     if lacking:
         return Readiness(
@@ -42,18 +42,18 @@ def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """How weights stand on one node."""
+    """The state of weights on one node."""
 
     reason: str
     text: str
 
 
 WORST = (*FetchProblem.ALL, "FetchingSlowly", "Fetching", "NotFetched", "WeightsVerified")
-"""The reasons, that first which is told of the whole."""
+"""Reasons; the first one that applies to a node is reported for the Model."""
 
 
 def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
-    """Of weights that nodes fetch: ready where some node has all of them, verified, and none is at fetching them."""
+    """Return the readiness of fetched weights: ready if a node has all of them verified, and none is fetching."""
     seen = {node: each.model(path) for node, each in sorted(observed.nodes.items()) if node in desired.nodes}
     stands = {node: _stand(report) for node, report in seen.items() if report is not None}
     size = max((report.weights_bytes for report in seen.values() if report is not None), default=0)
@@ -64,7 +64,7 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
     verified = [node for node, stand in stands.items() if stand.reason == "WeightsVerified"]
     told = {node: stand for node, stand in stands.items() if stand.reason != "NotFetched"}
     if not told:
-        return Readiness(False, "NotFetched", "no node has fetched it yet", extra)
+        return Readiness(False, "NotFetched", "no node has fetched the weights yet", extra)
     node, worst = min(told.items(), key=lambda entry: WORST.index(entry[1].reason))
     if worst.reason == "WeightsVerified":
         return Readiness(True, "WeightsVerified", f"verified on {', '.join(verified)}", extra)
@@ -86,18 +86,18 @@ def _stand(report: ModelReport) -> _Stand:
 
 
 LOW_SHARE, LOW_BYTES = 0.05, 4 * 10**9
-"""Of the disk that a node keeps its weights on: with less room the next fetch, and the system, are in danger."""
+"""Fraction of the disk with a node's weights that must be free, for the next fetch and for the system."""
 
 
 def disk_pressure(report: NodeReport | None) -> ConditionState:
-    """Whether the disk of a node's weights runs low; reason, and what to do."""
+    """Return whether the disk of a node's weights runs low, the reason, and what to do."""
     if report is None or report.models_free_bytes is None or not report.models_total_bytes:
         return ConditionState("DiskPressure", False, "DiskUnknown", "")
     free, total = report.models_free_bytes, report.models_total_bytes
     if free >= min(LOW_BYTES, LOW_SHARE * total):
         return ConditionState("DiskPressure", False, "DiskHasRoom", "")
     fetched = sum(kept.size for kept in report.kept)
-    text = f"{gigabytes(free)} of {gigabytes(total)} are free where it keeps weights, {gigabytes(fetched)} of them fetched"
+    text = f"{gigabytes(free)} of {gigabytes(total)} are free on the disk of its weights; fetched weights use {gigabytes(fetched)}"
     return ConditionState(
-        "DiskPressure", True, "DiskLow", f"{text}; to do: make room there, or lower spec.keep of Models"
+        "DiskPressure", True, "DiskLow", f"{text}; to do: free disk space there, or lower spec.keep of Models"
     )

@@ -1,4 +1,4 @@
-"""What must survive a restart of the controller: epochs, groups, generations, statuses, events, incidents."""
+"""The durable state: epochs, groups, generations, statuses, events and incidents. Start with ``sqlite.py``."""
 
 from .copying import carry_over, copy, upgrade_copy
 from .sqlite import EventFilter, Store

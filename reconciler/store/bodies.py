@@ -1,6 +1,6 @@
-"""What is kept as JSON: snapshot nouns as objects of their fields, as ``dataclasses.asdict`` has them.
+"""Converts stored JSON: dataclasses as objects of their fields, like ``dataclasses.asdict``.
 
-Without its deep copies: a status is written in nearly every pass in which something happens.
+Avoids its deep copies, because statuses are written in nearly every pass with changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reconciler.state.reports.status import Condition, ObjectStatus
 
 
 def written(value: Any) -> str:
-    """A dataclass as JSON, with all that is in it; enums by their values."""
+    """Return a dataclass and its contents as JSON; enums as their values."""
     return json.dumps(value, default=_plain)
 
 
@@ -24,7 +24,7 @@ def _plain(value: Any) -> Any:
 
 
 def status(text: str) -> ObjectStatus:
-    """A status as it was written."""
+    """Return a status from JSON."""
     body = json.loads(text)
     conditions = tuple(Condition(**condition) for condition in body["conditions"])
     return ObjectStatus(conditions, body["generation"], body["extra"])

@@ -1,4 +1,4 @@
-"""What a pass remembers of the store, asked for again only when something was written since."""
+"""Caches the store's content for passes, and reads again only after a write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .connection import Connection
 
 
 class Contents:
-    """The newest content. What another controller has written is none of it: who is deposed plans no more."""
+    """The newest content. Writes by other controllers are ignored, because a deposed controller does not plan."""
 
     def __init__(self, ask: Callable[[], Stored], db: Connection) -> None:
         self._ask = ask
@@ -19,7 +19,8 @@ class Contents:
         self._content: Stored | None = None
 
     def read(self) -> Stored:
-        """What is in the store now. Only between transactions: one may still be rolled back."""
+        """Return the current content of the store. Call it only between transactions, because one may be rolled
+        back."""
         assert not self._db.in_transaction
         changes = self._db.total_changes
         if self._content is None or changes != self._changes:

@@ -24,40 +24,40 @@ _PRIMARY = 0xFF
 
 
 def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
-    """What to tell instead, with what to do."""
+    """Return the error to raise for an error of SQLite, with what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if code & _PRIMARY in _DISK:
-        return Unwritable(f"{path}: cannot be written now: {error}")
+        return Unwritable(f"{path} cannot be written now: {error}")
     return Invalid(
-        f"{path}: cannot be used as the store: {error}; put a backup in its place with: reconciler restore FILE,"
-        f" or delete {path.name}*, which is safe: groups that run are adopted, epochs go on growing, only events, incidents,"
+        f"{path} cannot be used as the store: {error}; restore a backup with: reconciler restore FILE,"
+        f" or delete {path.name}*, which is safe: running groups are adopted, epochs continue to grow, and only events, incidents,"
         " approvals and generations are lost"
     )
 
 
 class Connection(sqlite3.Connection):
-    """Raises ``Unwritable`` and ``Invalid`` instead of SQLite's own errors."""
+    """A connection that raises ``Unwritable`` and ``Invalid`` instead of SQLite's own errors."""
 
     path = Path()
     problem = ""
-    """Why something could not be written, until ``Store.recover`` finds that it can."""
+    """Why a write failed, until ``Store.recover`` succeeds."""
     token = 0
-    """Of the controller whose connection this is."""
+    """Token of the controller that owns this connection."""
     footing: FileIdentity | None = None
-    """The file as it was opened."""
+    """Identity of the file when it was opened."""
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction in which nobody else writes. Raises ``Deposed`` where there is a newer token."""
+        """Open an exclusive write transaction. Raises ``Deposed`` if there is a newer token."""
         with self:
             self.execute("BEGIN IMMEDIATE")
             self.verify()
             yield
 
     def verify(self) -> None:
-        """Raise ``Deposed`` where another controller has taken over, or the file was taken away."""
+        """Raise ``Deposed`` if another controller has taken over, or the file was removed."""
         if self.footing is not None and self.footing.replaced:
-            raise Deposed(f"{self.path} was taken away: this controller ends, another may begin anew")
+            raise Deposed(f"{self.path} was removed: this controller ends, and another may start")
         newest = self.counter("token")
         if newest != self.token:
             raise Deposed(
@@ -66,7 +66,7 @@ class Connection(sqlite3.Connection):
             )
 
     def counter(self, name: str) -> int:
-        """One of the numbers that only grow; 0 for one that nobody has set."""
+        """Return a counter, which only grows; 0 if it was never set."""
         row = self.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else 0
 

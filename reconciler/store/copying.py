@@ -17,10 +17,10 @@ _BUSY_SECONDS = 30.0
 
 
 def copy(source: Path, target: Path) -> int:
-    """A whole copy of a store that may be in use, without the secrets of groups; its version.
+    """Copy a store that may be in use, without the secrets of groups. Return its version.
 
-    Without its secret a group can be adopted and proven, only none of its ranks can be started: nor should it,
-    from a copy. Raises ``Invalid`` for what is no store, ``Unreachable`` for one that stays busy.
+    A group without its secret can be adopted and proven, but none of its ranks can be started: nor should they be from
+    a copy. Raises ``Invalid`` for a file that is not a store, ``Unreachable`` for one that stays busy.
     """
     try:
         with (
@@ -34,13 +34,13 @@ def copy(source: Path, target: Path) -> int:
             version: int = made.execute("PRAGMA user_version").fetchone()[0]
             return version
     except sqlite3.OperationalError as error:
-        raise Unreachable(f"{source}: cannot be copied now: {error}") from error
+        raise Unreachable(f"{source} cannot be copied now: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise Invalid(f"{source}: cannot be copied: {error}") from error
+        raise Invalid(f"{source} cannot be copied: {error}") from error
 
 
 def upgrade_copy(path: Path) -> None:
-    """Bring a copy to the newest version, and see that it is a store in every part. Raises ``Invalid``."""
+    """Upgrade a copy to the newest version, and check every part of it. Raises ``Invalid``."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA trusted_schema = OFF")
@@ -48,7 +48,7 @@ def upgrade_copy(path: Path) -> None:
                 "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view')"
             ).fetchall()
             if foreign or not migrate(db, path):
-                raise Invalid(f"{path.name} in it is no store of reconciler")
+                raise Invalid(f"its {path.name} is not a store of reconciler")
             check(db)
         store = Store(path)
         try:
@@ -58,15 +58,15 @@ def upgrade_copy(path: Path) -> None:
         finally:
             store.close()
     except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
-        raise Invalid(f"{path.name} in it is no store of reconciler: {error}") from error
+        raise Invalid(f"its {path.name} is not a store of reconciler: {error}") from error
     for leftover in path.parent.glob(f"{path.stem}.v*.db"):
         leftover.unlink()
 
 
 def carry_over(path: Path, before: Path, agents: Iterable[NodeName]) -> None:
-    """Have the store at ``path`` begin above all that the one at ``before`` has given out, where that can be read.
+    """Raise the counters of the store at ``path`` above those of the store at ``before``, if that can be read.
 
-    Tokens and epochs only grow, and whoever has an agent now keeps it until it is ended.
+    Tokens and epochs only grow, and every node with an agent keeps it until the agent is ended.
     """
     store = Store(path)
     try:

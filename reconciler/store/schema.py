@@ -94,11 +94,12 @@ MIGRATIONS: tuple[str, ...] = (
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> int:
-    """Bring the store to the newest version; the one it had before, 0 for none. Raises ``Invalid`` when it is newer than this program."""
+    """Migrate the store to the newest version. Return its previous version, 0 for a new store. Raises ``Invalid`` if it
+    is newer than this program."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         raise Invalid(
-            f"{path}: written by a newer reconciler (store version {version}, this one knows {len(MIGRATIONS)});"
+            f"{path} was written by a newer reconciler (store version {version}, this one supports {len(MIGRATIONS)});"
             " install that version again, or restore a backup"
         )
     if 0 < version < len(MIGRATIONS):
@@ -109,7 +110,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
-    """A whole copy or none: one that was cut off is made anew. Copies of older versions go."""
+    """Write a complete copy before a migration, replacing a truncated one. Copies of older versions are removed."""
     copy = path.with_suffix(f".v{version}.db")
     draft = copy.with_suffix(".part")
     for unfinished in path.parent.glob(f"{path.stem}.v*.part"):
@@ -123,7 +124,7 @@ def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
 
 
 def check(db: sqlite3.Connection) -> None:
-    """Raise ``sqlite3.DatabaseError`` for a file that is damaged: better now than in the middle of a pass."""
+    """Raise ``sqlite3.DatabaseError`` for a damaged file, before a pass would find the damage."""
     finding = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if finding != "ok":
         raise sqlite3.DatabaseError(finding)

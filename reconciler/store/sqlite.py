@@ -52,9 +52,9 @@ from .tables.transports import Transports
 
 EVENTS_KEPT = 10_000
 MESSAGE_CHARACTERS_MAX = 4096
-"""Of an event; what programs say when they fail can be long."""
+"""Longest message of an event: failing programs can print much."""
 PATIENCE_SECONDS = 5.0
-"""For whoever else writes: that takes milliseconds."""
+"""How long to wait for other writers, which take milliseconds."""
 PORT_SPREAD = 4_000
 """A new store starts somewhere in the lower half of the ports, so that two clusters on a host rarely meet."""
 
@@ -125,11 +125,11 @@ class Store:
 
     @property
     def problem(self) -> str:
-        """Why something could not be written, and is to be tried again; empty as long as everything can."""
+        """Return why a write failed and has to be repeated; empty if none failed."""
         return self._db.problem
 
     def recover(self) -> None:
-        """Where something could not be written, see whether it can again. Raises ``Deposed``."""
+        """After a failed write, check whether writes work again. Raises ``Deposed``."""
         if not self._db.problem:
             return
         try:
@@ -147,7 +147,7 @@ class Store:
 
     @property
     def token(self) -> int:
-        """The fencing token of this controller: higher than that of every controller before it."""
+        """Return the fencing token of this controller: higher than those of all earlier controllers."""
         return self._db.token
 
     def _take_over(self) -> None:
@@ -165,11 +165,11 @@ class Store:
         self._db.token = token
 
     def verify(self) -> None:
-        """Raise ``Deposed`` where another controller has taken over."""
+        """Raise ``Deposed`` if another controller has taken over."""
         self._db.verify()
 
     def fenced(self) -> AbstractContextManager[None]:
-        """A moment in which nobody can take over, for what is written elsewhere. Raises ``Deposed``."""
+        """Prevent takeovers for a moment, while something is written elsewhere. Raises ``Deposed``."""
         return self._db.writing()
 
     # --- counters ------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Store:
         self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
 
     def next_port(self, first: int) -> int:
-        """Where to look for ports that no group had lately; ``first`` is the lowest that may be."""
+        """Return the next port to try, which no group used lately; ``first`` is the lowest allowed."""
         port = self._db.counter("next_port")
         if not port:
             port = first + secrets.randbelow(PORT_SPREAD)
@@ -187,7 +187,7 @@ class Store:
         return port
 
     def outgrow(self, other: Path) -> None:
-        """Have tokens, ports and epochs begin above those of another store; one that cannot be read has none."""
+        """Raise tokens, ports and epochs above those of another store; an unreadable store counts as empty."""
         self.verify()
         try:
             self._db.execute("ATTACH ? AS other", (str(other),))
@@ -227,7 +227,7 @@ class Store:
             self.transports.note(group.replica, failed, vain)
 
     def adopt(self, group: GroupRecord) -> None:
-        """Write a group that runs already. Raises ``Conflict`` where there was a later epoch."""
+        """Store a group that already runs. Raises ``Conflict`` if there was a later epoch."""
         with self._db.writing():
             self._record(group, group.epoch)
 
@@ -266,12 +266,12 @@ class Store:
             self.transports.forget(replica)
 
     def free_transport(self, replica: ReplicaId, transport: str) -> None:
-        """Have a transport that failed a replica tried again."""
+        """Allow a transport that failed a replica to be tried again."""
         with self._db.writing():
             self.transports.free(replica, transport)
 
     def groups(self) -> dict[ReplicaId, GroupRecord]:
-        """Every group in the store."""
+        """Return every stored group."""
         return self._groups.all()
 
     def set_back(self, deployment: DeploymentName, setback: Rollback) -> None:
@@ -280,7 +280,7 @@ class Store:
             self.setbacks.note(deployment, setback)
 
     def last_epochs(self) -> dict[ReplicaId, int]:
-        """The highest epoch ever given to each replica."""
+        """Return the highest epoch of each replica."""
         rows = self._db.execute("SELECT deployment, replica, last FROM epochs")
         return {ReplicaId(DeploymentName(row[0]), row[1]): row[2] for row in rows}
 
@@ -297,7 +297,7 @@ class Store:
             self.agents.drop(node)
 
     def note_reboot(self, node: NodeName, reboot: Reboot) -> None:
-        """Note, before it is told to, that a machine restarts."""
+        """Note that a machine is about to be restarted."""
         with self._db.writing():
             self.reboots.note(node, reboot)
 
@@ -307,20 +307,20 @@ class Store:
             self.reboots.drop(node)
 
     def remove_object(self, key: ObjectKey) -> None:
-        """Take an object that has left out of the inventory."""
+        """Remove an object that is gone from the inventory."""
         self.objects.remove(key)
 
     # --- statuses ------------------------------------------------------------------------------
 
     def statuses(self) -> dict[ObjectKey, ObjectStatus]:
-        """The statuses as last written."""
+        """Return the statuses as last written."""
         rows = self._db.execute("SELECT kind, name, body FROM statuses")
         return {ObjectKey(row[0], row[1]): status(row[2]) for row in rows}
 
     def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus], events: Iterable[Event] = ()) -> int:
-        """Write statuses that have changed and what is told of that, all or nothing: so that each is told once.
+        """Write changed statuses and their events in one transaction, so that each event is added exactly once.
 
-        Returns how many of the events were new.
+        Returns the number of new events.
         """
         with self._db.writing():
             self._db.executemany(
@@ -332,7 +332,7 @@ class Store:
     # --- events --------------------------------------------------------------------------------
 
     def add_events(self, events: Iterable[Event]) -> int:
-        """Append events, but for facts told already. Returns how many were new."""
+        """Append events, except duplicates by key. Return the number of new ones."""
         events = tuple(events)
         if not events:
             return 0
@@ -342,7 +342,7 @@ class Store:
     def put_incidents(
         self, incidents: Iterable[Incident], events: Iterable[Event], notices: Iterable[Notice], now: float
     ) -> None:
-        """Write incidents and what is told of them, all or nothing: so that each is told once."""
+        """Write incidents and their messages in one transaction, so that each message is added exactly once."""
         with self._db.writing():
             self.incidents.put(incidents, now)
             self.notices.put(notices)
@@ -369,11 +369,11 @@ class Store:
         return added
 
     def event_keys(self) -> set[str]:
-        """The keys of all keyed events still kept."""
+        """Return the keys of all stored events."""
         return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
 
     def events(self, wanted: EventFilter) -> list[tuple[int, Event]]:
-        """Events by id, oldest first: from ``after`` on as many as the limit allows, without it the newest."""
+        """Return events by id, oldest first: from ``after`` on up to the limit; without ``after`` the newest."""
         order = "ASC" if wanted.after else "DESC"
         rows = self._db.execute(
             "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"

@@ -33,13 +33,13 @@ class Get:
 @message("plan")
 @dataclasses.dataclass(frozen=True)
 class ShowPlan:
-    """What the loop would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
+    """Ask what the controller would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
 
 
 @message("usage")
 @dataclasses.dataclass(frozen=True)
 class ShowUsage:
-    """What is used now, of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
+    """Ask for the current use of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
 
     Nodes as ``{"name", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
     "tokensPerSecond"}``, of which ``load`` and ``memoryUsedBytes`` are None where they cannot be told; ranks as
@@ -50,7 +50,7 @@ class ShowUsage:
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What the loop would do with other manifests, ``files`` being all of them, name to text.
+    """Ask what the controller would do with other manifests; ``files`` are all of them, text by name.
 
     ``{"removes": ["kind/name"], "of", "held": bool, "plan": {...}, "replicas": [...]}``: what they would
     remove of how many objects, whether they would be held for that, the plan, and every replica that has a
@@ -63,7 +63,7 @@ class Preview:
 @message("places")
 @dataclasses.dataclass(frozen=True)
 class ShowPlaces:
-    """Why the replicas of a deployment are where they are, and nowhere else, by what is known now.
+    """Ask why the replicas of a deployment are on their nodes and not on others.
 
     ``{"items": [{"replica", "text", "nodes": [{"node", "rank": number or None, "text"}]}]}``: every node of the
     cluster, what its rank is charged or why it has none.
@@ -86,7 +86,7 @@ class ListEvents:
     name: Optional[str] = None
     wait_seconds: float = 0.0
     warning: Optional[bool] = None
-    """Only warnings, or only what is none."""
+    """True for warnings only, False for all others only."""
     since: Optional[float] = None
     """Only events that are not older, in seconds since the Unix epoch."""
 
@@ -104,9 +104,9 @@ class ListIncidents:
     kind: Optional[str] = None
     name: Optional[str] = None
     open: bool = False
-    """Only those that are not over."""
+    """Only open incidents."""
     since: Optional[float] = None
-    """Only those that were open then or later, in seconds since the Unix epoch."""
+    """Only incidents that were open then or later, in seconds since the Unix epoch."""
     limit: int = 100
     seen: str = ""
     wait_seconds: float = 0.0
@@ -151,7 +151,7 @@ class Stop:
 @message("approve")
 @dataclasses.dataclass(frozen=True)
 class Approve:
-    """Have a held revision applied: ``{"revision", "removes": ["kind/name"], "again": bool}``.
+    """Approve a held revision: ``{"revision", "removes": ["kind/name"], "again": bool}``.
 
     ``revision`` may be abbreviated. ``again``: it had been approved before, nothing was done.
     """
@@ -196,7 +196,7 @@ class Doctor:
 @message("accept")
 @dataclasses.dataclass(frozen=True)
 class Accept:
-    """Have the groups of a deployment tried as one does after bring-up, rank by rank and link by link.
+    """Measure the groups of a deployment after bring-up, rank by rank and link by link.
 
     Without ``run`` it begins: ``{"run", "doing": text}``. With it the same, held back for ``wait_seconds``, and in
     the end ``{"run", "doing": "", "deployment", "ok": bool, "replicas": [{"replica", "epoch", "nodes",

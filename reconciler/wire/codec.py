@@ -30,12 +30,12 @@ def message(type_name: str) -> Callable[[Type[M]], Type[M]]:
 
 
 def vocabulary(*messages: type) -> Dict[str, type]:
-    """The messages that one side of a conversation may receive, by their type's name."""
+    """Return the messages that one side of a conversation may receive, by type name."""
     return {cls.TYPE: cls for cls in messages}  # type: ignore[attr-defined]
 
 
 def to_wire(value: Any) -> Dict[str, Any]:
-    """A message as a JSON object, with its ``type`` where it has one."""
+    """Return a message as a JSON object, with its ``type`` if it has one."""
     fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     name = getattr(value, "TYPE", None)
     return fields if name is None else {"type": name, **fields}
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def decode(frame: Mapping[str, Any], known: Mapping[str, type]) -> Any:
-    """The message in a frame. Raises ``WireError`` for an unknown type or malformed fields."""
+    """Return the message in a frame. Raises ``WireError`` for an unknown type or malformed fields."""
     name = frame.get("type")
     cls = known.get(name) if isinstance(name, str) else None
     if cls is None:
@@ -114,7 +114,8 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _optional(options: Tuple[Any, ...], where: str) -> Reader:
-    """Only ``Optional[T]`` is used on the wire: tagged messages have vocabularies instead."""
+    """Return the reader of an ``Optional[T]``, the only union on the wire: tagged messages have vocabularies
+    instead."""
     (option,) = [o for o in options if o is not type(None)]
     inner = _reader(option, where)
     return lambda value: None if value is None else inner(value)
@@ -172,7 +173,7 @@ class Refused:
 
 
 def agree(mine: Tuple[int, ...], theirs: Tuple[int, ...]) -> int:
-    """The newest version that both sides speak. Raises ``WireError`` where there is none."""
+    """Return the newest version that both sides support. Raises ``WireError`` if there is none."""
     common: Optional[int] = max(set(mine) & set(theirs), default=None)
     if common is None:
         raise WireError("no common protocol version: this side speaks {}, the other {}".format(mine, theirs))

@@ -1,7 +1,7 @@
-"""Whether what a process stands on is still in its place: its lock, its directory, its socket.
+"""Detects whether a file that a process holds is still in its place: its lock, its directory, its socket.
 
-Who deletes a state directory takes from its processes the paths by which others know them, and the same paths
-may soon belong to other processes. What has lost its footing ends, and leaves alone what it finds there.
+If somebody deletes a state directory, its processes lose the paths by which others find them, and other processes may
+soon use the same paths. A process whose file was replaced ends, and leaves the new file alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 LOOK_SECONDS = 1.0
-"""How often a process looks: so long two may take themselves for the only one."""
+"""How often a process checks: for this long, two processes may both believe to be the only one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +24,19 @@ class FileIdentity:
 
     @classmethod
     def at(cls, path: str) -> FileIdentity:
-        """What is at ``path`` now, such as a socket that was just bound. Raises ``OSError``."""
+        """Return the identity of what is at ``path`` now, such as a newly bound socket. Raises ``OSError``."""
         status = Path(path).stat()
         return cls(path, status.st_dev, status.st_ino)
 
     @classmethod
     def held(cls, path: str, descriptor: int) -> FileIdentity:
-        """What was opened at ``path``, even where it is there no more."""
+        """Return the identity of what was opened at ``path``, even if it is gone."""
         status = os.fstat(descriptor)
         return cls(path, status.st_dev, status.st_ino)
 
     @property
     def replaced(self) -> bool:
-        """Whether it is gone, or something else is in its place. What cannot be seen now is not lost."""
+        """Return whether it is gone or replaced. If that cannot be determined now, it counts as present."""
         try:
             status = Path(self.path).stat()
         except (FileNotFoundError, NotADirectoryError):

@@ -23,7 +23,7 @@ _HEADER = struct.Struct(">I")
 
 
 def encode(frame: Mapping[str, Any]) -> bytes:
-    """One frame as bytes. Raises ``WireError`` when it is longer than ``FRAME_BYTES_MAX``."""
+    """Return a frame as bytes. Raises ``WireError`` if it is longer than ``FRAME_BYTES_MAX``."""
     body = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
         "utf-8", "surrogatepass"
     )
@@ -39,7 +39,7 @@ class Decoder:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> List[Dict[str, Any]]:
-        """The frames that ``chunk`` completes. Raises ``WireError`` for a frame that is none."""
+        """Return the frames that ``chunk`` completes. Raises ``WireError`` for an invalid frame."""
         self._buffer += chunk
         frames: List[Dict[str, Any]] = []
         while len(self._buffer) >= _HEADER.size:
@@ -69,7 +69,7 @@ def _parse(body: bytes) -> Dict[str, Any]:
 
 
 def receive(sock: socket.socket) -> Optional[Dict[str, Any]]:
-    """The next frame of a blocking socket, or None when the peer has closed it between frames."""
+    """Return the next frame of a blocking socket, or None if the peer has closed it between frames."""
     header = _exactly(sock, _HEADER.size)
     if header is None:
         return None
@@ -94,7 +94,7 @@ def _exactly(sock: socket.socket, count: int) -> Optional[bytes]:
 
 
 async def read(reader: asyncio.StreamReader) -> Optional[Dict[str, Any]]:
-    """The next frame of a stream, or None when the peer has closed it between frames."""
+    """Return the next frame of a stream, or None if the peer has closed it between frames."""
     from asyncio import IncompleteReadError
 
     try:

@@ -17,7 +17,7 @@ from .codec import Hello, message, vocabulary
 
 @dataclasses.dataclass(frozen=True)
 class Bias:
-    """What is added to the log-probability of one token before the next is chosen."""
+    """An addition to the log-probability of one token."""
 
     token: int
     by: float
@@ -25,7 +25,7 @@ class Bias:
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. ``temperature`` 0 is greedy, and then only ``biases`` matter."""
+    """The choice of the next token. ``temperature`` 0 is greedy, and then only ``biases`` matter."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -47,7 +47,7 @@ class Generate:
 
     request: str
     messages: Tuple[Mapping[str, Any], ...]
-    """In the shape chat templates take: role, content (text), tool_calls, tool_call_id, name."""
+    """Messages in the form of chat templates: role, content (text), tool_calls, tool_call_id, name."""
     tools: Tuple[Mapping[str, Any], ...] = ()
     tokens_max: Optional[int] = None
     """None: as many as the context leaves."""
@@ -61,11 +61,11 @@ class Generate:
     index, for one may have been lost on its way.
     """
     prompt: Optional[str] = None
-    """Text to go on from, without any template."""
+    """Text to continue, without a template."""
     prompt_tokens: Optional[Tuple[int, ...]] = None
-    """The same as token ids."""
+    """The same text as token ids."""
     echo: bool = False
-    """Tell the prompt's text with ``Accepted``."""
+    """Whether to send the prompt's text with ``Accepted``."""
     tool_calls_max: Optional[int] = None
     """The answer ends after so many."""
 
@@ -81,12 +81,12 @@ class Cancel:
 @message("measure")
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """Have all ranks of the group measure how fast they compute and how fast they reach each other, together and
-    between two steps. Answered with ``Measured``, or ``Failed``: ``busy`` where answers are being produced."""
+    """Let all ranks of the group measure how fast they compute and communicate, together and between two steps.
+    Answered with ``Measured``, or ``Failed``: ``busy`` while requests are being answered."""
 
     request: str
     rounds: int = 20
-    """Of each small transfer; of large ones a quarter."""
+    """Number of small transfers; a quarter of that for large ones."""
     small_bytes: int = 4096
     large_bytes: int = 4 * 1024 * 1024
     under_load: bool = False
@@ -180,17 +180,17 @@ class Failed:
 
 @dataclasses.dataclass(frozen=True)
 class RankPace:
-    """What one rank measured of itself."""
+    """One rank's measurements of itself."""
 
     compute_seconds: float
-    """For a multiplication of matrices that is the same on every rank: the median."""
+    """Median time of a matrix multiplication that is the same on every rank."""
     memory_bytes: int
-    """What MLX holds there."""
+    """Memory that MLX holds there."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LinkPace:
-    """What two ranks that are neighbours in the order of ranks measured of their way to each other."""
+    """The measurements of two neighbouring ranks of their link."""
 
     ranks: Tuple[int, int]
     small_seconds: float
@@ -208,7 +208,7 @@ class Measured:
     small_bytes: int = 0
     large_bytes: int = 0
     small_seconds: float = 0.0
-    """For the sum of a small array over all ranks; 0 with one rank."""
+    """Time to sum a small array over all ranks; 0 with one rank."""
     large_seconds: float = 0.0
     links: Tuple[LinkPace, ...] = ()
 
@@ -230,7 +230,7 @@ class Jump:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Where a gateway finds the SSH server of another machine, and the one host key that it accepts there."""
+    """The SSH server of another machine for the gateway, and the only host key that is accepted there."""
 
     host: str
     port: int
@@ -244,7 +244,7 @@ class Machine:
 
 
 def jump_key_name(node: str) -> str:
-    """The file with the gateway's key for the machines on the way to a node: each way has a key of its own."""
+    """Return the file name of the gateway's key for the jump hosts of a node; every node has a key of its own."""
     return f"gateway-to-{node}"
 
 
@@ -257,7 +257,7 @@ class Backend:
     socket: str
     node: str
     machine: Optional[Machine] = None
-    """None where the socket is on the gateway's own machine."""
+    """None if the socket is on the gateway's own machine."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,4 +286,4 @@ class Routes:
     """How long a request may wait for a group before 503."""
     routes: Tuple[Route, ...] = ()
     token: int = 0
-    """Of the controller that wrote it: after its routes none with a lower one come into force."""
+    """Token of the controller that wrote it: routes with a lower token are then ignored."""

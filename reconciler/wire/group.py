@@ -17,7 +17,7 @@ from .generation import Sampling
 @message("join")
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """The first frame of a rank: who it is, proof that it belongs, and what must be equal on all ranks."""
+    """The first frame of a rank: its id, proof of membership, and values that must be equal on all ranks."""
 
     rank: int
     epoch: int
@@ -44,12 +44,12 @@ class Insertion:
     tokens_max: int
     sampling: Sampling
     position: int = 0
-    """How many tokens of the answer the prompt already ends with: the sampler's place in its stream."""
+    """Number of tokens of the answer that the prompt already ends with: the sampler's position."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Gauging:
-    """What all ranks measure together: ``generation.Measure`` without what only rank 0 has to know."""
+    """A measurement by all ranks: ``generation.Measure`` without what only rank 0 needs."""
 
     rounds: int
     small_bytes: int
@@ -65,7 +65,7 @@ class Step:
     remove: Tuple[int, ...] = ()
     insert: Tuple[Insertion, ...] = ()
     gauging: Optional[Gauging] = None
-    """To be done first."""
+    """Measurement to do first."""
 
 
 @message("share")
@@ -91,7 +91,7 @@ class Shares:
 @message("keepAlive")
 @dataclasses.dataclass(frozen=True)
 class KeepAlive:
-    """Do a small collective before step ``number``: queue pairs that nobody uses for long decay."""
+    """Run a small collective before step ``number``, because unused queue pairs decay."""
 
     number: int
 

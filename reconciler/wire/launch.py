@@ -36,14 +36,14 @@ class RankId:
 
     @classmethod
     def parse(cls, text: str) -> RankId:
-        """The id written as ``deployment.replica.epoch.rank``. Raises ``ValueError``."""
+        """Parse an id written as ``deployment.replica.epoch.rank``. Raises ``ValueError``."""
         deployment, replica, epoch, rank = text.rsplit(".", 3)
         return cls(deployment, int(replica), int(epoch), int(rank))
 
 
 @dataclasses.dataclass(frozen=True)
 class RankConfig:
-    """Everything a rank process knows of the world: the contents of its ``config.json``."""
+    """The complete configuration of a rank: the contents of its ``config.json``."""
 
     id: RankId
     size: int
@@ -59,7 +59,7 @@ class RankConfig:
     control: str
     """``ip:port`` where this rank finds rank 0's end of the control channel; for rank 0 itself, where it accepts."""
     secret: str
-    """Proof of membership on the control channel, drawn anew for each epoch."""
+    """Proof of membership on the control channel, random for each epoch."""
     socket: str
     """Absolute path of the Unix socket on which rank 0 answers requests."""
     context: int
@@ -70,17 +70,17 @@ class RankConfig:
     """Bound on waiting for the other ranks, from the first connection attempt."""
     trust_remote_code: bool = False
     devices: Tuple[Tuple[str, ...], ...] = ()
-    """With ``jaccl``: for each rank, by peer, its RDMA device; empty towards itself and non-neighbours."""
+    """With ``jaccl``: RDMA devices by rank and peer; empty for itself and non-neighbours."""
     also_control: Tuple[str, ...] = ()
-    """Of rank 0: where else it accepts, for ranks that find it over other cables or another network."""
+    """Further addresses on which rank 0 accepts connections, for ranks on other cables or networks."""
     prefer_ring: bool = False
-    """With ``jaccl``: whether the devices are used as a ring, also where they would make a mesh."""
+    """With ``jaccl``: whether to use the devices as a ring even if they form a mesh."""
     verbs_seconds: float = 60.0
     """Bound on setting up RDMA, once all ranks are there."""
     keep_alive_seconds: float = 0.0
     """A group that has been idle for so long does a small collective, and again; 0: never."""
     fast_synch: bool = False
-    """Whether ``MLX_METAL_FAST_SYNCH`` is set for this rank; else it is unset, whatever the machine says."""
+    """Whether ``MLX_METAL_FAST_SYNCH`` is set for this rank; else it is unset, whatever the machine sets."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,21 +94,21 @@ class LaunchSpec:
     group: str
     """Fingerprint of the wish this rank was started for (model, sharding, serving)."""
     memory_bytes: int = 0
-    """What the rank is charged for, for as long as it may live."""
+    """Memory that the rank is charged for as long as it may live."""
     spare: bool = False
-    """Whether the program can be a spare."""
+    """Whether the program can be a standby process."""
     transport: str = ""
-    """The transport of its group, as the deployment's ladder names it: agents tell it to who has lost the record."""
+    """The transport of its group, as in the manifest. Agents report it to a controller that has lost the record."""
 
 
 class Phase:
-    """Where a rank is on its way; reported in this order."""
+    """The phases of a rank, in the order in which they are reported."""
 
     STARTING = "starting"
     """The process exists; imports are running."""
     RENDEZVOUS = "rendezvous"
     VERBS = "verbs"
-    """With ``jaccl`` alone: RDMA is being set up, which takes objects of the kernel."""
+    """Only with ``jaccl``: RDMA is being set up, which uses kernel objects."""
     LOADING = "loading"
     WARM = "warm"
     """The first completion is running."""
@@ -121,7 +121,7 @@ class Phase:
 
 
 class ExitCode:
-    """Exit statuses of the rank process: why a rank ended, told apart from each other and from signals."""
+    """Exit statuses of the rank process, which distinguish the reasons of its end from each other and from signals."""
 
     OK = 0
     UNEXPECTED = 1
@@ -139,7 +139,7 @@ class ExitCode:
     DIVERGED = 70
     """The ranks no longer agree on what they compute."""
     ORPHANED = 71
-    """The shim is gone: nobody would notice the end of this rank."""
+    """The shim is gone, so nobody would notice the end of this rank."""
     VERBS = 72
     """A queue pair of RDMA could not be made or connected; its errno is in the detail."""
     KERNEL_OBJECTS = 73
@@ -203,7 +203,7 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Exit:
-    """How a rank ended: its status, or the signal that killed it; exactly one of the two is set."""
+    """The end of a rank: its status, or the signal that killed it; exactly one of both is set."""
 
     code: Optional[int]
     signal: Optional[int]
@@ -212,11 +212,11 @@ class Exit:
     detail: str = ""
     """The last ``Progress.detail``: the reason in the rank's own words, where it had time to say it."""
     killed_after: Optional[float] = None
-    """Seconds of grace after which its shim had to kill it; None for one that ended by itself."""
+    """Seconds of grace after which its shim killed it; None if it ended before."""
 
 
 def exit_reason(ended: Exit) -> str:
-    """A CamelCase reason for conditions and events."""
+    """Return a CamelCase reason for conditions and events."""
     if ended.code is None:
         return "Killed"
     return _EXIT_REASONS.get(ended.code, "UnexpectedError")

@@ -1,6 +1,6 @@
-"""How every process of ours begins the lines of its log, so that those of several can be put in order.
+"""The beginning of log lines of all our processes, so that lines of several logs can be sorted.
 
-``2026-11-21T10:00:00.123Z `` (RFC 3339, UTC), by the clock of the machine that the process runs on.
+``2026-11-21T10:00:00.123Z `` (RFC 3339, UTC), by the clock of the process's machine.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Stamped(logging.Formatter):
 
 
 def log_to(stream: TextIO, rest: str = "%(message)s") -> None:
-    """Have everything that is logged from INFO on written to a stream, with its time."""
+    """Write all log records from INFO on to a stream, with their times."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(Stamped(rest))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def time_of(line: str) -> Optional[datetime.datetime]:
-    """The time with which a line begins; None for one that belongs to the line before it."""
+    """Return the time at the beginning of a line; None if it belongs to the line before it."""
     match = _STAMP.match(line)
     try:
         return datetime.datetime.fromisoformat(match.group() + "+00:00") if match else None

@@ -84,29 +84,29 @@ class ReadLog:
 @message("fetch_weights")
 @dataclasses.dataclass(frozen=True)
 class FetchWeights:
-    """Have weights at ``path``, whole and verified, whatever is there by now. One fetch runs for each path: asked
-    again while it does, it changes nothing."""
+    """Fetch weights to ``path`` until they are complete and verified. One fetch runs for each path; repeated requests
+    have no effect meanwhile."""
 
     token: int
     path: str
-    """As in ``Observe.models``; one of ``weights.hub_path``."""
+    """Path as in ``Observe.models``; one of ``weights.hub_path``."""
     source: FetchSource
     wish: str = ""
-    """Told in its report: what it was asked for."""
+    """The spec that needs them, for the report."""
     thorough: bool = False
     """Hash what was verified before as well."""
     from_peer: bool = False
-    """They come from another node, over ``paths.taking_socket``."""
+    """Whether they come from another node, over ``paths.taking_socket``."""
     secret: str = dataclasses.field(default="", repr=False)
     """The hub's token; empty for none. It is kept nowhere but in the fetcher's environment."""
     only: Optional[Tuple[str, ...]] = None
-    """As ``FetchJob.only``."""
+    """As in ``FetchJob.only``."""
 
 
 @message("give_weights")
 @dataclasses.dataclass(frozen=True)
 class GiveWeights:
-    """Give verified weights to whoever connects to ``paths.giving_socket``, for a while."""
+    """Give verified weights to every connection to ``paths.giving_socket``, for a while."""
 
     token: int
     path: str
@@ -125,7 +125,7 @@ class RemoveWeights:
 @message("shutdown")
 @dataclasses.dataclass(frozen=True)
 class Shutdown:
-    """End the agent; shims and ranks go on."""
+    """End the agent; shims and ranks continue."""
 
     token: int
 
@@ -176,7 +176,7 @@ class Changed:
 
 
 class HeldBy:
-    """What sees to it that an agent runs, and decides what its ranks may do on a Mac."""
+    """What keeps an agent running, which on a Mac also decides what its ranks may do."""
 
     LAUNCHD = "launchd"
     """A LaunchDaemon of the system."""
@@ -186,18 +186,18 @@ class HeldBy:
     LEFT = "left"
     """An SSH session that is over."""
     PROCESS = "process"
-    """Nothing: it is a process of its own, which nobody but a controller starts again."""
+    """Nothing: only a controller restarts this process."""
 
 
 class Gone:
-    """Whether everything of a rank that has ended is gone: its process, whatever that left behind, its ports."""
+    """Whether everything of an ended rank is gone: its process, that process's leftovers, its ports."""
 
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
-    """It cannot be told."""
+    """It cannot be determined."""
     PENDING = "pending"
-    """It is being looked at."""
+    """It is being checked."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +209,7 @@ class RankReport:
     """``LaunchSpec.group`` of its start."""
     socket: str
     pid: Optional[int]
-    """None when the process never came up."""
+    """None if the process never started."""
     shim_pid: Optional[int]
     phase: str
     steps: int
@@ -222,10 +222,10 @@ class RankReport:
     stopped: bool = False
     """The rank's process, or its shim's, was stopped by a signal (state ``T``): SIGCONT continues it."""
     silent_seconds: float = 0.0
-    """For how long neither phase, steps nor loaded bytes have changed, although the rank is coming up, has
-    ``demand``, or is stopped. By a clock of the node that nobody sets, and only while the agent watched."""
+    """How long phase, steps and loaded bytes have not changed, although the rank is coming up, has ``demand``, or is
+    stopped. By a monotonic clock of the node, and only while the agent watched."""
     age_seconds: float = 0.0
-    """For how long this agent has watched the rank, by the same clock."""
+    """How long this agent has watched the rank, by the same clock."""
     step_tokens: int = 0
     """``Progress.step_tokens``."""
     size: int = 0
@@ -235,14 +235,14 @@ class RankReport:
     memory_bytes: int = 0
     """``LaunchSpec.memory_bytes``."""
     gone: str = Gone.UNKNOWN
-    """Of one that has exited: what of ``Gone`` is known."""
+    """Value of ``Gone`` for an exited rank."""
     kept: str = ""
-    """What is left of it, for people; empty where nothing is, or nothing is known."""
+    """Leftovers of it, for people; empty if there are none, or none are known."""
     ended_seconds: float = 0.0
-    """Of one that has exited: for how long this agent has known that, by a clock of the node that nobody sets."""
+    """How long this agent has known of the rank's exit, by a monotonic clock of the node."""
     idle_seconds: float = 0.0
-    """For how long a rank that is ready has had no demand, and none before the one it has made no step for yet.
-    By the same clock as ``silent_seconds``."""
+    """How long a ready rank has had no demand, not counting the current demand before its first step. By the same clock
+    as ``silent_seconds``."""
     cores: float = 0.0
     """Processors that it has used lately, on average."""
     resident_bytes: int = 0
@@ -257,12 +257,12 @@ class RankReport:
 
 @dataclasses.dataclass(frozen=True)
 class RankShare:
-    """What one rank of a group holds of a model, as the runtime of the node splits it."""
+    """One rank's share of a model, as the node's runtime splits it."""
 
     weights_bytes: int
     cache: Optional[Tuple[Tuple[int, int], ...]] = None
-    """What it keeps of one sequence: pairs of tokens and bytes. So many bytes for each token, at most for so many
-    (as with a sliding window; 0: for all of them). None where the runtime cannot tell."""
+    """Cache for one sequence, as pairs of tokens and bytes: so many bytes per token, for at most so many tokens (as
+    with a sliding window; 0: for all). None if the runtime cannot tell."""
     files: Tuple[str, ...] = ()
     """The weight files that it reads; empty where it may be any of them."""
 
@@ -272,7 +272,7 @@ class ModelReport:
     """Weights on a node, as their own files describe them."""
 
     path: str
-    """As asked for."""
+    """Path as requested."""
     directory: str
     """Absolute."""
     present: bool
@@ -280,38 +280,38 @@ class ModelReport:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The model's ``config.json``."""
     problem: str = ""
-    """Why it cannot be used, where it is there and cannot."""
+    """Why present weights cannot be used."""
     examining: bool = False
     """The node's runtime is still being asked; what follows, and some problems, are not known before."""
     code: str = ""
-    """What needs Python code that comes with the weights; empty where nothing does."""
+    """The part that needs Python code from the weights; empty if none does."""
     unsplittable: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What the runtime cannot do with it, with the reason: ``tensor`` or ``pipeline``, or one of them for so
-    many ranks, as in ``tensor/3``. What is not in here may be tried."""
+    """Splits that the runtime does not support, with the reason: ``tensor`` or ``pipeline``, or one of them for a
+    number of ranks, as in ``tensor/3``. All other splits may be tried."""
     ranks_tried: int = 0
     """Groups of up to so many ranks were tried on the runtime: beyond, the model's shape alone can tell."""
     shares: Mapping[str, Tuple[RankShare, ...]] = dataclasses.field(default_factory=dict)
-    """By strategy and number of ranks, as in ``tensor/3``, what each rank holds; one entry where all hold alike.
-    What is not in here is not known."""
+    """Each rank's share by strategy and number of ranks, as in ``tensor/3``; one entry if all shares are equal. Missing
+    entries are unknown."""
     verified: bool = False
-    """Of ``weights.hub_path``: that every file was found to be what the hub has, and has not changed since; but for
-    those that are ``lacking``."""
+    """For ``weights.hub_path``: whether every file, except the ``lacking`` ones, was verified and has not changed
+    since."""
     lacking: Tuple[str, ...] = ()
-    """Weight files of which only an outline is there."""
+    """Weight files that are present as outlines only."""
     fetch: Optional[FetchReport] = None
-    """How the last fetch of them stands; None where this agent was asked for none."""
+    """State of the last fetch; None if this agent had no request."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """How a machine does."""
+    """The load of a machine."""
 
     clock: float
-    """Its wall clock at the moment of the report, in seconds since the Unix epoch."""
+    """Its wall clock at the time of the report, in seconds since the Unix epoch."""
     memory_free_bytes: Optional[int] = None
-    """What programs can still be given without anything being written to disk; None where it cannot be told."""
+    """Memory that programs can get without swapping; None if unknown."""
     pressure: str = ""
-    """What macOS says of it: ``normal``, ``warn`` or ``critical``; empty elsewhere."""
+    """Memory pressure on macOS: ``normal``, ``warn`` or ``critical``; empty elsewhere."""
     average: float = 0.0
     """Processes that ran or waited for a processor, on average over the last minute."""
 
@@ -327,7 +327,7 @@ class NodeReport:
     sequence: int
     boot_id: str
     agent_id: str
-    """Drawn anew at each start of the agent."""
+    """Random id of each start of the agent."""
     system: str
     """``uname -s``."""
     release: str
@@ -353,21 +353,21 @@ class NodeReport:
     agent_file: str = ""
     """Name of the file that the agent runs from, with its digest in it; empty from one that does not tell."""
     models_free_bytes: Optional[int] = None
-    """Room on the disk of the node's models; None where it cannot be told."""
+    """Free bytes on the disk of the node's models; None if unknown."""
     models_total_bytes: int = 0
-    """Size of that disk; 0 where it cannot be told."""
+    """Size of that disk; 0 if unknown."""
     kept: Tuple[KeptWeights, ...] = ()
     """All weights that were ever fetched, and are still there."""
     load: Optional[Load] = None
-    """None from an agent that has not measured yet, or does not know it."""
+    """None before the first measurement, and from an agent without this feature."""
     build: str = ""
-    """Of macOS, as in ``25C56``; empty elsewhere, and from an agent that does not tell."""
+    """Build of macOS, as in ``25C56``; empty elsewhere, and from an agent without this feature."""
     held_by: str = ""
     """A value of ``HeldBy``; empty from an agent that does not tell."""
     repair: Optional[RepairReport] = None
-    """None where nothing was ever repaired there, and from an agent that cannot."""
+    """None without any repair so far, and from an agent without this feature."""
     emulated: bool = False
-    """Whether its tools say that they only answer as such a machine would."""
+    """Whether its tools identify the machine as emulated."""
 
 
 CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)

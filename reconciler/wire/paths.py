@@ -1,7 +1,7 @@
-"""Where the Unix sockets of a node are: short names in one short directory.
+"""The paths of a node's Unix sockets: short names in one short directory.
 
-macOS allows 104 bytes to the path of a Unix socket with its terminating zero (``sun_path`` in
-``sys/un.h``), and names of deployments are long: sockets carry a digest of what they belong to instead.
+macOS limits the path of a Unix socket to 104 bytes including its terminating zero (``sun_path`` in ``sys/un.h``), and
+names of deployments are long: socket names are therefore digests.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ SOCKET_PATH_BYTES_MAX = 103
 
 _DIGITS = 12
 RANK_SOCKET = r"r-[0-9a-f]{12}\.sock\Z"
-"""What the name of a rank's socket matches."""
+"""Pattern of a rank's socket name."""
 
 
 def agent_socket(run_directory: str, node: str) -> str:
-    """The socket on which the agent of a node answers. Raises ``ValueError`` when it is too long."""
+    """Return the socket on which the agent of a node answers. Raises ``ValueError`` if it is too long."""
     return _socket(run_directory, "a", node)
 
 
 def shim_socket(run_directory: str, id: RankId) -> str:
-    """The socket on which the shim of a rank answers its agent. Raises ``ValueError`` as above."""
+    """Return the socket on which the shim of a rank answers its agent. Raises ``ValueError`` as above."""
     return _socket(run_directory, "s", str(id))
 
 
 def rank_socket(run_directory: str, id: RankId) -> str:
-    """The socket on which rank 0 of a group answers the gateway. Raises ``ValueError`` as above."""
+    """Return the socket on which rank 0 of a group answers the gateway. Raises ``ValueError`` as above."""
     return _socket(run_directory, "r", str(id))
 
 
 def taking_socket(run_directory: str, node: str, path: str) -> str:
-    """The socket on which the fetcher of a node takes weights from another. Raises ``ValueError`` as above."""
+    """Return the socket on which the fetcher of a node takes weights from another. Raises ``ValueError`` as above."""
     return _socket(run_directory, "t", "{}/{}".format(node, path))
 
 
 def giving_socket(run_directory: str, node: str, path: str) -> str:
-    """The socket on which a node gives its weights to others. Raises ``ValueError`` as above."""
+    """Return the socket on which a node gives its weights to others. Raises ``ValueError`` as above."""
     return _socket(run_directory, "g", "{}/{}".format(node, path))
 
 

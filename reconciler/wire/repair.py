@@ -1,7 +1,8 @@
-"""Changing a setting of a machine, so that the change undoes itself unless whoever asked for it comes back.
+"""Changes of a machine's settings that undo themselves unless the controller confirms them.
 
-The agent runs the commands one by one, as root by ``sudo -n``. Before each of them it is on disk how that one is undone,
-and a process of its own, which outlives the agent, undoes them all where no ``ConfirmRepair`` comes in time.
+The agent runs the commands one by one, as root by ``sudo -n``. Before each of them, the command that undoes it is
+written to disk, and a process of its own, which outlives the agent, undoes them all unless ``ConfirmRepair`` comes in
+time.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ PERMITTED = (
     ("/usr/sbin/sysctl", "iogpu[.]wired_limit_mb=[0-9]{1,8}"),
     ("/usr/bin/pmset", "-a sleep [0-9]{1,5} disksleep [0-9]{1,5}"),
 )
-"""All that is ever run to repair a machine, or to undo that: a tool where macOS has it, and its arguments as a regular
-expression that they match as a whole."""
+"""All commands that may repair a machine, or undo a repair: the path of the tool on macOS, and a regular expression for
+all its arguments."""
 
 
 def permitted(argv: Sequence[str]) -> bool:
-    """Whether a command is one of ``PERMITTED``; its first word is the name of the tool, without a folder."""
+    """Return whether a command is one of ``PERMITTED``; its first word is the tool's name without a folder."""
     words = " ".join(argv[1:])
     return not any(" " in word for word in argv) and any(
         argv[:1] == (path.rpartition("/")[2],) and re.fullmatch(arguments, words)
@@ -45,16 +46,16 @@ class Change:
     argv: Tuple[str, ...]
     """The first is the name of the tool."""
     undo: Tuple[str, ...]
-    """The command that has it as it was before."""
+    """The command that restores the previous setting."""
     lasting: bool = False
-    """Whether it outlasts the boot: all others are gone with that by themselves."""
+    """Whether it outlasts the boot; a restart undoes all others."""
 
 
 class RepairState:
-    """How it stands with a repair."""
+    """The state of a repair."""
 
     RUNNING = "running"
-    """Its commands are being run."""
+    """Its commands are running."""
     WAITING = "waiting"
     """All are done, and are undone unless that is confirmed."""
     CONFIRMED = "confirmed"
@@ -62,10 +63,10 @@ class RepairState:
     UNDONE = "undone"
     """One of its commands failed, or nobody has confirmed it: all is as before."""
     LEFT = "left"
-    """As before, but for what could not be undone."""
+    """As ``UNDONE``, except for what could not be undone."""
 
     OVER = (CONFIRMED, UNDONE, LEFT)
-    """Nothing goes on any more."""
+    """The final states."""
 
 
 @message("repair")
@@ -102,16 +103,16 @@ class RepairReport:
 
     id: str
     boot_id: str
-    """Of the boot in which it was begun."""
+    """Id of the boot in which it began."""
     state: str
     """A value of ``RepairState``."""
     changes: Tuple[Change, ...] = ()
     problem: str = ""
-    """Why it was undone, for people; empty where it was not."""
+    """Why it was undone, for people; empty if it was not."""
     tried: Tuple[str, ...] = ()
     """The ids of the repairs of this boot, this one too, that speak against trying the same again: those that failed or
     were not confirmed, and those confirmed of the last hour."""
     barred: Tuple[str, ...] = ()
-    """The ids of those of the last half an hour of which ``sudo`` did not allow a command without a password."""
+    """Ids of the repairs of the last half hour of which ``sudo`` refused a command without a password."""
     broken_off: Tuple[str, ...] = ()
     """The ids of those of this boot whose process went away: that is seldom their own doing."""

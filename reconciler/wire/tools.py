@@ -9,18 +9,18 @@ from .codec import message
 
 
 class Ending:
-    """How it went with a tool."""
+    """How the run of a tool ended."""
 
     ENDED = "ended"
-    """By itself: what it said is whole."""
+    """It ended, and its output is complete."""
     ABSENT = "absent"
-    """There is no such tool on the machine."""
+    """The machine has no such tool."""
     LATE = "late"
-    """It was killed, for its time was up."""
+    """It was killed at its time limit."""
     STUCK = "stuck"
-    """It was not started: the same tool was killed earlier, and is still there."""
+    """It was not started, because the same tool was killed earlier and still exists."""
     ENDLESS = "endless"
-    """It was killed, for it had said more than anybody reads."""
+    """It was killed because it printed too much."""
     BARRED = "barred"
     """It could not be started, or not be waited for."""
 
@@ -36,18 +36,18 @@ class RunTool:
     seconds: float
     """After which it is killed."""
     as_root: bool = False
-    """With ``sudo -n``, which asks nobody for a password."""
+    """Whether to run it with ``sudo -n``, which never asks for a password."""
 
 
 @message("tool_said")
 @dataclasses.dataclass(frozen=True)
 class ToolSaid:
-    """What came of it. Bytes that are not UTF-8 are replaced."""
+    """The result. Bytes that are not UTF-8 are replaced."""
 
     ending: str
     """One of ``Ending``."""
     code: Optional[int] = None
-    """Its exit status, where it ended by itself; negative: the signal that ended it."""
+    """Its exit status if it ended; negative for a signal."""
     stdout: str = ""
     stderr: str = ""
     problem: str = ""

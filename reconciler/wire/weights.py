@@ -20,12 +20,12 @@ from typing import Mapping, Optional, Tuple
 
 HUB = "hub"
 RECORD_NAME = ".reconciler.json"
-"""In the folder of the weights: a ``Record``."""
+"""Name of the ``Record`` in the folder of the weights."""
 SHARDS = "model*.safetensors"
 """The only names under which mlx-lm looks for tensors (``mlx_lm.utils.load_model``)."""
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 TOKEN_VARIABLE = "HF_TOKEN"
-"""Of the fetcher's environment; the only place in which a token is, besides the request that brings it."""
+"""Variable in the fetcher's environment; except for the request, the only place of the token."""
 
 
 SPARE_BYTES = 1024**3
@@ -33,43 +33,43 @@ SPARE_BYTES = 1024**3
 
 
 def hub_path(repo: str, revision: str) -> str:
-    """Where the weights of one commit of a repository are, below a node's models."""
+    """Return the path of one commit's weights, below a node's models."""
     return "/".join((HUB, repo_folder(repo), revision))
 
 
 def repo_folder(repo: str) -> str:
-    """The folder of a repository's commits."""
+    """Return the folder of a repository's commits."""
     return repo.replace("/", "--")
 
 
 def is_hub_path(path: str) -> bool:
-    """Whether weights at this path are fetched, and so only there when they are verified."""
+    """Return whether weights at this path are fetched, and so visible only when verified."""
     return path.startswith(HUB + "/") and path.count("/") == 2
 
 
 def is_shard(name: str) -> bool:
-    """Whether a file of this name has tensors."""
+    """Return whether a file of this name has tensors."""
     return fnmatch.fnmatchcase(name, SHARDS)
 
 
 def partial_folder(folder: Path) -> Path:
-    """Where weights are put together until they are whole and verified."""
+    """Return the folder in which weights are assembled until they are complete and verified."""
     return folder.with_name(".{}.partial".format(folder.name))
 
 
 class FetchProblem:
-    """Why a fetch ended without weights."""
+    """Reasons why a fetch ended without weights."""
 
     INTERRUPTED = "FetchInterrupted"
-    """The connection broke, or the fetcher was ended; the next goes on where it was."""
+    """The connection broke, or the fetcher was ended; the next fetch continues."""
     TRUNCATED = "FetchTruncated"
-    """The hub sends less than it says that there is."""
+    """The hub sends less than it announces."""
     CORRUPTED = "FetchCorrupted"
-    """What comes is not what the hub says that there is, however often it is fetched."""
+    """The content differs from the hub's digest after every download."""
     UNAUTHORIZED = "HubUnauthorized"
     """401: no token, or one that is not valid."""
     FORBIDDEN = "HubForbidden"
-    """403: a gated repository whose terms nobody has accepted with this token."""
+    """403: a gated repository whose terms were not accepted with this token."""
     NOT_FOUND = "HubNotFound"
     """404: no such repository or revision; or a private one, and no token."""
     UNREACHABLE = "HubUnreachable"
@@ -86,11 +86,11 @@ class FetchProblem:
         NOT_SERVABLE, NO_CLIENT, FAILED,
     )  # fmt: skip
     PASSING = (INTERRUPTED, TRUNCATED, UNREACHABLE)
-    """What another attempt soon may well not meet again."""
+    """Problems that another attempt may soon avoid."""
 
 
 class FetchPhase:
-    """What a fetcher is doing."""
+    """The activity of a fetcher."""
 
     LISTING = "listing"
     FETCHING = "fetching"
@@ -102,14 +102,14 @@ class FetchPhase:
 
 
 class FileState:
-    """What a verification found of one file."""
+    """The result of verifying one file."""
 
     VERIFIED = "verified"
     DAMAGED = "damaged"
     MISSING = "missing"
     FETCHED = "fetched again"
     OUTLINED = "not needed here"
-    """Only its outline is there, as was asked for."""
+    """Only its outline is present, as requested."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,17 +126,17 @@ class FetchSource:
 
 @dataclasses.dataclass(frozen=True)
 class FetchJob:
-    """What a fetcher is started for."""
+    """The task of a fetcher."""
 
     folder: str
-    """Absolute: where the weights are to be."""
+    """Absolute path of the final folder."""
     source: FetchSource
     thorough: bool = False
     """Hash what was verified before as well."""
     listen: str = ""
     """Absolute path of a Unix socket on which another node gives them; empty: they come from the hub."""
     only: Optional[Tuple[str, ...]] = None
-    """Weight files that are to be there in full, beside those that are already; None: all of them."""
+    """Weight files that are needed in full, in addition to the present ones; None means all."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,23 +151,23 @@ class WantedFile:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What is kept beside the weights, so that a restart need not hash them again."""
+    """The record beside the weights, which avoids hashing them again after a restart."""
 
     repo: str
     revision: str
     files: Tuple[WantedFile, ...]
     verified: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """By name of file: its time of change, in nanoseconds, when its content was found to be right."""
+    """Modification time, in nanoseconds, at which each file was verified, by name."""
     version: int = 1
     outlines: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """By name of weight file: the time of change of its outline."""
+    """Modification time of each weight file's outline, by name."""
 
     def outlined(self, name: str, size: int, changed_ns: int) -> bool:
-        """Whether a file of this size and time of change is an outline."""
+        """Return whether a file of this size and modification time is an outline."""
         return self._wanted(name, size) and self.outlines.get(name) == changed_ns
 
     def holds(self, name: str, size: int, changed_ns: int) -> bool:
-        """Whether a file of this size and time of change was verified."""
+        """Return whether a file of this size and modification time was verified."""
         return self._wanted(name, size) and self.verified.get(name) == changed_ns
 
     def _wanted(self, name: str, size: int) -> bool:
@@ -181,12 +181,12 @@ class FileReport:
     name: str
     size: int
     state: str
-    """Of ``FileState``."""
+    """Value of ``FileState``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How a fetch stands: a line of the fetcher's output."""
+    """The progress of a fetch: a line of the fetcher's output."""
 
     phase: str
     done_bytes: int = 0
@@ -195,16 +195,16 @@ class Progress:
     """Bytes in a second, lately."""
     file: str = ""
     problem: str = ""
-    """Of ``FetchProblem``, with ``phase`` failed."""
+    """Value of ``FetchProblem``, in the phase failed."""
     text: str = ""
-    """The same for people."""
+    """The problem, for people."""
     files: Tuple[FileReport, ...] = ()
-    """At the end of a thorough verification."""
+    """Results at the end of a thorough verification."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FetchReport:
-    """The last fetch of some weights on a node, as its agent tells it."""
+    """An agent's report of the last fetch of some weights on a node."""
 
     progress: Progress
     wish: str = ""
@@ -212,11 +212,11 @@ class FetchReport:
     attempts: int = 0
     """Fetches that failed in a row without having got further than the one before."""
     ended_seconds: float = 0.0
-    """For how long it has ended without weights, by a clock of the node that nobody sets; else 0."""
+    """How long ago it ended without weights, by a monotonic clock of the node; else 0."""
 
     @property
     def running(self) -> bool:
-        """Whether there is a fetcher now."""
+        """Return whether there is a fetcher now."""
         return self.progress.phase not in FetchPhase.ENDED
 
 
@@ -225,13 +225,13 @@ class KeptWeights:
     """Weights that were once fetched onto a node, or a part of them."""
 
     path: str
-    """As ``hub_path``."""
+    """Path as in ``hub_path``."""
     directory: str
     """Absolute."""
     whole: bool
     size: int
     """Bytes that are verified."""
     changed_at: float
-    """By the node's clock, in seconds since the Unix epoch."""
+    """Time by the node's clock, in seconds since the Unix epoch."""
     stale: bool
     """Whether no controller has asked for them in a while."""

@@ -92,8 +92,8 @@ ROWS: list[Row] = [
     ("drain node-b --dry-run=client", "", 0, r"^node/node-b drained \(dry run\)$", NOTHING),
     ("drain absent", "", 1, NOTHING, 'nodes "absent" not found'),
     # node
-    ("node add --again absent", "", 1, NOTHING, '^error: there is no Node "absent" over SSH; those that there are: none'),
-    ("node add 127.0.0.1 --port=1", "", 1, NOTHING, "^error: there is no SSH server to be reached at 127.0.0.1: "),
+    ("node add --again absent", "", 1, NOTHING, '^error: there is no Node "absent" with SSH access; existing ones: none'),
+    ("node add 127.0.0.1 --port=1", "", 1, NOTHING, "^error: no SSH server answers at 127.0.0.1: "),
     ("node add 127.0.0.1 --port=0", "", 2, NOTHING, "Invalid value for '--port'"),
     ("node remove x", "", 2, NOTHING, 'unknown command "remove"'),
     # doctor
@@ -103,7 +103,7 @@ ROWS: list[Row] = [
     ("describe md", "", 0, r"(?s)\AName: +big\n.*\n\n\nName: +tiny\n", NOTHING),
     ("describe md absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
     ("events --for deployment/tiny --types=Warning", "", 0, r"\ALAST SEEN +TYPE .*\n\S+ +Warning ", NOTHING),
-    ("events --types=Odd", "", 2, NOTHING, '"Odd" is no type of event'),
+    ("events --types=Odd", "", 2, NOTHING, '"Odd" is not a type of event'),
     ("logs absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
     ("logs deployment/tiny", "", 1, NOTHING, "^error: tiny has no group now"),
     ("logs", "", 2, NOTHING, "^error: expected a deployment"),

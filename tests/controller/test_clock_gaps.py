@@ -56,7 +56,7 @@ def test_sleep_a_clock_that_was_set_and_a_held_process_are_told_apart() -> None:
     machine.wall -= YEAR
     found = machine.gaps.take_gap()
     assert found == ClockGap(slept=0.0, held=0.0, set=-YEAR)
-    assert str(found).startswith("the clock was put back by 31536000 s: every node")
+    assert str(found).startswith("the clock was set back by 31536000 s: every node")
     machine.run(60.0)
     found = machine.gaps.take_gap()
     assert found == ClockGap(slept=0.0, held=60.0, set=0.0)

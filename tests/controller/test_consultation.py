@@ -77,7 +77,7 @@ async def test_machines_are_asked_before_they_are_judged(parts: Any) -> None:
     assert sorted(parts.collector.examined) == [A, B]
     assert [each["seen"] for each in body["findings"]] == ["node-b falls asleep when nobody uses it"]
     assert body["nodes"] == [A, B]
-    with pytest.raises(Refused, match="ask again"):
+    with pytest.raises(Refused, match="start it again"):
         await doctor.answer(Doctor(run=begun["run"]))
 
 
@@ -102,7 +102,7 @@ async def test_what_did_not_come_back_in_time_is_not_known_and_a_lost_machine_is
     parts.world.lose(B)
     body = await doctor.answer(Doctor(run=begun["run"], wait_seconds=10.0))
     unknown = {(each["node"], each["what"]) for each in body["notKnown"]}
-    assert (A, "what has changed just now") in unknown
+    assert (A, "its newest facts") in unknown
     assert {what for node, what in unknown if node == B} == {"everything"}
     assert body["findings"][0]["seen"].startswith("node-b does not answer")
 
@@ -112,5 +112,5 @@ async def test_who_never_comes_back_for_the_answer_is_forgotten(parts: Any) -> N
     first = await doctor.answer(Doctor())
     for _ in range(doctor_session.RUNS_MAX):
         await doctor.answer(Doctor())
-    with pytest.raises(Refused, match="ask again"):
+    with pytest.raises(Refused, match="start it again"):
         await doctor.answer(Doctor(run=first["run"]))

@@ -245,7 +245,7 @@ def test_a_controller_whose_home_is_taken_away_ends_by_itself(controller: Contro
     controller.home.rename(aside)
     assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
     aside.rename(controller.home)  # its agents are found there
-    assert "was taken away: this controller ends" in controller.log.read_text()
+    assert "was removed: this controller ends" in controller.log.read_text()
 
 
 def test_stop_ends_agents_and_controller_and_sigterm_the_controller_alone(controller: Controller) -> None:

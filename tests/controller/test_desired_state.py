@@ -259,7 +259,7 @@ async def test_all_that_is_wrong_is_one_line_of_a_table_and_not_without_end(
     rejection = (await controller.look()).rejection
     assert rejection is not None
     assert len(rejection.text.split("\n")) == PROBLEMS_SHOWN_MAX + 1
-    assert rejection.text.endswith("\nand 30 more problems; reconciler validate lists all")
+    assert rejection.text.endswith("\nand 30 more problems; list all with: reconciler validate")
     (event,) = controller.events
     assert "\n" not in event.message
     assert event.message.startswith(
@@ -339,7 +339,7 @@ async def test_a_folder_that_is_emptied_is_held_and_stays_in_force_over_a_restar
     for desired in (await controller.look(), await controller.restart()):
         assert desired.nodes == before.nodes
         assert desired.rejection is not None
-        assert "is not there" in desired.rejection.text
+        assert "does not exist" in desired.rejection.text
     folder.mkdir()
     held = (await controller.look()).hold
     assert held is not None

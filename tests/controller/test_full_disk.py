@@ -43,8 +43,8 @@ def test_a_full_disk_is_said_and_what_had_to_wait_is_done_when_there_is_room(con
     file.write_text(file.read_text().replace("replicas: 1", "replicas: 2"))
     controller.ask(Look("source"))
     controller.wait(lambda: "StateUnwritable" in refusals(controller))
-    assert "store.db: cannot be written now: " in refusals(controller)["StateUnwritable"]
-    controller.wait(lambda: "what serves goes on, nothing new is started" in controller.log.read_text())
+    assert "store.db cannot be written now: " in refusals(controller)["StateUnwritable"]
+    controller.wait(lambda: "serving continues, nothing new is started" in controller.log.read_text())
     assert generation(controller) == 1
     assert "Traceback" not in controller.log.read_text()
     routes = json.loads((controller.home / "routes.json").read_text())
@@ -66,7 +66,7 @@ def test_routes_that_cannot_be_written_are_said_and_written_when_they_can(contro
 
     controller.wait(lambda: stalled(controller) and routes.exists())
     before = read()
-    message, obstacle = "routes.json: cannot be written now: ", controller.home / ".routes.json.new"
+    message, obstacle = "routes.json cannot be written now: ", controller.home / ".routes.json.new"
     obstacle.mkdir()
     gateway = controller.manifests / "gateway.yaml"
     gateway.write_text(gateway.read_text().replace("listen: 127.0.0.1:8400", "listen: 127.0.0.1:8455"))

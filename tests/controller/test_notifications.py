@@ -111,11 +111,11 @@ async def test_an_incident_is_reported_when_it_begins_when_a_person_is_needed_an
     office.look(after=500)
     await office.deliver()
     assert hook.texts == [
-        "[opened] node/node-a: RDMA disabled (C2): rdma is off; its story: reconciler incidents 1",
+        "[opened] node/node-a: RDMA disabled (C2): rdma is off; see: reconciler incidents 1",
         "[person needed] node/node-a: RDMA disabled (C2) needs a person: start it in Recovery mode; "
-        "its story: reconciler incidents 1",
+        "see: reconciler incidents 1",
         "[over] node/node-a: RDMA disabled (C2) is over after 3.0 s: node-a is no longer a node of this cluster; "
-        "its story: reconciler incidents 1",
+        "see: reconciler incidents 1",
     ]
 
 
@@ -184,13 +184,13 @@ async def test_what_is_wrong_with_a_notifier_is_its_condition_and_holds_no_secre
         assert condition is not None
         return condition.status, condition.reason, condition.message
 
-    assert ready() == (True, "NothingSent", "there was nothing to tell yet")
+    assert ready() == (True, "NothingSent", "no message was due yet")
     hook.statuses = [404]
     office.put(notice())
     await office.deliver()
     assert ready() == (False, "DeliveryFailed", "the last delivery failed: it answered with 404")
     await office.deliver(after=5)
-    assert ready() == (True, "Delivered", "the last message was taken")
+    assert ready() == (True, "Delivered", "the last message was delivered")
     del office.environment["HOOK"]
     office.put(notice(2))
     await office.deliver()

@@ -278,7 +278,7 @@ def test_of_a_machine_that_does_not_answer_nothing_is_known() -> None:
 def test_of_a_mac_whose_probes_were_not_asked_nothing_is_known() -> None:
     world = two_macs()
     found = [each.what for each in look(world, probed=False).unknown if each.node == B]
-    assert "everything that its tools tell" in found
+    assert "all facts from its probes" in found
 
 
 def test_ports_are_known_or_reported_as_unknown() -> None:
@@ -308,7 +308,7 @@ def test_a_group_that_comes_up_again_is_a_finding_until_it_serves() -> None:
     (finding,) = look(world, incidents=known.values()).findings
     assert (finding.fault, str(finding.objects[0])) == (FaultClass.RANK_CRASH, "modeldeployment/tiny")
     assert "was killed by signal 11" in finding.seen
-    assert finding.steps == "nothing: the controller does it (form the group again)"
+    assert finding.steps == "nothing: the controller is working on it (form the group again)"
     world.settle()
     known = open_incidents(world, known)
     assert look(world, incidents=known.values()).findings == ()

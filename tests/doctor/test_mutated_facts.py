@@ -100,7 +100,7 @@ def test_any_facts_are_examined_and_what_is_not_known_is_reported(
         if facts.system:
             assert missing <= unknown_of(found, name)
         else:
-            assert "everything that its tools tell" in unknown_of(found, name)
+            assert "all facts from its probes" in unknown_of(found, name)
     assert all(each.seen and each.steps and each.means for each in found.findings)
 
 

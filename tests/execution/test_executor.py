@@ -248,7 +248,7 @@ async def test_an_epoch_that_is_not_new_is_not_allocated(bed: Bed) -> None:
 async def test_a_group_that_does_not_answer_is_not_proven(bed: Bed) -> None:
     await bed.do(AllocateEpoch(REPLICA, GROUP, Cause.NEW_REPLICA, "new"))
     (outcome,) = await bed.do(ProveGroup(REPLICA, 1, NODE, str(bed.bench.home / "nobody.sock")))
-    assert "nobody answers at" in outcome.problem
+    assert "nothing answers at" in outcome.problem
     assert bed.store.groups()[REPLICA].proven_at is None
 
 

@@ -52,7 +52,7 @@ class MuteAgent:
         raise AssertionError("nothing was changed that could be looked at")
 
     async def reach(self, name: NodeName) -> None:
-        raise Unreachable(f"the agent of {name} was started and does not answer")
+        raise Unreachable(f"the agent of {name} was started but does not answer")
 
     async def renew(self, name: NodeName) -> None:
         raise AssertionError("nothing is repaired")
@@ -61,7 +61,7 @@ class MuteAgent:
         return 0
 
     async def lose(self, name: NodeName) -> None:
-        raise Unreachable(f"the agent of {name} was told to end and goes on")
+        raise Unreachable(f"the agent of {name} was asked to end but still runs")
 
     async def close(self) -> None:
         await self.connection.close()

@@ -96,7 +96,7 @@ async def test_what_is_asked_over_a_connection_from_before_it_has_another_made(
     await carry_out(step(), tools)  # over that, which is closed with it
     assert between.closed.is_set()
     bench.links.append(bench.links[0])  # still open, and older than the repair
-    with pytest.raises(Refused, match="made after it"):
+    with pytest.raises(Refused, match="made after the repair"):
         await carry_out(ConfirmRepair(NODE, "r1"), tools)
     assert bench.links[0].closed.is_set()
     await carry_out(ConfirmRepair(NODE, "r1"), tools)

@@ -169,7 +169,7 @@ def test_a_repository_or_a_commit_that_is_not_there(hub: Hub, place: Path) -> No
     hub.files = {(REPO, "f" * 40): {}}
     assert problem(hub, place) == (
         FetchProblem.NOT_FOUND,
-        f"{hub.endpoint} has no commit c0ffee1111 in org/tiny, or shows it only to a token that may read it",
+        f"{hub.endpoint} has no commit c0ffee1111 in org/tiny, or shows it only with a permitted token",
     )
     hub.files = {}
     assert problem(hub, place)[0] == FetchProblem.NOT_FOUND
@@ -194,7 +194,7 @@ def test_a_disk_without_room_is_noticed_before_it_is_full(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 0, 10**9))
     found, text = problem(hub, place)
     assert found == FetchProblem.DISK_FULL
-    assert text.startswith("1.2 MB are still to come, and 1.1 GB are to stay free")
+    assert text.startswith("1.2 MB are still to be fetched, and 1.1 GB must stay free")
     assert hub.requests[FIRST] == 0
 
 
@@ -305,7 +305,7 @@ def test_of_a_part_the_disk_needs_room_for_that_part(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free, 0, free))
     fetch(hub, place, only=(SECOND,))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free, 0, free - 200_000))
-    with pytest.raises(Unfetched, match="are still to come"):
+    with pytest.raises(Unfetched, match="are still to be fetched"):
         fetch(hub, place, only=(FIRST,))
     assert seen(place).verified
 

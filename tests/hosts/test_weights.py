@@ -129,7 +129,7 @@ def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     cluster.wait("it to be fetched", lambda: condition(cluster)["reason"] in FETCHES)
     while len(weights(hosts, GOOD)) < 2 or condition(cluster)["reason"] != "DiskFull":
         assert (ask(cluster), ranks(cluster)) == (8, before)
-    assert "are still to come, and 1.1 GB are to stay free" in condition(cluster)["message"]
+    assert "are still to be fetched, and 1.1 GB must stay free" in condition(cluster)["message"]
     assert condition(cluster, "DiskPressure", "node/host-c")["reason"] == "DiskLow"
     hosts.hosts[2].disk(disk(hosts), ROOM)
     cluster.wait("the new group", lambda: group(cluster)["epoch"] == 2 and group(cluster)["ready"])

@@ -32,7 +32,7 @@ STUDIO = "node/node-a"
 
 @dataclass
 class Log:
-    """The log of one world, written pass by pass as the controller does it."""
+    """The log of one world, written pass by pass as the controller is working on it."""
 
     world: World = field(default_factory=two_nodes)
     known: dict[int, Incident] = field(default_factory=dict)
@@ -197,7 +197,7 @@ def test_a_group_that_went_on_by_itself_serves_on() -> None:
     hang = replace(trouble(C9, subject="replica/tiny/0"), object=ObjectKey("ModelDeployment", "tiny"))
     log.look(hang)
     log.look(after=3)
-    assert log.texts(Telling.OUTCOME) == ["tiny/0 serves on as epoch 1"]
+    assert log.texts(Telling.OUTCOME) == ["tiny/0 continues to serve as epoch 1"]
     assert (log.the().lasted(0.0), log.the().unserved(0.0)) == (3.0, 0.0)
 
 
@@ -212,7 +212,7 @@ def test_it_ends_when_nobody_wants_the_replica_any_more(change: str) -> None:
             wish.model_copy(update={"spec": wish.spec.model_copy(update={"replicas": 0})})
         )
     log.look()
-    assert log.texts(Telling.OUTCOME) == ["nobody wants tiny/0 any more"]
+    assert log.texts(Telling.OUTCOME) == ["tiny/0 is no longer wanted"]
 
 
 def test_the_end_of_everything_and_manifests_not_read_yet_end_no_incident() -> None:
@@ -382,7 +382,7 @@ def test_a_person_is_asked_in_the_name_of_what_is_to_be_mended_whatever_the_inci
     log.look(trouble(C9, "look at its fans"), after=1)
     assert log.the().fault is C3
     message = incidents.event(log.the(), Occasion.PERSON_NEEDED, 5.0).message
-    assert message == "silent hang (C9) needs a person: look at its fans; its story: reconciler incidents 1"
+    assert message == "silent hang (C9) needs a person: look at its fans; see: reconciler incidents 1"
 
 
 def test_occasions_are_events_whose_keys_tell_them_once() -> None:
@@ -393,7 +393,7 @@ def test_occasions_are_events_whose_keys_tell_them_once() -> None:
     event = incidents.event(log.the(), Occasion.PERSON_NEEDED, 5.0)
     assert (event.reason, event.warning, event.object) == ("PersonNeeded", True, NODE)
     assert event.message == (
-        "RDMA disabled (C2) needs a person: press the power button; its story: reconciler incidents 1"
+        "RDMA disabled (C2) needs a person: press the power button; see: reconciler incidents 1"
     )
 
 
@@ -478,4 +478,4 @@ def test_a_cable_is_well_when_both_of_its_machines_say_so() -> None:
     log.look(after=5)
     assert log.the().open, "nobody has looked at it since"
     log.look(after=60)
-    assert log.texts(Telling.OUTCOME) == ["it is no longer so"]
+    assert log.texts(Telling.OUTCOME) == ["the problem is gone"]

@@ -498,7 +498,7 @@ async def test_a_connection_that_is_made_again_loses_nothing_and_one_that_cannot
     pair.machines.put(dial=_never)
     await pair.collector.renew(name)
     await pair.until(lambda: seen()[name].contact is Contact.AGENT_DOWN)
-    assert seen()[name].problem == "it gives no answer over a new connection"
+    assert seen()[name].problem == "it does not answer over a new connection"
 
 
 async def test_a_connection_that_is_made_again_twice_has_all_the_time_for_it_each_time(

@@ -86,4 +86,4 @@ def test_the_file_runs_without_the_project(tmp_path: Path) -> None:
         timeout=60,
     )
 
-    assert "be the agent" in shown.stdout or "--run-directory" in shown.stdout
+    assert "run the agent" in shown.stdout or "--run-directory" in shown.stdout

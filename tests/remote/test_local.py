@@ -108,7 +108,7 @@ async def test_an_agent_that_takes_no_connections_any_more_is_not_said_to_be_dow
         for _ in range(2):
             waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
             waiting.connect(bench.node().socket)
-        with pytest.raises(Silent, match="takes no connection"):
+        with pytest.raises(Silent, match="accepts no connection"):
             await bench.node().dial()
 
 

@@ -58,8 +58,8 @@ def test_an_answer_that_is_none_is_quoted() -> None:
             True,
             "/opt/mine/bin/python3, which spec.python names, is none: correct that",
         ),
-        (None, True, "one comes with its runtime, which is built first"),
-        (None, False, "no runtime is made for Linux/riscv64: install one, or name it in spec.python"),
+        (None, True, "its runtime, which is being built, includes one"),
+        (None, False, "there is no runtime for Linux/riscv64: install Python, or set it in spec.python"),
     ],
 )
 def test_what_to_do_where_there_is_no_python_depends_on_whose_matter_it_is(
@@ -67,7 +67,7 @@ def test_what_to_do_where_there_is_no_python_depends_on_whose_matter_it_is(
 ) -> None:
     found = replace(answer(profile_output(None)), system="Linux", machine="riscv64", user="ada", python="")
     message = none(found, "far", named, coming)
-    assert message.startswith("there is no Python of 3.9 or newer on far for user ada")
+    assert message.startswith("there is no Python 3.9 or newer on far for user ada")
     assert words in message
     mac = none(replace(found, system="Darwin"), "far", named, coming)
-    assert "without the Command Line Tools /usr/bin/python3 is none" in mac
+    assert "/usr/bin/python3 needs the Command Line Tools" in mac

@@ -159,7 +159,7 @@ async def test_too_little_room_is_reported_before_anything_is_sent(
     machine: Machine, packs: tuple[Pack, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "SLACK_BYTES", 2**60)
-    with pytest.raises(Refused, match="MiB are free: make room there") as refused:
+    with pytest.raises(Refused, match="MiB are free: free disk space there") as refused:
         await machine.build().ensure(recipe(), packs)
     assert (refused.value.code, machine.sent) == ("DiskFull", 0)
 

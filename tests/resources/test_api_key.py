@@ -43,7 +43,7 @@ def test_a_key_needs_nothing_but_a_hash() -> None:
 @pytest.mark.parametrize("wrong", [SECRET, SECRET * 8, f"sha256:{SECRET}", HASH.upper(), HASH + "0", 7])
 def test_what_is_no_hash_is_refused_and_not_repeated(wrong: Any) -> None:
     message = refusal(hash=wrong)
-    assert "spec.hash: it is no hash" in message
+    assert "spec.hash: not a hash" in message
     assert SECRET not in message
 
 

@@ -70,7 +70,7 @@ TAINT = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
     ("kind", "spec", "why"),
     [
         ("Node", {"taints": [{**TAINT, "effect": "NoExecute"}]}, "NoSchedule"),
-        ("Node", {"taints": [TAINT, {**TAINT, "value": "b"}]}, "another taint with this key and effect"),
+        ("Node", {"taints": [TAINT, {**TAINT, "value": "b"}]}, "another taint has this key and effect"),
         ("Node", {"taints": [{"key": "-", "effect": "NoSchedule"}]}, "pattern"),
         ("ModelDeployment", {"tolerations": [{}]}, "Equal needs a key"),
         ("ModelDeployment", {"tolerations": [{"value": "a"}]}, "Equal needs a key"),

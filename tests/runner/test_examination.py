@@ -66,7 +66,7 @@ def test_a_pipeline_has_as_many_stages_as_layers_at_most(layered: Path) -> None:
         why = examine(layered)["unsplittable"]["pipeline"]
     finally:
         (layered / "index").rename(layered / "model.safetensors.index.json")
-    assert why == "a pipeline needs model.safetensors.index.json, which is not there"
+    assert why == "a pipeline needs model.safetensors.index.json, which is missing"
 
 
 def test_experts_and_quantized_layers_are_tried_as_they_are(copy: Path) -> None:

@@ -247,7 +247,7 @@ def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"batch_max": 0}, "batch_max is 0, the least is 1"),
+        ({"batch_max": 0}, "batch_max is 0, but must be at least 1"),
         ({"context": 2_000_000}, "context is 2000000, expected 2 to 1048576"),
     ],
 )

@@ -55,7 +55,7 @@ def test_an_unplugged_cable_is_felt_at_both_ends_and_can_be_plugged_in_again() -
 def test_a_new_cable_goes_where_both_receptacles_are_free() -> None:
     world = changes.plug(mesh(), ("studio-1", 6), ("studio-2", 6))
     assert world.peer_of(("studio-2", 6)) == ("studio-1", 6)
-    with pytest.raises(Invalid, match="has a cable already"):
+    with pytest.raises(Invalid, match="already has a cable"):
         changes.plug(world, ("studio-1", 6), ("studio-3", 6))
 
 
@@ -65,7 +65,7 @@ def test_swapped_cables_lead_elsewhere_and_swapped_again_where_they_did() -> Non
     assert swapped.peer_of(("studio-1", 3)) == ("studio-3", 3)
     assert swapped.peer_of(("studio-1", 4)) == ("studio-2", 3)
     assert changes.swap(swapped, ("studio-1", 3), ("studio-1", 4)) == world
-    with pytest.raises(Invalid, match="two ends of one cable"):
+    with pytest.raises(Invalid, match="ends of one cable"):
         changes.swap(world, ("studio-1", 3), ("studio-2", 3))
 
 

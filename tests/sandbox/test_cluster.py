@@ -74,8 +74,8 @@ def test_another_shape_than_is_declared_is_cabled_as_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("paths", "count", "message"),
     [
-        (("four-studios",), 3, "the manifests have 4 Nodes, not 3: write --nodes 4, or leave it out"),
-        (("four-studios/serving.yaml",), None, "say how many with --nodes"),
+        (("four-studios",), 3, "the manifests have 4 Nodes, not 3: use --nodes 4, or omit it"),
+        (("four-studios/serving.yaml",), None, "give the number of Macs with --nodes"),
         (("four-studios/fabric.yaml",), 3, "no emulated machine 'studio-4'"),
     ],
 )

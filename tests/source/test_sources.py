@@ -120,7 +120,7 @@ async def test_waiting_for_changes_can_be_cancelled(home: Path) -> None:
 
 
 async def test_a_directory_that_is_not_there_is_named(home: Path) -> None:
-    with pytest.raises(Invalid, match="never is not there"):
+    with pytest.raises(Invalid, match="never does not exist"):
         await DirectorySource(home / "never").read()
 
 
@@ -154,5 +154,5 @@ def test_paths_of_a_command_line_keep_their_names(home: Path, monkeypatch: pytes
     read = read_paths(["m/", "./b.yaml", "-"], lambda: b"c")
     assert read == {"m/a.yaml": b"a", "b.yaml": b"b", "<stdin>": b"c"}
     assert read_paths(["."], bytes) == {"b.yaml": b"b", "m/a.yaml": b"a"}
-    with pytest.raises(Invalid, match=r"never\.yaml is not there"):
+    with pytest.raises(Invalid, match=r"never\.yaml does not exist"):
         read_paths(["never.yaml"], bytes)

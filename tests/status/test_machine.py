@@ -17,7 +17,7 @@ def test_a_mac_is_shown_with_its_ports_and_without_what_is_not_known() -> None:
     )  # fmt: skip
     facts = MachineFacts(
         system="Darwin", version=(26, 3), rdma_enabled=False, panics=0, ports=(port, PortFacts(4)), gpu_watts=8.5,
-        unknown=(("RDMA ports", "ibv_devinfo did not come back within 5 s"),),
+        unknown=(("RDMA ports", "ibv_devinfo did not end within 5 s"),),
     )  # fmt: skip
     assert as_json(facts)["mac"] == {
         "macOS": "26.3",
@@ -30,5 +30,5 @@ def test_a_mac_is_shown_with_its_ports_and_without_what_is_not_known() -> None:
             },
             {"receptacle": 4},
         ],
-        "notKnown": {"RDMA ports": "ibv_devinfo did not come back within 5 s"},
+        "notKnown": {"RDMA ports": "ibv_devinfo did not end within 5 s"},
     }  # fmt: skip

@@ -72,7 +72,7 @@ def test_a_node_that_is_well() -> None:
         ("MemoryPressure", (False, "NotMeasured"), "", {}),
         ("MemoryPressure", (True, "MemoryLow"), "3.0 of 64.0 GiB", {"load": Load(0.0, 3 * GIB)}),
         ("MemoryPressure", (False, "MemorySufficient"), "4.0 of", {"load": Load(0.0, 4 * GIB)}),
-        ("MemoryPressure", (True, "SystemWarns"), "calls it warn", {"load": Load(0.0, 9 * GIB, "warn")}),
+        ("MemoryPressure", (True, "SystemWarns"), "pressure warn", {"load": Load(0.0, 9 * GIB, "warn")}),
         ("MemoryPressure", (True, "SystemWarns"), "critical", {"load": Load(0.0, 9 * GIB, "critical")}),
         ("ClockSkew", (True, "ClockAhead"), "12.5 s ahead", {"load": Load(0.0), "skew_seconds": 12.5}),
         ("ClockSkew", (True, "ClockBehind"), "timedatectl", {"load": Load(0.0), "skew_seconds": -3.0}),

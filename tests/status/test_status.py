@@ -265,5 +265,5 @@ def test_a_rank_that_had_to_be_killed_is_reported_with_its_grace() -> None:
     assert [(event.reason, event.warning) for event in events] == [
         ("RankExited", False), ("RankExited", True), ("RankKilled", True),
     ]  # fmt: skip
-    assert events[2].message.endswith("had not ended 5 s after SIGTERM and was killed")
+    assert events[2].message.endswith("did not end within 5 s after SIGTERM and was killed")
     assert len({event.key for event in events}) == 3

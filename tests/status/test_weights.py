@@ -59,7 +59,7 @@ def test_of_weights_that_are_there_in_part_the_missing_part_is_reported() -> Non
 
 
 def test_weights_that_nobody_has_are_not_ready() -> None:
-    assert ready_condition(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched it yet")
+    assert ready_condition(ABSENT, ABSENT) == (False, "NotFetched", "no node has fetched the weights yet")
 
 
 def test_progress_is_reported_in_bytes_rate_and_time_left() -> None:

@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_what_cannot_be_written_is_said_and_what_was_written_stays(store: Store, tmp_path: Path) -> None:
     size = (tmp_path / "store.db-wal").stat().st_size
     with files_no_longer_than(size):
-        with pytest.raises(Unwritable, match=r"store\.db: cannot be written now: "):
+        with pytest.raises(Unwritable, match=r"store\.db cannot be written now: "):
             store.allocate(replace(GROUP, epoch=2), ATTEMPT)
         assert "cannot be written now" in store.problem
         store.recover()

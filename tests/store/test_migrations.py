@@ -147,6 +147,6 @@ def test_a_damaged_store_is_refused_with_the_remedy(tmp_path: Path, table: str) 
     path.write_bytes(content)
     with pytest.raises(Invalid) as caught:
         Store(path)
-    assert f"{path}: cannot be used as the store: " in str(caught.value)
+    assert f"{path} cannot be used as the store: " in str(caught.value)
     assert "reconciler restore FILE" in str(caught.value)
     assert "delete store.db*, which is safe" in str(caught.value)

@@ -1,8 +1,8 @@
-"""Starting the rank's process, so that there is never one that nobody knows of.
+"""Starts the rank's process in such a way that no process is ever unknown.
 
-The new process waits at a gate until its number is on disk. If the shim dies before that, the gate closes
-and the process ends without having run anything of the rank. A spare has run what is the same for all ranks, and
-waits at its standard input.
+The new process waits at a gate until its pid is on disk. If the shim dies before that, the gate closes and the process
+ends without having run anything of the rank. A standby process has already run what is common to all ranks, and waits
+at its standard input.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ class Child:
 
     pid: int
     stdin: int
-    """Its closing tells the rank that the shim is gone; a spare is told here which rank it is."""
+    """Its end tells the rank that the shim is gone; through it a standby process learns which rank it is."""
     output: int
     progress: int
     problem: str
-    """Why the program could not be started; empty when it was."""
+    """Why the program could not be started; empty if it was."""
 
     def progress_closed(self) -> bool:
-        """Whether nothing has come through the progress pipe: from a spare, only its end does."""
+        """Return whether the progress pipe is closed; a standby process writes nothing to it."""
         return not select.select([self.progress], [], [], 0)[0]
 
     def begin(self, config: Path) -> None:
-        """Tell a spare which rank it is."""
+        """Tell a standby process which rank it is."""
         with contextlib.suppress(BrokenPipeError):  # it has ended, of which its parent hears anyway
             os.write(self.stdin, os.fsencode(config) + b"\n")
 
     def end_unused(self) -> None:
-        """End a process that nobody needs, with all that it has started."""
+        """End an unused process, with everything that it has started."""
         signal_group(self.pid, signal.SIGKILL)
         for descriptor in (self.stdin, self.output, self.progress):
             os.close(descriptor)
 
 
 def environment(own: Mapping[str, str], asked: Mapping[str, str], temporary: Path) -> Dict[str, str]:
-    """Exactly what the rank was asked to be given, on a base that any program needs.
+    """Return the rank's environment: exactly the requested variables, on top of a minimal base.
 
-    ``temporary`` is the node's own folder for what programs leave lying about: MLX keeps what its CPU backend
-    compiles under ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp), for the next start to use.
+    ``temporary`` is the node's own folder for temporary files: MLX keeps compiled code of its CPU backend under
+    ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp) for the next start.
     """
     base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}
     return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **asked}
@@ -71,7 +71,7 @@ def start(
 
 
 def start_standby(argv: Sequence[str], env: Mapping[str, str]) -> Child:
-    """Start a program that waits to be told which rank it is. Raises ``OSError`` when no process can be made."""
+    """Start a program that waits until it learns which rank it is. Raises ``OSError`` if no process can be created."""
     return _start(argv, {**env, CONFIG_VARIABLE: CONFIG_LATER}, Path("/"), lambda pid: None)
 
 
@@ -102,7 +102,7 @@ def _start(
 
 
 def _become(argv: Sequence[str], env: Mapping[str, str], directory: Path, ends: Sequence[int]) -> NoReturn:
-    """In the new process: wait at the gate, then become the rank. Never returns."""
+    """Wait at the gate in the new process, then become the rank. Never returns."""
     stdin, output, gate, problem = ends
     try:
         os.setsid()

@@ -38,26 +38,26 @@ class RankDirectory:
         self.path = path
 
     def file(self, name: str) -> Path:
-        """The path of one of the rank's files."""
+        """Return the path of one of the rank's files."""
         return self.path / name
 
     def spec(self) -> LaunchSpec:
-        """Raises ``OSError``, ``ValueError`` or ``WireError``."""
+        """Return the launch spec. Raises ``OSError``, ``ValueError`` or ``WireError``."""
         return from_wire(LaunchSpec, files.read_json(self.file("spec.json"), _JSON_BYTES_MAX))
 
     def state(self) -> Optional[ShimState]:
-        """What the shim last wrote; None when it has written nothing that can be read."""
+        """Return the last state that the shim wrote; None if there is none or it cannot be read."""
         try:
             return from_wire(ShimState, files.read_json(self.file("state.json"), _JSON_BYTES_MAX))
         except (OSError, ValueError, WireError):
             return None
 
     def write_state(self, state: ShimState) -> None:
-        """Raises ``OSError``."""
+        """Write the state. Raises ``OSError``."""
         files.write_json(self.file("state.json"), to_wire(state))
 
     def process(self) -> Optional[Tuple[int, str]]:
-        """Pid and birth of the rank's process; None when it was never started."""
+        """Return pid and birth of the rank's process; None if it was never started."""
         try:
             frame: Any = files.read_json(self.file("process.json"), _JSON_BYTES_MAX)
             return int(frame["pid"]), str(frame["birth"])
@@ -65,12 +65,12 @@ class RankDirectory:
             return None
 
     def write_process(self, pid: int, birth: str) -> None:
-        """Raises ``OSError``."""
+        """Write pid and birth of the rank's process. Raises ``OSError``."""
         files.write_json(self.file("process.json"), {"pid": pid, "birth": birth})
 
 
 def check_id(id: RankId) -> None:
-    """Raises ``ValueError`` for an id that would not stay within its place on disk."""
+    """Raise ``ValueError`` for an id that would leave its place on disk."""
     if not _DEPLOYMENT.match(id.deployment) or ".." in id.deployment:
         raise ValueError(
             "deployment {!r}: expected lower-case letters, digits, - and .".format(id.deployment)
@@ -102,7 +102,7 @@ def remove(ranks: Path, id: RankId) -> None:
 
 
 def scan(ranks: Path) -> List[RankId]:
-    """The ranks that have a directory. Clears away what an agent that died left half made or removed."""
+    """Return the ranks that have a directory, and clean up what a dead agent created or removed only partly."""
     found = []
     for path in sorted(ranks.iterdir()):
         if path.name.startswith((_MADE, _GONE)):

@@ -25,26 +25,27 @@ _SHOWN = 4
 
 
 class Ended(NamedTuple):
-    """What is known of a rank that has ended."""
+    """Facts about an ended rank."""
 
     pid: Optional[int]
-    """None for one that never had a process, or one of an earlier boot."""
+    """None if it never had a process, or had it in an earlier boot."""
     reused: bool
-    """Somebody else has its number: then nobody is left of its session, for whose sake it could not be given away."""
+    """Whether another process has its pid: then its session is empty, because a pid in use by a session is not
+    reused."""
     config: str
     """Absolute path of its ``config.json``."""
     ports: Tuple[int, ...]
-    """That it was to listen on; none where another process had one of them before it."""
+    """Ports on which it was to listen, except those that another process had before it."""
 
 
 def find(ended: Ended) -> Tuple[str, str]:
-    """A value of ``Gone``, and what is left, for people."""
+    """Return a value of ``Gone``, and a description for people."""
     if ended.pid is None:
         return Gone.YES, ""
     try:
         left = _find_on_linux(ended) if operating_system.is_linux() else _find_with_tools(ended)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Gone.UNKNOWN, "it cannot be told: {}".format(error)
+        return Gone.UNKNOWN, "it cannot be determined: {}".format(error)
     return (Gone.NO, ", ".join(left)) if left else (Gone.YES, "")
 
 
@@ -79,7 +80,7 @@ def _processes_of(ended: Ended) -> Iterator[int]:
 
 
 def listeners_in_proc(table: str) -> Set[int]:
-    """Ports that somebody listens on, of ``/proc/net/tcp`` or ``tcp6`` (proc_pid_net(5))."""
+    """Return the ports with listeners, from ``/proc/net/tcp`` or ``tcp6`` (proc_pid_net(5))."""
     rows = [line.split() for line in table.splitlines()[1:]]
     return {int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _LISTEN}
 
@@ -90,13 +91,13 @@ def _find_with_tools(ended: Ended) -> List[str]:
 
 
 def members(table: str, group: int) -> List[int]:
-    """Living processes of a process group, of ``ps -axo pid=,pgid=,stat=``."""
+    """Return the living processes of a process group, from ``ps -axo pid=,pgid=,stat=``."""
     rows = [line.split() for line in table.splitlines()]
     return [int(row[0]) for row in rows if len(row) == 3 and row[1] == str(group) and row[2][0] != "Z"]
 
 
 def listeners(table: str) -> Set[int]:
-    """Ports that somebody listens on, of ``netstat -an -p tcp``: the fourth column ends with a dot and the port."""
+    """Return the ports with listeners, from ``netstat -an -p tcp``: the fourth column ends with a dot and the port."""
     found = set()
     for row in (line.split() for line in table.splitlines()):
         port = row[3].rpartition(".")[2] if len(row) == 6 and row[5] == "LISTEN" else ""

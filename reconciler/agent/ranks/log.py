@@ -59,7 +59,7 @@ class RankLog:
 
 
 def segments(directory: Path) -> List[Tuple[int, Path]]:
-    """The files of a rank's output with the offset at which each begins, oldest first."""
+    """Return the files of a rank's output with their start offsets, oldest first."""
     found = []
     for path in directory.iterdir():
         match = _NAME.match(path.name)
@@ -69,9 +69,9 @@ def segments(directory: Path) -> List[Tuple[int, Path]]:
 
 
 def read_log(directory: Path, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
-    """Text from ``offset``, or the last ``bytes_max`` bytes, and the offset at which the next piece starts.
+    """Return text from ``offset``, or the last ``bytes_max`` bytes, and the offset of the next piece.
 
-    An offset that is too old stands for the oldest byte that is left. A character is never cut in two.
+    An offset that is too old means the oldest available byte. Characters are never split.
     """
     files = segments(directory)
     if not files:
@@ -100,7 +100,7 @@ def _read(files: List[Tuple[int, Path]], start: int, end: int) -> bytes:
 
 
 def _continuation_bytes(content: bytes) -> int:
-    """How many bytes at the start belong to a character that begins before: at most 3 in UTF-8."""
+    """Return how many bytes at the start belong to an earlier character: at most 3 in UTF-8."""
     count = 0
     while count < min(3, len(content)) and content[count] & 0xC0 == 0x80:
         count += 1
@@ -108,6 +108,6 @@ def _continuation_bytes(content: bytes) -> int:
 
 
 def last_line(directory: Path, bytes_max: int = 400) -> str:
-    """The last line that is not empty, for an end that nothing else explains."""
+    """Return the last non-empty line, for an end without another explanation."""
     lines = read_log(directory, bytes_max, None)[0].strip().splitlines()
     return lines[-1].strip() if lines else ""

@@ -22,17 +22,17 @@ from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
 from .vitals import LOOK_SECONDS, Vitals
 
 GONE_CHECK_SECONDS = 0.1
-"""How often a killed rank without a shim is looked at until it is gone: nobody else would say so."""
+"""How often to check whether a killed rank without a shim is gone."""
 STOPPED_SHIM_SECONDS = 2.0
-"""Beyond the grace of its rank: then a shim that was stopped again, and so cannot kill, is killed itself."""
+"""Time after the rank's grace at which a shim that was stopped again, and so cannot kill, is killed itself."""
 ENDED_SECONDS_STEP = 5.0
-"""How finely that is told: every step of it is news to controllers."""
+"""Resolution of the reported time, because every change is news to controllers."""
 MEASURE_SECONDS = 5.0
-"""Between two looks at what the machine and its ranks use."""
+"""Time between two measurements of the machine and its ranks."""
 LEFT_CHECK_SECONDS = 1.0
-"""How often what a rank has left is looked at until it is gone."""
+"""How often to check the leftovers of a rank until they are gone."""
 ENDED_SECONDS_MAX = 120.0
-"""Longer than anybody asks for: a rank that ended long ago is no news every time that it is told of."""
+"""Longest reported time since an end: later changes are no news."""
 SPARE_SECONDS = 10.0
 """A group that is formed anew has its next rank here sooner, but for one that is ill: its node keeps no spare."""
 _NEVER_STARTED = 1
@@ -41,7 +41,7 @@ _log = logging.getLogger("agent")
 
 @dataclasses.dataclass(frozen=True)
 class RankUsage:
-    """What a rank has used between two looks, and how much there was of it at the last."""
+    """The use of a rank between two measurements, and its counters at the last."""
 
     cores: float = 0.0
     resident_bytes: int = 0
@@ -51,7 +51,7 @@ class RankUsage:
     tokens: int = 0
 
     def next(self, now: float, usage: Usage, tokens: int) -> RankUsage:
-        """After another look at ``now``, by a clock that nobody sets."""
+        """Return the use after another measurement at ``now``, by a monotonic clock."""
         cores = rate = 0.0
         if self.at is not None and now > self.at:
             cores = max(0.0, usage.cpu_seconds - self.cpu_seconds) / (now - self.at)
@@ -81,20 +81,20 @@ class Rank:
         self.kept = ""
         self.usage = RankUsage()
         self.ended_at: Optional[float] = None
-        """When this agent has learnt of its end, by the loop's clock."""
+        """Time at which this agent noticed its end, by the loop's clock."""
 
     @property
     def watched(self) -> bool:
-        """Whether its shim is there, and with it the pids: nobody else is given them until it has ended."""
+        """Return whether its shim runs: until that ends, its pids are not reused."""
         return self.peer is not None and self.state.exit is None and self.state.shim_pid > 0
 
     def ended_before(self, seconds: float) -> bool:
-        """Whether it has ended so long ago, or before this agent began."""
+        """Return whether it ended longer ago than ``seconds``, or before this agent began."""
         ended = self.state.exit is not None
         return ended and (self.ended_at is None or asyncio.get_event_loop().time() - self.ended_at >= seconds)
 
     def report(self) -> RankReport:
-        """The rank as controllers are told of it."""
+        """Return the rank's report for controllers."""
         state, progress = self.state, self.state.progress
         return RankReport(
             id=self.id,
@@ -136,7 +136,7 @@ class Rank:
 
 
 class Ranks:
-    """All ranks of the node. ``on_change`` is told of each change, and whether it is urgent."""
+    """All ranks of the node. ``on_change`` is called with whether a change is urgent."""
 
     def __init__(
         self,
@@ -152,21 +152,21 @@ class Ranks:
         self._proving: Dict[RankId, asyncio.Task[None]] = {}
         self.look_seconds = look_seconds
         self.load: Optional[Load] = None
-        """As last measured."""
+        """The last measurement."""
 
     def adopt(self) -> None:
-        """Find the ranks that are there, and take up the connection to their shims."""
+        """Find existing ranks, and connect to their shims."""
         for id in self._host.ranks():
             rank = self._ranks[id] = Rank(id, self._host.spec(id))
             rank.state = self._host.state(id) or rank.state
             self._watch(rank)
 
     def reports(self) -> Tuple[RankReport, ...]:
-        """Every rank that has a directory, in the order of their ids."""
+        """Return the reports of every rank that has a directory, sorted by id."""
         return tuple(self._ranks[id].report() for id in sorted(self._ranks))
 
     def get(self, id: RankId) -> Optional[Rank]:
-        """The rank of that id, if there is one."""
+        """Return the rank with that id, if there is one."""
         return self._ranks.get(id)
 
     def start(self, spec: LaunchSpec) -> bool:
@@ -201,7 +201,7 @@ class Ranks:
 
     def _kill_stopped_shim(self, rank: Rank) -> None:
         if rank.watched and rank.vitals.shim_stopped:
-            _log.warning("%s: its shim was stopped again and again, killing it", rank.id)
+            _log.warning("%s: its shim was stopped repeatedly, killing it", rank.id)
             self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
 
     def resume(self, id: RankId) -> None:
@@ -248,7 +248,8 @@ class Ranks:
                 rank.usage = rank.usage.next(now, usage, rank.state.progress.tokens)
 
     def _keep_standby(self) -> None:
-        """One that is ready says which program the next rank is likely to have, and needs the machine less now."""
+        """Start a standby process once a rank is ready: its program is the likely next one, and the machine is less
+        busy."""
         ready = (
             r.id
             for r in self._ranks.values()
@@ -309,7 +310,7 @@ class Ranks:
             self._resolve_without_shim(rank)
 
     def _resolve_without_shim(self, rank: Rank) -> None:
-        """The shim is gone: find out how the rank ended, and see to it that it has."""
+        """Find out how a rank without a shim ended, and make sure that it has ended."""
         rank.state = self._host.state(rank.id) or rank.state
         if rank.state.exit is not None:
             self._prove(rank)
@@ -346,7 +347,7 @@ class Ranks:
             task.cancel()
 
     def _prove(self, rank: Rank) -> None:
-        """From the end of a rank on, look whether everything of it is gone, until it is."""
+        """Check for leftovers of an ended rank until there are none."""
         if rank.state.exit is None or rank.ended_at is not None:
             return
         loop = asyncio.get_event_loop()
@@ -372,7 +373,7 @@ class Ranks:
 
 
 def _own_ports(spec: LaunchSpec) -> Tuple[int, ...]:
-    """The ports that a rank itself listens on: its address, and with rank 0 the control channel's."""
+    """Return the ports on which a rank itself listens: its address, and for rank 0 the control channel's."""
     config = spec.config
     own = [*config.addresses[spec.id.rank : spec.id.rank + 1], *([] if spec.id.rank else [config.control])]
     texts = (address.rpartition(":")[2] for address in own)
@@ -380,6 +381,6 @@ def _own_ports(spec: LaunchSpec) -> Tuple[int, ...]:
 
 
 def _first_port(addresses: Sequence[str]) -> int:
-    """The port of rank 0's address, ``ip:port``; 0 where there is none."""
+    """Return the port of rank 0's address, ``ip:port``; 0 without addresses."""
     text = addresses[0].rpartition(":")[2] if addresses else ""
     return int(text) if text.isdecimal() else 0

@@ -32,21 +32,21 @@ from .directory import RankDirectory
 from .log import RankLog, last_line
 
 TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
-"""Of what programs leave in the node's own ``TMPDIR``: MLX's compiled kernels, some kilobytes each."""
+"""Limit for files in the node's own ``TMPDIR``: MLX's compiled kernels, some kilobytes each."""
 PUSH_SECONDS = 0.2
-"""Steps and demand are told to agents at most this often; phases and the end at once."""
+"""Shortest time between reports of steps and demand; phases and the end are reported at once."""
 LINE_BYTES_MAX = 64 * 1024
 LOST_GRACE_SECONDS = 3.0
-"""The same when the rank's directory is gone: nobody can use the rank, and another may soon want its memory."""
+"""Grace period if the rank's directory is gone: the rank is useless, and its memory may soon be needed."""
 OWN_GRACE_SECONDS = 10.0
-"""Between SIGTERM and SIGKILL of the rank when it is the shim that is asked to end by a signal."""
+"""Time between SIGTERM and SIGKILL of the rank if a signal asks the shim to end."""
 FAREWELL_SECONDS = 5.0
 """The longest that the shim waits for a slow agent to take the last message: the same is on disk."""
 HELD_CHECK_SECONDS = 1.0
-"""How often a killed rank is looked at of whose end nothing was heard."""
+"""How often to check a killed rank whose end has not been reported."""
 _READ_BYTES = 64 * 1024
 _LAST_READS = 64
-"""More than a pipe holds: what has left the rank's group may go on writing for ever."""
+"""More reads than a full pipe needs: a process that left the rank's group may never stop writing."""
 _log = logging.getLogger("agent")
 
 
@@ -58,7 +58,7 @@ class Lines:
         self._overlong = False
 
     def feed(self, chunk: bytes) -> List[bytes]:
-        """The lines that ``chunk`` completes."""
+        """Return the lines that ``chunk`` completes."""
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         if whole and self._overlong:
             whole, self._overlong = whole[1:], False
@@ -84,9 +84,9 @@ class Shim:
         self._push: Optional[asyncio.TimerHandle] = None
         self._kill: Optional[asyncio.TimerHandle] = None
         self._killed = ""
-        """Why the shim has killed its rank; empty while it has not."""
+        """Why the shim has killed its rank; empty if it has not."""
         self._grace = 0.0
-        """How long the rank was given for its end before that."""
+        """The grace period that the rank had before that."""
         self._ended = asyncio.Event()
         self._alone = asyncio.Event()
         self._state = ShimState(None, os.getpid(), time.time(), Progress(Phase.STARTING))
@@ -111,7 +111,7 @@ class Shim:
     async def _watch_directory(self) -> None:
         """End the rank when its directory is taken away: no agent could find it again."""
         await wait_until_removed(self._directory.path)
-        _log.error("%s was taken away: its rank is ended", self._directory.path)
+        _log.error("%s was removed: ending its rank", self._directory.path)
         self._terminate(LOST_GRACE_SECONDS)
 
     # --- the rank's process ---
@@ -129,7 +129,7 @@ class Shim:
         return child.start(argv, env, self._directory.path, self._at_gate)
 
     def _standby_child(self) -> Optional[child.Child]:
-        """The process that waits, where it is one of this program and has not ended."""
+        """Return the standby process if it has this program and still runs."""
         if self._spare is None:
             return None
         waiting = self._spare.child
@@ -174,7 +174,7 @@ class Shim:
         try:
             progress = from_wire(Progress, json.loads(line))
             if progress.phase not in Phase.ALL or progress.phase == Phase.EXITED:
-                raise ValueError("{!r} is no phase of a living rank".format(progress.phase))
+                raise ValueError("{!r} is not a phase of a living rank".format(progress.phase))
         except (ValueError, RecursionError, WireError) as error:
             self._append("[shim] not understood on the progress pipe: {:.200}\n".format(str(error)).encode())
             return
@@ -194,7 +194,7 @@ class Shim:
         self._end(pid, status)
 
     def _end(self, pid: int, status: int) -> None:
-        """The rank is gone, with a status as ``waitpid`` gives it: whatever it left behind goes as well."""
+        """Handle the end of the rank, with its status from ``waitpid``: kill what it left behind."""
         assert self._child is not None
         signal_group(pid, signal.SIGKILL)
         for read in (self._progress, self._output):
@@ -223,9 +223,10 @@ class Shim:
             return ""
 
     def _terminate(self, grace_seconds: float) -> None:
-        """SIGTERM now (and SIGCONT, for a stopped process takes none), SIGKILL to all when time is up.
+        """Send SIGTERM now (and SIGCONT, because a stopped process ignores it), and SIGKILL to all when the time is
+        over.
 
-        Asked again it only ever comes sooner.
+        Another call can only shorten the time.
         """
         if self._child is None or self._state.exit is not None:
             return
@@ -242,12 +243,12 @@ class Shim:
 
     def _kill_rank(self, pid: int, grace_seconds: float) -> None:
         self._grace = grace_seconds
-        self._killed = "it was asked to end and had not after {:g} s".format(grace_seconds)
+        self._killed = "it was asked to end and had not ended after {:g} s".format(grace_seconds)
         signal_group(pid, signal.SIGKILL)
         self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
 
     def _check_traced(self, pid: int) -> None:
-        """A debugger that holds a process keeps its end from its parent until the debugger lets go of it."""
+        """Notice the end of a killed rank whose status a debugger withholds from its parent."""
         self._reap()
         if self._state.exit is not None:
             return
@@ -259,7 +260,7 @@ class Shim:
     # --- what is told ---
 
     def _change(self, state: ShimState) -> None:
-        """A change that must not be lost: on disk first, then to the agents."""
+        """Record a change that must not be lost: on disk first, then to the agents."""
         self._state = state
         try:
             self._directory.write_state(state)
@@ -296,7 +297,7 @@ class Shim:
 
 
 def _read(descriptor: int) -> Optional[bytes]:
-    """What a pipe holds now: None for nothing yet, empty for its end."""
+    """Return what a pipe contains now: None if nothing yet, empty at its end."""
     try:
         return os.read(descriptor, _READ_BYTES)
     except BlockingIOError:
@@ -314,7 +315,7 @@ class Standby(NamedTuple):
 
 
 def read_program(directory: RankDirectory) -> Program:
-    """The program of a rank, and its environment. Raises ``OSError``, ``ValueError`` or ``WireError``."""
+    """Return the program of a rank, and its environment. Raises ``OSError``, ``ValueError`` or ``WireError``."""
     spec = directory.spec()
     temporary = directory.path.parents[1] / "tmp"
     temporary.mkdir(mode=0o700, exist_ok=True)
@@ -323,7 +324,7 @@ def read_program(directory: RankDirectory) -> Program:
 
 
 def run(rank_directory: Path, listener: socket.socket, spare: Optional[Standby] = None) -> None:
-    """Be the shim of the rank in ``rank_directory``; returns when the rank has ended."""
+    """Run as the shim of the rank in ``rank_directory``; returns after the rank has ended."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     path = Path(listener.getsockname())

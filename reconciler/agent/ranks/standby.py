@@ -40,7 +40,7 @@ class StandbyShim:
     def become(
         self, rank: Path, listener: socket.socket, errors: BinaryIO
     ) -> Optional[subprocess.Popen[bytes]]:
-        """Its process, as the shim of the rank in the directory ``rank``; None when it has ended."""
+        """Return its process as the shim of the rank in the directory ``rank``; None if it has ended."""
         with self._control:
             try:
                 socket.send_fds(self._control, [os.fsencode(rank)], [listener.fileno(), errors.fileno()])
@@ -49,12 +49,12 @@ class StandbyShim:
         return self.process
 
     def close(self) -> None:
-        """Nobody needs it any more: it ends soon."""
+        """Let the unused standby process end soon."""
         self._control.close()
 
 
 def run(control: int, like: Path) -> int:
-    """Be a spare until there is a rank for it, and then its shim; returns the exit status."""
+    """Run as a standby process until there is a rank for it, then as its shim. Return the exit status."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = shim.read_program(RankDirectory(like))

@@ -1,4 +1,4 @@
-"""The agent's answers to who repairs its machine, and its eye on what carries a repair out."""
+"""Answers requests for repairs, and supervises the process that carries one out."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class RepairRequests:
         """Connections that were there before the changes were made: each may be the last that gets through."""
 
     def watch(self) -> None:
-        """Look after a repair as long as one goes on. A successor of the agent that began it does that as well."""
+        """Supervise a running repair. The successor of the agent that began it does this too."""
         if self._tending is None or self._tending.done():
             self._tending = self._loop.create_task(self._watch(), name="tend to a repair")
 
     def begin(self, peer: Connection, message: Repair, request: int) -> None:
-        """The answer comes when the changes are made, or undone again. Raises ``OSError``."""
+        """Begin a repair. The answer is sent when the changes are made, or undone. Raises ``OSError``."""
         try:
             self._host.repair(message)
         except Unconfirmed as error:
@@ -59,20 +59,21 @@ class RepairRequests:
         self._answer_with(self._answer(peer, request))
 
     def confirm(self, peer: Connection, message: ConfirmRepair, request: int) -> None:
-        """The answer comes when the repair is over, so that another may begin. Raises ``OSError``."""
+        """Confirm a repair. The answer is sent when the repair is over, so that another may begin. Raises
+        ``OSError``."""
         if peer in self._before:
-            text = "it is confirmed over a connection that was made after it"
+            text = "it must be confirmed over a connection that was made after the repair"
             peer.reply(request, Refused("SameConnection", text))
             return
         if not self._host.confirm_repair(message.id):
-            text = "the repair {} waits for no confirmation".format(message.id)
+            text = "the repair {} is not waiting for a confirmation".format(message.id)
             peer.reply(request, Refused("NotWaiting", text))
             return
         self.watch()
         self._answer_with(self._answer_confirmed(peer, request))
 
     def leave(self, peer: Connection) -> None:
-        """A connection is over."""
+        """Handle the end of a connection."""
         self._before.discard(peer)
 
     def _answer_with(self, answer: Coroutine[Any, Any, None]) -> None:
@@ -96,7 +97,7 @@ class RepairRequests:
         if report is not None and report.state in (RepairState.WAITING, RepairState.CONFIRMED):
             peer.reply(request, Done(self._changed()))
         else:
-            peer.reply(request, Refused("Failed", report.problem if report else "nothing is known of it"))
+            peer.reply(request, Refused("Failed", report.problem if report else "there is no report of it"))
 
     async def _watch(self) -> None:
         while True:
@@ -104,14 +105,14 @@ class RepairRequests:
             try:
                 going_on = self._host.continue_repair()
             except OSError as error:
-                _log.warning("a repair cannot be looked after: %s", error)
+                _log.warning("cannot supervise a repair: %s", error)
             self._refresh()
             if not going_on:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
     def _refresh(self) -> str:
-        """How it stands; what has changed is told."""
+        """Return the repair's state, and report changes."""
         report = self._host.repair_report()
         state = report.state if report else ""
         if state != self._state:

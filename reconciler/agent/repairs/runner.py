@@ -39,7 +39,7 @@ _log = logging.getLogger("agent")
 
 
 class Unconfirmed(Exception):
-    """Another repair goes on."""
+    """Another repair is in progress."""
 
 
 class StoredRepair:
@@ -51,7 +51,7 @@ class StoredRepair:
         self.lock = directory / "repair.lock"
 
     def read(self) -> Optional[Record]:
-        """What was kept last; None where there is nothing that can be read."""
+        """Return the last record; None if there is none or it cannot be read."""
         try:
             return from_wire(Record, files.read_json(self._record, _RECORD_BYTES_MAX))
         except FileNotFoundError:
@@ -61,16 +61,16 @@ class StoredRepair:
             return None
 
     def write(self, record: Record) -> None:
-        """Raises ``OSError``."""
+        """Write the record. Raises ``OSError``."""
         files.write_json(self._record, to_wire(record))
 
     def forget_verdict(self) -> None:
-        """Before another repair begins. Raises ``OSError``."""
+        """Remove the verdict before another repair. Raises ``OSError``."""
         with contextlib.suppress(FileNotFoundError):
             self._verdict.unlink()
 
     def decide(self, id: str, wish: str) -> bool:
-        """Whether it is as wished: it is, where nobody has decided otherwise before. Raises ``OSError``."""
+        """Decide the repair unless it is decided. Return whether the decision is as wished. Raises ``OSError``."""
         draft = self._verdict.with_name("{}.{}".format(self._verdict.name, wish))
         draft.write_text("{} {}".format(wish, id))
         with contextlib.suppress(FileExistsError):
@@ -79,13 +79,13 @@ class StoredRepair:
         return self.decided(id, wish)
 
     def decided(self, id: str, wish: str) -> bool:
-        """Whether somebody has decided so."""
+        """Return whether this was decided."""
         with contextlib.suppress(OSError):
             return self._verdict.read_text() == "{} {}".format(wish, id)
         return False
 
     def watched(self) -> bool:
-        """Whether a watchdog lives."""
+        """Return whether a watchdog is running."""
         with self.lock.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +104,7 @@ class Repairs:
         self._watchdogs: List[subprocess.Popen[bytes]] = []
 
     def begin(self, request: Repair) -> None:
-        """Have a repair carried out by a process of its own. Raises ``Unconfirmed``, ``ValueError`` and ``OSError``."""
+        """Start a repair in a process of its own. Raises ``Unconfirmed``, ``ValueError`` and ``OSError``."""
         before = self._kept.read()
         if before is not None and not before.over:
             if before.id == request.id:
@@ -118,7 +118,7 @@ class Repairs:
         self._watch("--new")
 
     def confirm(self, id: str) -> bool:
-        """Whether the changes stay. Raises ``OSError``."""
+        """Return whether the changes stay. Raises ``OSError``."""
         record = self._kept.read()
         if record is None or record.id != id:
             return False
@@ -127,7 +127,7 @@ class Repairs:
         return record.state == RepairState.WAITING and self._kept.decide(id, CONFIRMED)
 
     def report(self) -> Optional[RepairReport]:
-        """The last one; None where there was none."""
+        """Return the report of the last repair; None if there was none."""
         record = self._kept.read()
         if record is None:
             return None
@@ -136,8 +136,7 @@ class Repairs:
         return script.report(record, time.monotonic(), stays)
 
     def continue_abandoned(self) -> bool:
-        """Whether a repair goes on, or its process has not quite ended; one whose process is gone is taken up again.
-        Raises ``OSError``."""
+        """Return whether a repair, or its process, still runs; resume one whose process is gone. Raises ``OSError``."""
         self._watchdogs = [each for each in self._watchdogs if each.poll() is None]
         record = self._kept.read()
         if record is None:
@@ -162,26 +161,28 @@ class Repairs:
 
 
 def check(request: Repair, boot_id: str) -> None:
-    """Raises ``ValueError`` for what is not to be run."""
+    """Raise ``ValueError`` for a forbidden repair."""
     if request.boot_id != boot_id:
-        raise ValueError("it is meant for another boot of this machine")
+        raise ValueError("it is for another boot of this machine")
     for change in request.changes:
         for argv in (change.argv, change.undo):
             if not permitted(argv):
-                raise ValueError("{!r} is none of the commands that repair a machine".format(" ".join(argv)))
+                raise ValueError(
+                    "{!r} is not one of the commands that repair a machine".format(" ".join(argv))
+                )
     if not request.changes:
-        raise ValueError("nothing is to be changed")
+        raise ValueError("there is nothing to change")
 
 
 def recorded(request: Repair) -> Record:
-    """The beginning of a record."""
+    """Return the first record of a repair."""
     seconds = min(request.confirm_seconds, CONFIRM_SECONDS)
     return Record(request.id, request.boot_id, request.changes, seconds)
 
 
 def watch(directory: Path, tools: Tuple[str, ...], new: bool) -> int:
-    """Be the watchdog of the repair that is on disk: carry it out, or take up what another has left; returns the exit
-    status. What was never begun is not begun by whoever takes it up: who has asked for it may be gone."""
+    """Run as the watchdog of the stored repair: carry it out, or resume what another watchdog left. Return the exit
+    status. A resumed repair that had not begun is not begun, because its requester may be gone."""
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     kept = StoredRepair(directory)
@@ -221,7 +222,7 @@ def _store(kept: StoredRepair, record: Record) -> Optional[Failure]:
     try:
         kept.write(record)
     except OSError as error:
-        return Failure("it cannot be written down: {}".format(error))
+        return Failure("it cannot be recorded: {}".format(error))
     return None
 
 

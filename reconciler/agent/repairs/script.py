@@ -12,9 +12,9 @@ from typing import Generator, NamedTuple, Optional, Tuple, Union
 from reconciler.wire.repair import Change, RepairReport, RepairState
 
 CONFIRMED_SECONDS = 3600.0
-"""So long a repair that was confirmed speaks against the same again: it did not last."""
+"""How long a confirmed repair blocks the same repair: evidently it did not last."""
 BARRED_SECONDS = 1800.0
-"""So long one that sudo did not allow does: each try is written to the machine's log."""
+"""How long a repair that sudo refused is blocked: the machine logs each attempt."""
 TRIES_KEPT = 32
 UNDO_TRIES = 3
 
@@ -25,16 +25,16 @@ class Try:
 
     id: str
     at: float
-    """When it began, by a clock of the boot that nobody sets."""
+    """When it began, by a monotonic clock of the boot."""
     state: str = RepairState.RUNNING
     barred: bool = False
     broken_off: bool = False
-    """Whether the process that carried it out went away."""
+    """Whether its process disappeared."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What is on disk of the last repair."""
+    """The stored record of the last repair."""
 
     id: str
     boot_id: str
@@ -42,27 +42,27 @@ class Record:
     confirm_seconds: float
     state: str = RepairState.RUNNING
     begun: int = 0
-    """So many changes were begun; the last of them may not have been made."""
+    """Number of begun changes; the last one may not have been made."""
     made: int = 0
-    """So many are known to be made, and not known to be undone."""
+    """Number of changes that are known to be made and not known to be undone."""
     problem: str = ""
     barred: bool = False
     tries: Tuple[Try, ...] = ()
-    """Of this boot, the oldest first; the last is this one."""
+    """The tries of this boot, oldest first; the last is this one."""
     version: int = 1
 
     @property
     def over(self) -> bool:
-        """Whether nothing goes on any more."""
+        """Return whether the repair is finished."""
         return self.state in RepairState.OVER
 
 
 class Failure(NamedTuple):
-    """Why a command has not done what it should."""
+    """The reason why a command failed."""
 
     text: str
     certain: bool = True
-    """Whether it certainly did nothing: it ended by itself, and said so."""
+    """Whether it certainly had no effect: it ended and reported the failure."""
     barred: bool = False
 
 
@@ -90,7 +90,7 @@ Story = Generator[Act, Answer, Record]
 
 
 def begin(before: Optional[Record], record: Record, now: float) -> Record:
-    """The record of a repair that is about to begin, after the one before."""
+    """Return the record of a new repair, based on the previous record."""
     tries = before.tries if before is not None and before.boot_id == record.boot_id else ()
     return dataclasses.replace(record, tries=(*tries, Try(record.id, now))[-TRIES_KEPT:])
 
@@ -114,7 +114,7 @@ def carry_out(record: Record) -> Story:
         return (yield from undo(dataclasses.replace(record, problem=failure.text), record.boot_id))
     if (yield Await(record.confirm_seconds)):
         return (yield from _end(record, RepairState.CONFIRMED))
-    text = "nobody has confirmed it within {:g} s".format(record.confirm_seconds)
+    text = "it was not confirmed within {:g} s".format(record.confirm_seconds)
     return (yield from undo(dataclasses.replace(record, problem=text), record.boot_id))
 
 
@@ -122,7 +122,7 @@ def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Story:
     """End a repair whose process is gone: what was confirmed stays, everything else is undone."""
     if confirmed:
         return (yield from _end(record, RepairState.CONFIRMED))
-    problem = record.problem or "it was broken off"
+    problem = record.problem or "it was interrupted"
     last = (dataclasses.replace(each, broken_off=not record.problem) for each in record.tries[-1:])
     record = dataclasses.replace(record, problem=problem, tries=(*record.tries[:-1], *last))
     return (yield from undo(record, boot_id))
@@ -169,7 +169,7 @@ def _end(record: Record, state: str) -> Story:
 
 
 def report(record: Record, now: float, stays: bool) -> RepairReport:
-    """What a controller is told of it; ``now`` is of the clock of ``Try.at``; ``stays``: it is confirmed already."""
+    """Return the report for controllers; ``now`` is of the clock of ``Try.at``; ``stays``: it is already confirmed."""
     return RepairReport(
         id=record.id,
         boot_id=record.boot_id,

@@ -39,7 +39,7 @@ class Peer(asyncio.Protocol):
         self._waiting: Deque[Dict[str, Any]] = collections.deque()
         self._transport: Optional[asyncio.Transport] = None
         self._unsent: List[bytes] = []
-        """What was said between the making of this object and the connection, which comes at once."""
+        """Messages sent before the connection is established, which happens at once."""
         self._over = False
         self._greeted = False
         self.congested = False

@@ -22,14 +22,14 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """``write_atomically`` with a JSON object."""
+    """Write a JSON object with ``write_atomically``."""
     write_atomically(path, json.dumps(value, separators=(",", ":")).encode() + b"\n")
 
 
 def read_json(path: Path, bytes_max: int) -> Any:
-    """The JSON in a file. Raises ``OSError``, or ``ValueError`` when it is too long or no JSON.
+    """Return the JSON in a file. Raises ``OSError``, or ``ValueError`` if it is too long or invalid.
 
-    NaN and Infinity, which some models' ``config.json`` hold and JSON does not know, become null.
+    NaN and Infinity, which some models' ``config.json`` contain although JSON forbids them, become null.
     """
     with path.open("rb") as stream:
         content = stream.read(bytes_max + 1)
@@ -51,7 +51,7 @@ def sync_directory(path: Path) -> None:
 
 
 def tail(path: Path, bytes_max: int) -> str:
-    """The end of a text file; empty when there is none."""
+    """Return the end of a text file; empty if there is none."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
@@ -62,7 +62,7 @@ def tail(path: Path, bytes_max: int) -> str:
 
 
 def prune(directory: Path, bytes_max: int) -> None:
-    """Where files below ``directory`` take more than ``bytes_max``, remove the oldest until they take half of it."""
+    """Remove the oldest files below ``directory`` if all take more than ``bytes_max``, until half of that is left."""
     found = []
     for folder, _, names in os.walk(directory):
         for name in names:

@@ -19,21 +19,21 @@ _PLATFORM_UUID = re.compile(r'"IOPlatformUUID" = "([0-9A-Fa-f-]+)"')
 
 @functools.lru_cache(maxsize=None)
 def boot_id() -> str:
-    """Different after every start of the machine."""
+    """Return the id of the current boot."""
     if operating_system.is_mac():
         return _output([operating_system.tool("sysctl"), "-n", "kern.bootsessionuuid"])
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def memory_bytes() -> int:
-    """Physical memory."""
+    """Return the physical memory in bytes."""
     if operating_system.is_mac():
         return int(_output([operating_system.tool("sysctl"), "-n", "hw.memsize"]))
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def build() -> str:
-    """Which build of macOS it is: two machines with the same have the same system; empty elsewhere."""
+    """Return the build of macOS, which identifies the system; empty on other systems."""
     if not operating_system.is_mac():
         return ""
     try:
@@ -43,7 +43,8 @@ def build() -> str:
 
 
 def host_id() -> str:
-    """Equal for two agents exactly when they share a machine; a digest, for the source may identify it."""
+    """Return an id that two agents share exactly if they share a machine; a digest, because its source may identify the
+    machine."""
     return hashlib.sha256(_host_name().encode()).hexdigest()[:32]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Tuple
 
 FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
-"""Where a system keeps its tools; what a login shell would find elsewhere may be anybody's."""
+"""Folders of the system's own tools; other folders of a login shell may contain anything."""
 EMULATED = "emulated"
 """A file of this name beside the tools says that they only answer as such a machine would."""
 _SECONDS = 10
@@ -20,7 +20,7 @@ _told: Tuple[str, ...] = FOLDERS
 
 
 class System(NamedTuple):
-    """As ``uname`` tells it."""
+    """The system's names, as in ``uname``."""
 
     sysname: str
     nodename: str
@@ -38,7 +38,7 @@ def use(folders: Tuple[str, ...]) -> None:
 
 @functools.lru_cache(maxsize=None)
 def uname() -> System:
-    """Of the machine. Raises ``OSError`` or ``subprocess.SubprocessError`` where a tool is to say it, and does not."""
+    """Return the machine's system. Raises ``OSError`` or ``subprocess.SubprocessError`` if a configured tool fails."""
     own = os.uname()
     if _told == FOLDERS:
         return System(own.sysname, own.nodename, own.release, own.machine)
@@ -60,7 +60,7 @@ def _uname(option: str) -> str:
 
 
 def is_linux() -> bool:
-    """Whether there is a ``/proc`` to read instead of asking tools."""
+    """Return whether there is a ``/proc`` to read instead of running tools."""
     return uname().sysname == "Linux"
 
 
@@ -70,11 +70,11 @@ def is_mac() -> bool:
 
 @functools.lru_cache(maxsize=None)
 def tool(name: str) -> str:
-    """The absolute path of a tool; where there is none, one at which there might have been."""
+    """Return the absolute path of a tool; for a missing one, a path at which it could be."""
     places = [Path(folder) / name for folder in (*_told, *FOLDERS)]
     return next((str(place) for place in places if os.access(place, os.X_OK)), "/usr/bin/" + name)
 
 
 def emulated() -> bool:
-    """Whether the tools that were told of are those of no real machine."""
+    """Return whether the configured tools are those of an emulated machine."""
     return any((Path(folder) / EMULATED).exists() for folder in _told)

@@ -15,10 +15,9 @@ _PS_SECONDS = 10
 
 
 def birth(pid: int, boot_id: str) -> Optional[str]:
-    """What a process has in common with no other: the boot and the time of its start. None when gone.
+    """Return an identity that no other process has: the boot, and the time of its start; None if it is gone.
 
-    Linux: field 22 of ``/proc/PID/stat`` (proc_pid_stat(5)); elsewhere ``ps -o lstart=``. A process that
-    has ended and only waits to be reaped counts as gone.
+    Linux: field 22 of ``/proc/PID/stat`` (proc_pid_stat(5)); elsewhere ``ps -o lstart=``. A zombie counts as gone.
     """
     if operating_system.is_linux():
         return _birth_from_proc(pid, boot_id)
@@ -46,10 +45,10 @@ def _birth_from_proc(pid: int, boot_id: str) -> Optional[str]:
 
 
 def states(pids: Iterable[int]) -> Dict[int, str]:
-    """The state of each process that is there, as one letter of ``ps``; nothing when they cannot be read.
+    """Return the state of each existing process, as one letter of ``ps``; empty if they cannot be read.
 
-    Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere
-    ``ps -o state=``, of which only the first letter is the state (ps(1) of macOS).
+    Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere ``ps -o state=``,
+    of which only the first letter is the state (ps(1) of macOS).
     """
     if operating_system.is_linux():
         return _states_from_proc(pids)
@@ -68,7 +67,7 @@ def _states_from_proc(pids: Iterable[int]) -> Dict[int, str]:
 
 
 def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
-    """``states`` where there is no ``/proc``: one ``ps`` for all processes."""
+    """Return ``states`` without ``/proc``: one ``ps`` for all processes."""
     try:
         shown = subprocess.run(
             [operating_system.tool("ps"), "-o", "pid=,state=", "-p", ",".join(map(str, pids))],
@@ -85,9 +84,9 @@ def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Send a signal to the process group that ``pid`` leads; nothing when there is none left.
+    """Send a signal to the process group of ``pid``, if there is one.
 
-    macOS answers EPERM, not ESRCH, for a group of which only zombies are left.
+    macOS answers EPERM, not ESRCH, for a group with zombies only.
     """
     try:
         os.killpg(pid, number)

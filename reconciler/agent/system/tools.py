@@ -22,19 +22,19 @@ from reconciler.wire.tools import Ending, RunTool, ToolSaid
 SECONDS_MAX = 60.0
 _BYTES_MAX = 1024 * 1024
 _GOING_SECONDS = 1.0
-"""In which a killed process is gone, unless the kernel holds it."""
+"""Time within which a killed process is gone, unless the kernel holds it."""
 _LINGER_SECONDS = 0.5
-"""For what a tool has said, after its end: a process that it left behind may hold the pipe for ever."""
+"""Time after a tool's end to read its output: a process that it left behind may hold the pipe open."""
 _CHUNK = 65536
 _POLL_SECONDS = 0.1
 
 
 @dataclasses.dataclass
 class _Output:
-    """What a process has said so far."""
+    """The output of a process so far."""
 
     said: Dict[int, List[bytes]]
-    """By descriptor."""
+    """Output by descriptor."""
     length: int = 0
 
 
@@ -59,7 +59,7 @@ class Tools:
             return self._run(call)
 
     def close(self) -> None:
-        """Whatever runs is killed, and nothing is run any more."""
+        """Kill running tools, and start none any more."""
         self._closed = True
         running = self._running
         if running is not None:
@@ -111,7 +111,7 @@ class Tools:
         return ToolSaid(ending, code, *(b"".join(heard.said[end]).decode("utf-8", "replace") for end in ends))
 
     def _holds(self, program: str) -> bool:
-        """Whether this very tool was killed and is still there."""
+        """Return whether this tool was killed and still exists."""
         process = self._stuck.get(program)
         if process is not None and process.poll() is not None:
             del self._stuck[program]
@@ -123,7 +123,7 @@ class Tools:
         return word
 
     def _found(self, name: str) -> Optional[str]:
-        """The absolute path of a tool; None where there is none."""
+        """Return the absolute path of a tool; None if there is none."""
         places = [Path(name)] if name.startswith("/") else [Path(folder) / name for folder in self._folders]
         return next((str(place) for place in places if os.access(place, os.X_OK)), None)
 
@@ -156,6 +156,6 @@ def _listen(process: subprocess.Popen[bytes], heard: _Output, deadline: float) -
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """It, and what it has started. One that runs as root is killed by nobody but root: its pipe is closed then."""
+    """Kill it and what it has started. Only root can kill a tool of root: then its pipe is closed."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a machine and its ranks use at the moment: memory, and processor time."""
+"""Measures the current use of a machine and its ranks: memory, and processor time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SECONDS = 5
 _PRESSURES = {"1": "normal", "2": "warn", "4": "critical"}
 """``kern.memorystatus_vm_pressure_level``: the values of DISPATCH_MEMORYPRESSURE in <dispatch/source.h>."""
 _FREE_PAGES = ("free", "inactive", "speculative", "purgeable")
-"""What macOS can give without writing anything to disk."""
+"""Kinds of pages that macOS can free without writing to disk."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """Of one process. ``cpu_seconds`` is counted from its start."""
+    """Use of one process. ``cpu_seconds`` counts from its start."""
 
     cpu_seconds: float
     resident_bytes: int
@@ -31,7 +31,7 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The machine, and those of the processes asked for that are there."""
+    """Use of the machine, and of the requested processes that exist."""
 
     load: Load
     processes: Dict[int, Usage]
@@ -60,13 +60,13 @@ def measure(pids: Iterable[int]) -> Measured:
 
 
 def _available(meminfo: str) -> Optional[int]:
-    """``MemAvailable`` of proc_meminfo(5)."""
+    """Parse ``MemAvailable`` of proc_meminfo(5)."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
     return int(found.group(1)) * 1024 if found else None
 
 
 def _from_proc(pid: int) -> Optional[Usage]:
-    """Fields 14, 15 and 24 of ``/proc/PID/stat`` (proc_pid_stat(5))."""
+    """Parse fields 14, 15 and 24 of ``/proc/PID/stat`` (proc_pid_stat(5))."""
     try:
         content = Path("/proc/{}/stat".format(pid)).read_bytes()
     except OSError:
@@ -86,7 +86,7 @@ def _from_ps(shown: str) -> Dict[int, Usage]:
 
 
 def seconds_of(shown: str) -> float:
-    """``ps -o time=``: ``[[dd-]hh:]mm:ss[.cc]``, of which macOS shows minutes beyond sixty instead of hours."""
+    """Parse ``ps -o time=``: ``[[dd-]hh:]mm:ss[.cc]``; macOS shows minutes beyond sixty instead of hours."""
     days, _, clock = shown.rpartition("-")
     seconds = 0.0
     for part in clock.split(":"):
@@ -95,7 +95,7 @@ def seconds_of(shown: str) -> float:
 
 
 def from_vm_stat(shown: str) -> Optional[int]:
-    """Bytes that can be had: the page size is in the first line, and differs between Macs."""
+    """Return the available bytes: the page size is in the first line, and differs between Macs."""
     size = re.search(r"page size of (\d+) bytes", shown)
     pages = [re.search(r"^Pages {}:\s+(\d+)\.$".format(kind), shown, re.MULTILINE) for kind in _FREE_PAGES]
     if size is None or not any(pages):
@@ -104,7 +104,7 @@ def from_vm_stat(shown: str) -> Optional[int]:
 
 
 def _output(command: Sequence[str]) -> str:
-    """What a tool shows; nothing where it cannot be asked."""
+    """Return the output of a tool; empty if it cannot be run."""
     try:
         shown = subprocess.run(
             command,

@@ -1,6 +1,6 @@
-"""What the runtime of a node can do with a model, asked once for each state of the model's folder.
+"""Asks the node's runtime what it can do with a model, once for each state of the model's folder.
 
-``python -m reconciler.runner.examination FOLDER`` answers: it alone knows the installed mlx-lm.
+``python -m reconciler.runner.examination FOLDER`` answers, because only it uses the installed mlx-lm.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Examiner:
         self._wanted: Optional[Question] = None
 
     def complete(self, report: ModelReport) -> ModelReport:
-        """The report with what the runtime says; what it has not said yet is asked."""
+        """Return the report completed by the runtime's answer; request missing answers."""
         if not report.present or report.problem:
             return report
         try:
@@ -72,7 +72,7 @@ class Examiner:
             self._wanted.withdraw()
 
     def _enqueue(self, subject: Subject) -> None:
-        """Of a folder that changes only the newest state is of interest, beside one that is being asked about."""
+        """Queue a model; for a folder that changes, only the newest state matters."""
         begun = self._queue[:1] if self._wanted is not None else []
         others = [known for known in self._queue[len(begun) :] if known[0] != subject[0]]
         self._queue = begun + others + ([] if subject in begun else [subject])
@@ -91,7 +91,7 @@ class Examiner:
         subject = self._queue.pop(0)
         self._wanted = None
         if not answer:
-            _log.warning("%s: its examination gave no answer; its ranks will tell", subject[0])
+            _log.warning("%s: its examination failed; its ranks will show what is wrong", subject[0])
         if len(self._answers) >= _KEPT_MAX:
             self._answers.clear()
         self._answers[subject] = answer
@@ -104,7 +104,7 @@ def _texts(value: Any) -> Mapping[str, str]:
 
 
 def _shares(value: Any) -> Mapping[str, Tuple[RankShare, ...]]:
-    """As the runtime says it; nothing where it says something else."""
+    """Return the shares from the runtime's answer; empty for any other answer."""
     if not isinstance(value, dict):
         return {}
     try:

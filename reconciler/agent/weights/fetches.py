@@ -34,14 +34,14 @@ from reconciler.wire.weights import (
 )
 
 FETCHERS_MAX = 4
-"""At the same time: more would only share the same line and the same disk."""
+"""Most fetchers at a time: more would only share the same network and disk."""
 _LINE_BYTES_MAX = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 _WORDS_BYTES = 400
 _END_SECONDS = 0.5
-"""From the end of its output to its own: milliseconds."""
+"""Time between the end of a fetcher's output and its own end, normally milliseconds."""
 _ROOM_STEP_BYTES = 64 * 1024 * 1024
-"""Room on the disk is told in such steps: what changes all the time is no news."""
+"""Resolution of the reported free space, because small changes are no news."""
 _PASSED_ON = (
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -76,10 +76,10 @@ class _Fetcher:
         self.request = request
         self.progress = Progress(FetchPhase.LISTING)
         self.ended_at: Optional[float] = None
-        """By ``time.monotonic``."""
+        """Time by ``time.monotonic``."""
         self.attempts = 0
         self.done_before = 0
-        """How far the one before had got, in bytes."""
+        """Bytes that the previous fetcher had fetched."""
         self._on_news = on_news
         self._said = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -120,13 +120,13 @@ class _Fetcher:
         asyncio.get_event_loop().add_reader(self._pipe, self._read)
 
     def kill(self) -> None:
-        """Nobody wants it any more."""
+        """Kill an unwanted fetcher."""
         if self._process is not None and self.ended_at is None:
             asyncio.get_event_loop().remove_reader(self._pipe)
             self._reap()
 
     def conclude(self) -> bool:
-        """Be done with a process that has said its last word, and so has nothing left to do; whether that is so."""
+        """Reap a process that has finished its output. Return whether it has ended."""
         if self.progress.phase not in FetchPhase.ENDED:
             return False
         asyncio.get_event_loop().remove_reader(self._pipe)
@@ -165,7 +165,7 @@ class _Fetcher:
         try:
             heard: Progress = from_wire(Progress, json.loads(line))
         except (ValueError, WireError) as error:
-            _log.warning("a fetcher said something else: %s", error)
+            _log.warning("unexpected output of a fetcher: %s", error)
             return
         urgent = heard.phase != self.progress.phase
         self.progress = heard
@@ -206,7 +206,7 @@ class Fetches:
         if before is not None and before.ended_at is None and not before.conclude():
             return
         if sum(each.ended_at is None for each in self._last.values()) >= FETCHERS_MAX:
-            raise ValueError("{} fetches run already; this one is begun later".format(FETCHERS_MAX))
+            raise ValueError("{} fetches are already running; this one starts later".format(FETCHERS_MAX))
         fetcher = _Fetcher(request, lambda urgent: self._news(request.path, urgent))
         if before is not None and before.progress.problem:
             fetcher.attempts, fetcher.done_before = before.attempts, before.progress.done_bytes
@@ -220,7 +220,7 @@ class Fetches:
         fetcher.start(place.python, job, place.directory)
 
     def serve_to_peers(self, path: str) -> None:
-        """Have a process that gives weights to other nodes. Raises ``ValueError``, or ``OSError``."""
+        """Start a process that gives weights to other nodes. Raises ``ValueError``, or ``OSError``."""
         place = self._place
         folder = place.models / path
         if not is_hub_path(path) or ".." in path.split("/") or not folder.is_dir():
@@ -241,12 +241,12 @@ class Fetches:
         )
 
     def report(self, path: str) -> Optional[FetchReport]:
-        """How the last fetch of these weights stands."""
+        """Return the state of the last fetch of these weights."""
         fetcher = self._last.get(path)
         return fetcher.report() if fetcher is not None else None
 
     def close(self) -> None:
-        """End all of them: each goes on from where it is when somebody asks again."""
+        """End all fetchers: the next request continues where each stopped."""
         for fetcher in self._last.values():
             fetcher.kill()
         for giver in self._givers.values():
@@ -264,7 +264,7 @@ class Fetches:
 
 
 def room(models: Path) -> Tuple[Optional[int], int]:
-    """Bytes that are free on the disk of the models, and its size; None and 0 where it cannot be told."""
+    """Return free bytes and size of the disk with the models; None and 0 if unknown."""
     try:
         usage = shutil.disk_usage(models)
     except OSError:

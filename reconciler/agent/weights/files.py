@@ -24,7 +24,7 @@ INDEX_BYTES_MAX = 64 * 1024 * 1024
 HEADER_BYTES_MAX = 100 * 1024 * 1024
 """The bound of the safetensors format itself."""
 _READ_SUFFIXES = (".json", ".safetensors", ".py", ".jinja", ".model", ".txt", ".tiktoken")
-"""Of configurations, weights, code, chat templates and the vocabularies of tokenizers."""
+"""Suffixes of configurations, weights, code, chat templates and tokenizer vocabularies."""
 _CACHED_MAX = 4096
 _INDEX = "model.safetensors.index.json"
 
@@ -37,7 +37,7 @@ class Weights:
         self._cache: Dict[Path, Tuple[Tuple[int, int], Any]] = {}
 
     def report(self, path: str) -> ModelReport:
-        """The state of the model at ``path``: relative to the node's models, absolute, or below ``~``."""
+        """Return the state of the model at ``path``: relative to the node's models, absolute, or below ``~``."""
         directory = self._place(path)
         try:
             present = directory.is_dir()
@@ -87,8 +87,8 @@ class Weights:
             raise ValueError("{} is cut short: {} of {} bytes".format(path.name, size, expected))
 
     def _outlined(self, directory: Path) -> Tuple[str, ...]:
-        """The files of fetched weights of which only an outline is there. Raises ``ValueError`` where any file is not
-        as it was when it was verified."""
+        """Return the files of fetched weights that are present as outlines only. Raises ``ValueError`` if any file has
+        changed since it was verified."""
         try:
             return self._read_outlines(directory)
         except ValueError:  # a file came while this looked: it is recorded first, and then there
@@ -109,7 +109,7 @@ class Weights:
     def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its writer
-            raise ValueError("{} is no file".format(path.name))
+            raise ValueError("{} is not a file".format(path.name))
         mark = (status.st_mtime_ns, status.st_size)
         known = self._cache.get(path)
         if known is not None and known[0] == mark:
@@ -122,9 +122,10 @@ class Weights:
 
 
 def mark(directory: Path) -> str:
-    """Differs whenever a file that a runtime may read does, by names, sizes and times. Raises ``OSError``.
+    """Return a mark that changes with every file that a runtime may read, by names, sizes and times. Raises
+    ``OSError``.
 
-    Others may change all the time: what a download keeps beside its files, the log of a training.
+    Other files, such as a download's own records or a training log, may change at any time.
     """
     digest = hashlib.sha256()
     for path in sorted(directory.iterdir()):
@@ -139,7 +140,7 @@ def mark(directory: Path) -> str:
 
 
 def _words(error: Exception) -> str:
-    """What is wrong with a folder, for people."""
+    """Return what is wrong with a folder, for people."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     name = Path(os.fsdecode(error.filename)).name
@@ -166,7 +167,7 @@ def _shards(path: Path) -> List[str]:
     names = sorted(set(files.values()))
     for name in names:
         if not is_shard(name) or "/" in name or "\0" in name:
-            text = "{}: it names {!r}, expected {} in the same folder"
+            text = "{} names {!r}, expected {} in the same folder"
             raise ValueError(text.format(_INDEX, name[:80], SHARDS))
     return names
 
@@ -182,7 +183,7 @@ def _object(path: Path, bytes_max: int) -> Mapping[str, Any]:
 
 
 def _expected_size(path: Path) -> int:
-    """The size that a safetensors file gives itself: 8 bytes, a header of that length, then the tensors.
+    """Return the size that a safetensors file should have: 8 bytes, a header of that length, then the tensors.
 
     Source: the format's description in the README of huggingface/safetensors.
     """
@@ -192,7 +193,7 @@ def _expected_size(path: Path) -> int:
         length = int(struct.unpack("<Q", start)[0]) if len(start) == 8 else 0
         if not 2 <= length <= HEADER_BYTES_MAX:
             empty = " (it is empty)" if not start else ""
-            raise ValueError("{} is no safetensors file{}".format(name, empty))
+            raise ValueError("{} is not a safetensors file{}".format(name, empty))
         header = stream.read(length)
     if len(header) < length:
         return 8 + length
@@ -200,5 +201,5 @@ def _expected_size(path: Path) -> int:
         tensors = json.loads(header)
         ends = [int(entry["data_offsets"][1]) for key, entry in tensors.items() if key != "__metadata__"]
     except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
-        raise ValueError("{} is no safetensors file: its header cannot be read".format(name)) from None
+        raise ValueError("{} is not a safetensors file: its header cannot be read".format(name)) from None
     return 8 + length + max(ends, default=0)

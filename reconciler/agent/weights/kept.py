@@ -1,4 +1,4 @@
-"""Weights that were fetched onto this node: which there are, and the end of those that nobody wants any more."""
+"""The fetched weights on this node, and the removal of unwanted ones."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from reconciler.wire.weights import (
 )
 
 STALE_SECONDS = 600.0
-"""So long nobody has asked for them: a Model that was removed by mistake can come back meanwhile."""
+"""Time without a request after which weights may be removed, so that a Model removed by mistake can come back."""
 _GONE = ".gone-"
 
 
 class StoredWeights:
-    """What is below ``hub/`` of the node's models. Nothing else is ever looked at, or removed."""
+    """The weights below ``hub/`` of the node's models. Nothing else is ever examined or removed."""
 
     def __init__(self, models: Path, stale_seconds: float = STALE_SECONDS) -> None:
         self._models = models
         self._stale_seconds = stale_seconds
         self._requested: Dict[str, float] = {}
-        """By path: when it was asked for last, or seen first, by a clock that nobody sets."""
+        """Time of the last request, or of the first sight, by path and a monotonic clock."""
         self._removing: Optional[threading.Thread] = None
 
     def scan(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
-        """What there is now; ``asked`` are the weights that a controller wants to know of."""
+        """Return the present weights; ``asked`` are those that a controller asks about."""
         now = time.monotonic()
         self._requested.update(dict.fromkeys((path for path in asked if is_hub_path(path)), now))
         found: List[KeptWeights] = []
@@ -94,7 +94,7 @@ class StoredWeights:
 
     @staticmethod
     def _revision(folder: Path) -> str:
-        """The revision that a folder is of; empty for one that is none of weights."""
+        """Return the revision of a folder; empty if it has no weights."""
         name = folder.name
         if not name.startswith("."):
             return name

@@ -1,6 +1,6 @@
-"""What the interpreter that ranks are started with says of itself, asked in the background.
+"""Asks the ranks' interpreter for its versions, in the background.
 
-It is another than the agent's own, and takes a second to answer on a cold disk; with mlx, some.
+It differs from the agent's own interpreter, and takes a second to answer from a cold disk, longer with mlx.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Question:
         self._deadline = loop.call_later(self._seconds, self._process.kill)
 
     def withdraw(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Cancel the question."""
         if self._process is not None and self._process.poll() is None:
             self._deadline.cancel()
             asyncio.get_event_loop().remove_reader(self._pipe)
@@ -98,7 +98,7 @@ class Question:
 
 
 def versions(python: str, on_answer: Callable[[Dict[str, str]], None]) -> Question:
-    """Which mlx, mlx-lm and code of ranks an interpreter has; an empty answer for none, or no interpreter."""
+    """Ask an interpreter for its versions of mlx, mlx-lm and the ranks' code; an empty answer if there are none."""
     return Question(
         (python, "-I", "-c", _QUESTION),
         lambda found: on_answer({name: str(version) for name, version in found.items()}),

@@ -1,4 +1,4 @@
-"""What the runtime of a node is, and what it can do with which weights, as far as it has said so."""
+"""The runtime of a node, and what it can do with which weights, as far as known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Software:
         self._on_change()
 
     def model(self, path: str) -> ModelReport:
-        """What is known now of the weights at ``path``."""
+        """Return what is known about the weights at ``path``."""
         report = self._weights.report(path)
         if self.runtime is None:  # whom to ask is not known yet
             return dataclasses.replace(report, examining=report.present and not report.problem)

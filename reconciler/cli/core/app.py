@@ -1,4 +1,4 @@
-"""The command `reconciler`: its options, its commands, and how errors end it."""
+"""The command `reconciler`: its options, its subcommands, and how errors end it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reconciler.errors import InvalidManifests, ReconcilerError
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
 UNCUT = 1000
-"""Characters of help that are no bound at all."""
+"""Length limit for summaries that no summary reaches."""
 
 COMMANDS = {
     "up": "cluster.up",
@@ -61,16 +61,16 @@ COMMANDS = {
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
 }
-"""Every command and the module that has it: loaded when it is used, for the start of a command is felt."""
+"""The module of each command, loaded on use so that commands start quickly."""
 
 UNLISTED = [name for name, module in COMMANDS.items() if module == "cluster.processes"]
-"""Those that `up` starts, and nobody types."""
+"""Commands that `up` starts; people do not type them."""
 LISTED = [name for name in COMMANDS if name not in UNLISTED]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all commands know."""
+    """Settings of all commands."""
 
     home: Path
 
@@ -88,10 +88,10 @@ class Settings:
 
 
 class SuggestingGroup(click.Group):
-    """A group that says which command was meant: the nearest one, or that of a habit from elsewhere."""
+    """A group that suggests the nearest command, or the one for a command of other tools."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Whole sentences: click cuts those that are longer than a line."""
+        """Write whole summaries: click cuts those that are longer than a line."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, one.get_short_help_str(UNCUT)) for name, one in commands if one and not one.hidden]
         with formatter.section("Commands"):
@@ -115,7 +115,7 @@ class SuggestingGroup(click.Group):
 
 
 class Commands(SuggestingGroup):
-    """A group that imports a command's module when it is asked for."""
+    """A group that imports a command's module on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -130,7 +130,7 @@ class Commands(SuggestingGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands without their help: that would need every module."""
+        """Return names of commands without their help, which would need every module."""
         if not incomplete.startswith("-"):
             return [CompletionItem(name) for name in LISTED if name.startswith(incomplete)]
         return click.Command.shell_complete(self, ctx, incomplete)
@@ -139,7 +139,7 @@ class Commands(SuggestingGroup):
         try:
             return super().invoke(ctx)
         except (ReconcilerError, OSError) as error:
-            if isinstance(error, BrokenPipeError):  # click's, who ends in silence for a reader that is gone
+            if isinstance(error, BrokenPipeError):  # click ends silently if the reader is gone
                 raise
             raise Failed(error, ctx.invoked_subcommand) from error
 
@@ -148,7 +148,7 @@ class Commands(SuggestingGroup):
 
 
 def _without_equals(arguments: list[str]) -> list[str]:
-    """`-o=json` as `-ojson`, for kubectl takes both."""
+    """Rewrite `-o=json` to `-ojson`; kubectl accepts both."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return [
         f"{word[:2]}{word[3:]}" if re.match(r"-[A-Za-z]=.", word) and at < end else word
@@ -157,12 +157,12 @@ def _without_equals(arguments: list[str]) -> list[str]:
 
 
 class Failed(click.ClickException):
-    """A command that could not do what it was asked."""
+    """A command failed."""
 
     def __init__(self, cause: ReconcilerError | OSError, command: str | None) -> None:
         super().__init__(_sentence(cause))
         self.problems = cause.problems if isinstance(cause, InvalidManifests) else ()
-        # As kubectl has it: an error of `diff` is not to be taken for a difference.
+        # As in kubectl: an error of `diff` must not look like a difference.
         self.status = 2 if command == "diff" else 1
 
 
@@ -178,13 +178,13 @@ def _sentence(cause: ReconcilerError | OSError) -> str:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A clause with the nearest right name, or one that lists them all."""
+    """Return a clause that suggests the nearest name, or lists them all."""
     close = closest(word, known)
     return f', did you mean "{close}"?' if close else f"; expected one of {', '.join(known)}"
 
 
 def closest(word: str, known: list[str]) -> str | None:
-    """The name that was meant, where one is near enough: a slip of a letter or two, not another word."""
+    """Return the name that was probably meant (a letter or two differ); None if no name is that close."""
     import difflib
 
     close = difflib.get_close_matches(word, known, 1, 0.65)
@@ -198,24 +198,24 @@ def closest(word: str, known: list[str]) -> str | None:
     envvar="RECONCILER_HOME",
     default=Path("~/.reconciler"),
     show_default=True,
-    help="Where the cluster's state is (RECONCILER_HOME).",
+    help="State folder of the cluster (RECONCILER_HOME).",
 )
 @click.pass_context
 def reconciler(context: click.Context, home: Path) -> None:
-    """Serve models on a cluster as manifests in git say.
+    """Serve models on a cluster, as manifests in git declare.
 
     \b
     Examples:
       reconciler up -f manifests/        run a cluster on this machine, in the foreground
-      reconciler get all                 what should be there, and whether it is
-      reconciler diff -f manifests/      what an apply would change
-      reconciler plan                    what the loop would do now, and why it waits
+      reconciler get all                 list all objects and their state
+      reconciler diff -f manifests/      show what an apply would change
+      reconciler plan                    show what the controller would do now, and why it waits
     """
     context.obj = Settings(home.expanduser().absolute())
 
 
 def run() -> None:
-    """Run, and exit: 0, 1 for errors, 2 for wrong usage; `diff` has 1 for differences and more for errors."""
+    """Run, and exit with 0, 1 for errors or 2 for wrong usage; `diff` exits with 1 for differences, more for errors."""
     try:
         status = reconciler.main(prog_name="reconciler", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -249,12 +249,12 @@ def _usage_sentence(error: click.UsageError) -> str:
 
 
 def fail(text: str, context: click.Context | None = None) -> None:
-    """An error on standard error, with the way to more help."""
+    """Print an error on standard error, and how to get more help."""
     click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=colours(sys.stderr))
     if context is not None:
         click.echo(f"See: {context.command_path} --help", err=True)
 
 
 def colours(stream: Any) -> bool:
-    """Colours only on a terminal, and not where NO_COLOR asks for none (no-color.org)."""
+    """Return whether to use colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR")

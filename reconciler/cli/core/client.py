@@ -1,4 +1,4 @@
-"""A blocking client of ``controller.sock``: one request after the other."""
+"""A blocking client of ``controller.sock``: one request at a time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ START_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 ABSENT = (FileNotFoundError, ConnectionRefusedError)
 LOCK_NAME = "up.lock"
-"""Of a home: it holds the number of the process of `up`."""
+"""File in a home that holds the process id of `up`."""
 
 
 class Client:
-    """A connection to the controller of a home. Raises ``Unreachable`` when there is none.
+    """A connection to the controller of a home. Raises ``Unreachable`` if no controller answers.
 
-    ``seconds``: the longest to wait for any part of an answer.
+    ``seconds``: longest time to wait for any part of an answer.
     """
 
     def __init__(self, path: Path, seconds: float = ANSWER_SECONDS) -> None:
@@ -50,11 +50,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._socket.close()
 
     def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:
-        """The body of the answer. ``wait_seconds``: how long the controller may hold it back."""
+        """Return the body of the answer. ``wait_seconds``: how long the controller may delay it."""
         self._number += 1
         self._socket.settimeout(self._seconds + wait_seconds)
         try:
@@ -65,7 +65,7 @@ class Client:
                     break
             answer = decode(frame, CLI_RECEIVES)
         except (OSError, WireError) as error:
-            raise Unreachable(f"the controller at {self._path} broke off: {error}") from error
+            raise Unreachable(f"lost the connection to the controller at {self._path}: {error}") from error
         if isinstance(answer, RefusedMessage):
             raise Refused(answer.code, answer.text)
         assert isinstance(answer, Answer)
@@ -82,7 +82,7 @@ class Client:
 
 
 def _connected(path: Path, seconds: float) -> socket.socket:
-    """A connection. One that `up` is about to start, or to start again, is waited for a little."""
+    """Return a connection. Waits briefly for a controller that `up` is starting or restarting."""
     deadline = time.monotonic() + min(seconds, START_SECONDS_MAX)
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -98,7 +98,7 @@ def _connected(path: Path, seconds: float) -> socket.socket:
 
 
 def _upper(path: Path) -> int | None:
-    """The process of another `up` that keeps a controller running here; at worst one that has its number now."""
+    """Return the process id of a running `up` of this home; at worst, of a process that reuses its number."""
     try:
         pid = int((path.parent / LOCK_NAME).read_text())
         os.kill(pid, 0)
@@ -113,17 +113,17 @@ def _unanswered(path: Path, error: OSError | WireError) -> str:
         if pid is not None:
             return (
                 f"the controller of {path.parent} is being started by reconciler up (pid {pid}); "
-                "what keeps it from running shows: reconciler logs --controller"
+                "if it does not come up, see: reconciler logs --controller"
             )
         return f"no controller runs in {path.parent}; start it with: reconciler up (another home: --home)"
     if isinstance(error, PermissionError):
         return f"{path}: permission denied; only the user who runs the controller may use it"
     if isinstance(error, TimeoutError):
         return f"the controller at {path} does not answer: it may be stopped or very busy; try again"
-    return f"the controller at {path} cannot be asked: {error}"
+    return f"cannot connect to the controller at {path}: {error}"
 
 
 def ask(path: Path, message: Any) -> Any:
-    """One question over a connection of its own."""
+    """Return the answer to one request, over a connection of its own."""
     with Client(path) as client:
         return client.ask(message)

@@ -1,4 +1,4 @@
-"""Every write is a commit: the one way by which commands change manifests in the cluster repository."""
+"""Commits changes of manifests to the cluster repository: every command that writes uses this module."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ DRY_RUNS = ("none", "client", "server")
 
 Files = Mapping[str, bytes]
 Decide = Callable[[Files], Any]
-"""Files of the repository to a ``source.editing.Edit``; called again where somebody else has committed meanwhile."""
+"""From the repository's files to a ``source.editing.Edit``; called again after a concurrent commit."""
 
 Message = str | Callable[[tuple[Any, ...]], str]
-"""A commit's message, or what makes it of the results."""
+"""A commit message, or a function from the results to one."""
 
 
 class WritingCommand(click.Command):
-    """A command whose bare `--dry-run` means `--dry-run=client`, and takes no value from the next word."""
+    """A command whose bare `--dry-run` means `--dry-run=client`, whatever word follows."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = args[: args.index("--")] if "--" in args else args
@@ -46,7 +46,7 @@ class WritingCommand(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The options that all writing commands share."""
+    """The options of all writing commands."""
 
     dry_run: str = "none"
     message: str | None = None
@@ -62,7 +62,7 @@ class How:
 
 
 def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--dry-run`, `-m` and `-o`, as ``how``."""
+    """Add `--dry-run`, `-m` and `-o`, passed as ``how``."""
 
     @wraps(command)
     def with_how(
@@ -76,7 +76,7 @@ def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "-o",
             "--output",
             type=click.Choice(("json", "yaml", "name")),
-            help="Print in this form instead of lines.",
+            help="Print in this format instead of lines.",
         ),
         click.option("-m", "--message", help="The commit's message."),
         click.option(
@@ -84,7 +84,7 @@ def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(DRY_RUNS),
             default="none",
             metavar="[=none|client|server]",
-            help="Only say what would happen; server asks the controller too.",
+            help="Show what would happen, and change nothing; server also asks the controller.",
         ),
     ):
         decorated = option(decorated)
@@ -92,7 +92,7 @@ def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def files_option(required: bool) -> Callable[[F], F]:
-    """`-f` as ``paths``, and `-R`."""
+    """Add `-f`, passed as ``paths``, and `-R`."""
 
     def decorate(command: F) -> F:
         option = click.option(
@@ -108,7 +108,7 @@ def files_option(required: bool) -> Callable[[F], F]:
             "--recursive",
             is_flag=True,
             expose_value=False,
-            help="For kubectl's sake: folders are always read whole.",
+            help="Accepted for kubectl's sake: folders are always read recursively.",
         )
         return option(recursive(command))
 
@@ -117,16 +117,16 @@ def files_option(required: bool) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What came of a change: the revision that has it, and what became of each object."""
+    """The result of a change: its revision, and what happened to each object."""
 
     revision: str | None
     results: tuple[Any, ...]
 
 
 def change(repo: Any, decide: Decide, message: Message) -> Landed:
-    """Land what ``decide`` makes of the repository's files as one commit.
+    """Commit what ``decide`` makes of the repository's files.
 
-    Where somebody else commits meanwhile it is decided anew on top of that, a few times; then ``Conflict``.
+    After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``.
     """
     from reconciler.source.git.repository import author_of
 
@@ -151,7 +151,7 @@ def carry_out(
     message: Message,
     repository: Callable[[Settings], Any] | None = None,
 ) -> Landed:
-    """``change`` as ``how`` says: for good, or only looked at. ``repository`` opens it (``opened``)."""
+    """Make a change, or with a dry run only show it. ``repository`` opens the repository (``opened``)."""
     refuse_watched_folder(settings)
     if not how.dry:
         return change((repository or opened)(settings), decide, how.message or message)
@@ -163,7 +163,7 @@ def carry_out(
 
 
 def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> None:
-    """One line for each object, as kubectl has them; ``words`` for actions that are called otherwise here."""
+    """Print one line for each object, as kubectl does; ``words`` replaces the names of actions."""
     if how.output in ("json", "yaml"):
         objects = [{"kind": r.kind, "name": r.name, "action": r.action} for r in landed.results]
         print_body({"revision": landed.revision, "dryRun": how.dry, "objects": objects}, how.output)
@@ -175,7 +175,7 @@ def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> 
 
 
 def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
-    """A commit's subject: a verb and the objects that change."""
+    """Return a function that writes a commit's subject: the verb and the changed objects."""
 
     def write(results: tuple[Any, ...]) -> str:
         changed = [f"{r.kind.lower()}/{r.name}" for r in results if r.action != "unchanged"]
@@ -188,7 +188,7 @@ def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
 
 
 def prepare(settings: Settings) -> Any:
-    """The cluster repository of a home, made with the home where they are missing."""
+    """Return the cluster repository of a home, and create both if missing."""
     from reconciler.bootstrap import Home
     from reconciler.source.git import hooks
     from reconciler.source.git.repository import ClusterRepo
@@ -198,22 +198,22 @@ def prepare(settings: Settings) -> Any:
 
 
 def opened(settings: Settings) -> Any:
-    """The cluster repository. Raises ``Invalid`` where there is none: there is nothing to change."""
+    """Return the cluster repository. Raises ``Invalid`` if it does not exist: there is nothing to change."""
     if not (settings.repo / "HEAD").exists():
         raise Invalid(
-            f"there is no cluster repository in {settings.home}; begin one with: reconciler apply -f FILE"
+            f"there is no cluster repository in {settings.home}; create one with: reconciler apply -f FILE"
         )
     return prepare(settings)
 
 
 def in_force(repo: Any) -> tuple[str | None, dict[str, bytes]]:
-    """The newest revision and its files."""
+    """Return the newest revision and its files."""
     head = repo.head()
     return head, repo.read(head) if head else {}
 
 
 def present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
-    """Revision and files of the repository; nothing where there is none, and none is made."""
+    """Return the newest revision and its files; empty without a repository, which is not created."""
     from reconciler.source.git.repository import ClusterRepo
 
     if not (settings.repo / "HEAD").exists():
@@ -222,7 +222,7 @@ def present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
 
 
 def nodes_of(settings: Settings) -> dict[str, Access]:
-    """How the Nodes that are in force are reached."""
+    """Return how to connect to each committed Node."""
     from reconciler.resources import Node
     from reconciler.source.yaml.documents import load
 
@@ -232,9 +232,9 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
 
 
 def load_paths(paths: tuple[str, ...], whole: bool = False) -> tuple[Any, ...]:
-    """Manifests from files and folders. Raises ``InvalidManifests`` with everything that is wrong.
+    """Return the manifests of files and folders. Raises ``InvalidManifests`` with every mistake.
 
-    ``whole``: they may be all there is, which they are where any of them is a Node.
+    ``whole``: they may be the complete set, and count as complete if any of them is a Node.
     """
     from reconciler.source.files import read_paths
     from reconciler.source.yaml.documents import load
@@ -252,7 +252,7 @@ def load_paths(paths: tuple[str, ...], whole: bool = False) -> tuple[Any, ...]:
 
 
 def running(settings: Settings) -> dict[str, Any] | None:
-    """What the controller says of itself; None when there is none."""
+    """Return the controller's own status; None if no controller runs."""
     try:
         status: dict[str, Any] = ask(settings.socket, ShowStatus())
     except Unreachable:
@@ -261,28 +261,28 @@ def running(settings: Settings) -> dict[str, Any] | None:
 
 
 def refuse_watched_folder(settings: Settings) -> None:
-    """A commit to the repository would have no effect while a folder is watched instead."""
+    """Raise ``Invalid`` while a folder is watched, because a commit would have no effect."""
     status = running(settings)
     if status and not status["source"].startswith("git "):
-        raise Invalid(f"the controller reads {status['source']}: edit the files there, it notices by itself")
+        raise Invalid(f"the controller reads {status['source']}: edit the files there, changes are noticed")
 
 
 def preview(settings: Settings, files: Files) -> dict[str, Any]:
-    """What the controller would do with ``files``. Raises ``Unreachable`` where there is none."""
+    """Return what the controller would do with ``files``. Raises ``Unreachable`` if no controller runs."""
     texts = {name: content.decode("utf-8-sig") for name, content in files.items()}
     body: dict[str, Any] = ask(settings.socket, Preview(texts))
     return body
 
 
 def print_preview(settings: Settings, files: Files) -> None:
-    """On standard error: what the controller would do first, and whether it would hold the commit."""
+    """Print to standard error the first steps of the controller, and whether it would hold the commit."""
     from reconciler.source.yaml.documents import load
 
     load(files)
     try:
         body = preview(settings, files)
     except Unreachable:
-        click.echo("note: no controller runs that could say what it would do", err=True)
+        click.echo("note: what the controller would do is unknown, because none is running", err=True)
         return
     if body["held"]:
         removed = ", ".join(body["removes"])

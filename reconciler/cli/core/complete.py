@@ -1,6 +1,6 @@
-"""What could come next on a command line: kinds, and names of objects. Quick, and silent whatever happens.
+"""Completes words of a command line: kinds, and names of objects. Fast, and silent on every error.
 
-Names come from the controller; where there is none, from the newest commit of the repository.
+Names come from the controller; if none runs, from the newest commit of the repository.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANSWER_SECONDS = 1.0
 
 
 def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Kinds, then names of the kind that was typed; or `KIND/NAME`."""
+    """Complete kinds, then names of the typed kind; or `KIND/NAME`."""
     from .kinds import EVERYTHING
 
     typed = _typed(ctx, param)
@@ -37,7 +37,7 @@ def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of deployments, and of ranks."""
+    """Complete names of deployments and ranks."""
     if _typed(ctx, param):
         return []
     found = [*_names(ctx, "modeldeployments"), *(_names(ctx, "ranks") if "." in incomplete else ())]
@@ -45,7 +45,7 @@ def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 
 def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Numbers of incidents; or kinds and names."""
+    """Complete numbers of incidents; or kinds and names."""
     if _typed(ctx, param):
         return []
     if incomplete and not incomplete.isdigit():
@@ -56,18 +56,18 @@ def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of nodes."""
+    """Complete names of nodes."""
     typed = _typed(ctx, param)
     return _items(name for name in _names(ctx, "nodes") if name.startswith(incomplete) and name not in typed)
 
 
 def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of models."""
+    """Complete names of models."""
     return _items(name for name in _names(ctx, "models") if name.startswith(incomplete))
 
 
 def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Kinds, and with a dot the fields within what is there already."""
+    """Complete kinds, and after a dot the fields."""
     from .fields import field_at
     from .kinds import kind_named
 
@@ -117,7 +117,7 @@ def _names(ctx: click.Context, word: str) -> list[str]:
 
 
 def _settings(ctx: click.Context) -> Settings:
-    """What the group's own options say: it is not run while something is completed."""
+    """Return the settings from the group's own options, because the group does not run during completion."""
     from .app import Settings
 
     home: Path = ctx.find_root().params["home"]

@@ -1,4 +1,4 @@
-"""Asking a person, where there is one."""
+"""Asks for confirmation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 def agreed(question: str) -> bool:
-    """What a person at the terminal says; no where there is none."""
+    """Return the answer of a person at the terminal; False without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return click.confirm(question, err=True)

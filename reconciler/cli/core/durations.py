@@ -1,4 +1,4 @@
-"""Durations and moments as kubectl takes them: `30s`, `1m30s`, `-1s`, `0`; `2026-11-21T10:00:00Z`."""
+"""Reads durations and times as kubectl does: `30s`, `1m30s`, `-1s`, `0`; `2026-11-21T10:00:00Z`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 
 
 def parse_seconds(text: str) -> float:
-    """The seconds that a duration has. Raises ``ValueError`` with what was expected."""
+    """Return a duration in seconds. Raises ``ValueError`` with what was expected."""
     sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     if rest == "0":
         return 0.0
     parts = _PART.findall(rest)
     if not parts or "".join(number + unit for number, unit in parts) != rest:
-        raise ValueError(f'"{text}" is no duration; expected one such as 30s, 5m or 1h30m')
+        raise ValueError(f'"{text}" is not a duration; expected one such as 30s, 5m or 1h30m')
     return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 class Duration(click.ParamType[float]):
-    """An option whose value is a duration, in seconds."""
+    """A duration, as seconds."""
 
     name = "duration"
 
@@ -38,7 +38,7 @@ class Duration(click.ParamType[float]):
 
 
 class Moment(click.ParamType[datetime]):
-    """An option whose value is a time as RFC 3339 has it; without a zone it is this machine's."""
+    """An RFC 3339 time; without a zone, in this machine's time zone."""
 
     name = "time"
 
@@ -48,4 +48,4 @@ class Moment(click.ParamType[datetime]):
         try:
             return datetime.fromisoformat(value).astimezone(UTC)
         except ValueError:
-            self.fail(f'"{value}" is no time; expected one such as 2026-11-21T10:00:00Z', param, ctx)
+            self.fail(f'"{value}" is not a time; expected one such as 2026-11-21T10:00:00Z', param, ctx)

@@ -15,16 +15,16 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field as the JSON Schema of its kind has it."""
+    """A field of the JSON Schema of its kind."""
 
     name: str
     schema: Schema
-    """With its reference, if it is one, resolved."""
+    """The field's own schema, with a reference resolved."""
     required: bool
     definitions: dict[str, Schema]
 
     def fields(self) -> Iterator[Field]:
-        """The fields within it; also of the mapping among several forms."""
+        """Yield the fields within it; if it has several forms, those of the form that is a mapping."""
         body = _mapping(self.schema)
         for name, schema in body.get("properties", {}).items():
             yield Field(
@@ -33,16 +33,16 @@ class Field:
 
     @property
     def type(self) -> str:
-        """In kubectl's words: `string`, `[]string`, `map[string]string`, `Object`."""
+        """Return the type as kubectl shows it, or by its own name: `[]string`, `Object`, `duration`."""
         return _type(self.schema)
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Return what it is for."""
         return str(self.schema["description"])
 
     def facts(self) -> list[str]:
-        """What values may be, and what it is when nothing is said."""
+        """Return the bounds of its value, the default and an example."""
         found = [
             f"{word}: {self.schema[key]}"
             for key, word in _BOUNDS
@@ -52,12 +52,12 @@ class Field:
             found.append(f"one of: {', '.join(map(str, self.schema['enum']))}")
         if self.schema.get("default") not in (None, {}, [], "") and not _mapping(self.schema):
             found.append(f"default: {_default(self.schema)}")
-        if self.schema.get("examples"):
+        elif self.schema.get("examples"):
             found.append(f"such as: {', '.join(map(str, self.schema['examples']))}")
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The field with everything within it."""
+        """Return the field, and everything within it, as plain data."""
         return {
             "name": self.name,
             "type": self.type,
@@ -71,12 +71,12 @@ class Field:
 _BOUNDS = (
     ("const", "always"), ("minimum", "at least"), ("maximum", "at most"),
     ("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than"),
-    ("minLength", "characters at least"), ("maxLength", "characters at most"), ("pattern", "matches"),
+    ("minLength", "characters at least"), ("maxLength", "characters at most"),
 )  # fmt: skip
 
 
 def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """A schema in place of a reference to it; what is said beside the reference goes before."""
+    """Return a schema with its reference resolved; keywords beside the reference take precedence."""
     reference = schema.get("$ref")
     if reference is None:
         kept = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
@@ -91,7 +91,7 @@ def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _mapping(schema: Schema) -> Schema:
-    """The form of a schema, or of each item of a list, that has fields; empty where there is none."""
+    """Return the form of a schema, or of each item of a list, that has fields; empty if there is none."""
     forms = schema.get("anyOf", [schema.get("items", schema)])
     return next((form for form in forms if "properties" in form), {})
 
@@ -107,19 +107,19 @@ def _type(schema: Schema) -> str:
         case "object":
             return "Object"
         case other:
-            return str(other or "any")
+            return str(schema.get("x-type") or other or "any")
 
 
 def _default(schema: Schema) -> str:
-    """As it is written in a manifest: quantities have a unit there."""
+    """Return the default as it is written in a manifest, quantities with their unit."""
     default = schema["default"]
     if schema.get("type") == "string" and isinstance(default, int | float):
-        return f"{default:g}{'s' if '|h)' in schema.get('pattern', '') else 'B'}"
+        return f"{default:g}{'s' if schema.get('x-type') == 'duration' else 'B'}"
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def field_at(kind: str, steps: list[str]) -> Field:
-    """The field that a path leads to; the kind itself where it is empty. Raises ``Refused``."""
+    """Return the field at a path, or the kind itself if the path is empty. Raises ``Refused``."""
     from reconciler.resources.schemas import schema
 
     body = schema(kind)
@@ -128,7 +128,9 @@ def field_at(kind: str, steps: list[str]) -> Field:
         within = {inner.name: inner for inner in field.fields()}
         if step not in within:
             where = ".".join([kind.lower(), *steps[:at]])
-            advice = nearest(step, list(within)) if within else f"; it has no fields, it is a {field.type}"
+            advice = (
+                nearest(step, list(within)) if within else f"; it has no fields, its type is {field.type}"
+            )
             raise Refused("NotFound", f'field "{step}" does not exist in {where}{advice}')
         field = within[step]
     return field

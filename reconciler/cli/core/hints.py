@@ -1,64 +1,64 @@
-"""What people type who know kubectl or Flux: what it is called here, or why there is no such thing."""
+"""Hints for people who know kubectl or Flux: the command here, or why there is none."""
 
 from __future__ import annotations
 
 _EDIT = "change the manifest: reconciler edit KIND/NAME, or a push"
-_APPLY = "here that is: reconciler apply -f FILE"
-_STATE = "here that is: reconciler get all"
+_APPLY = "use: reconciler apply -f FILE"
+_STATE = "use: reconciler get all"
 _STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one deployment: reconciler delete"
-_LOGS = "ranks take no commands; what they print shows: reconciler logs DEPLOYMENT"
-_GIT = "a push to the cluster repository is acted on at once; what is going on shows: reconciler plan"
-_NO_NAMESPACES = "there are no namespaces; leave it out"
-_HOME = "a cluster is its state folder: reconciler --home PATH, or RECONCILER_HOME"
+_LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
+_GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
+_NO_NAMESPACES = "there are no namespaces; omit it"
+_HOME = "a cluster is identified by its state folder: reconciler --home PATH, or RECONCILER_HOME"
 
 COMMANDS = {
     "annotate": _EDIT,
     "attach": _LOGS,
-    "cluster-info": "here that is: reconciler get gateways",
+    "cluster-info": "use: reconciler get gateways",
     "config": _HOME,
     "cp": _LOGS,
     "create": _APPLY,
     "debug": _LOGS,
     "down": _STOP,
     "exec": _LOGS,
-    "export": "here that is: reconciler get KIND/NAME -o yaml",
+    "export": "use: reconciler get KIND/NAME -o yaml",
     "expose": "every deployment is served by the gateway: reconciler get gateways",
     "health": _STATE,
-    "help": "here that is: reconciler --help, or reconciler COMMAND --help",
-    "install": "here that is: reconciler up",
+    "help": "use: reconciler --help, or reconciler COMMAND --help",
+    "install": "use: reconciler up",
     "kill": _STOP,
     "label": _EDIT,
     "list": _STATE,
     "ls": _STATE,
-    "options": "here that is: reconciler --help",
+    "options": "use: reconciler --help",
     "patch": _EDIT,
     "port-forward": "the gateway listens on this machine: reconciler get gateways",
     "proxy": "the gateway listens on this machine: reconciler get gateways",
-    "ps": "here that is: reconciler get ranks",
+    "ps": "use: reconciler get ranks",
     "reconcile": _GIT,
     "replace": _APPLY,
-    "restart": "here that is: reconciler rollout restart deployment/NAME",
+    "restart": "use: reconciler rollout restart deployment/NAME",
     "resume": _GIT,
-    "rm": "here that is: reconciler delete KIND/NAME",
-    "rollback": "here that is: reconciler rollout undo KIND/NAME",
+    "rm": "use: reconciler delete KIND/NAME",
+    "rollback": "use: reconciler rollout undo KIND/NAME",
     "run": "a deployment is a manifest; an example is in manifests/: reconciler apply -f FILE",
-    "serve": "here that is: reconciler up",
+    "serve": "use: reconciler up",
     "set": _EDIT,
     "status": _STATE,
-    "suspend": "the whole cluster rests with: reconciler stop; one deployment with: reconciler scale --replicas=0",
+    "suspend": "stop the whole cluster with: reconciler stop; one deployment with: reconciler scale --replicas=0",
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
     "trace": _GIT,
-    "undo": "here that is: reconciler rollout undo KIND/NAME",
-    "watch": "here that is: reconciler get KIND -w",
-    "rollout pause": "there is no pause: a change is a commit; it goes back with: reconciler rollout undo",
-    "rollout resume": "there is no pause: a change is a commit; it goes back with: reconciler rollout undo",
+    "undo": "use: reconciler rollout undo KIND/NAME",
+    "watch": "use: reconciler get KIND -w",
+    "rollout pause": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
+    "rollout resume": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
 }
-"""By the words after `reconciler`."""
+"""Hints by the words after `reconciler`."""
 
-_RANKS = "processes are ranks here: reconciler get ranks"
-_DEPLOYMENTS = "what is served is a deployment: reconciler get deployments"
-_NOTIFIERS = "who is told of incidents is a notifier: reconciler get notifiers"
-_FABRICS = "which cables are meant to be there says a fabric: reconciler get fabrics"
+_RANKS = "processes are called ranks: reconciler get ranks"
+_DEPLOYMENTS = "a served model is a deployment: reconciler get deployments"
+_NOTIFIERS = "messages about incidents go to notifiers: reconciler get notifiers"
+_FABRICS = "cables are declared in a fabric: reconciler get fabrics"
 _ENDPOINT = "the endpoint is a gateway: reconciler get gateways"
 
 KINDS = {
@@ -67,14 +67,14 @@ KINDS = {
     "containers": _RANKS,
     "daemonsets": _DEPLOYMENTS,
     "endpoints": _ENDPOINT,
-    "ev": "here that is: reconciler events",
-    "event": "here that is: reconciler events",
-    "events": "here that is: reconciler events",
+    "ev": "use: reconciler events",
+    "event": "use: reconciler events",
+    "events": "use: reconciler events",
     "gitrepositories": _GIT,
     "groups": "a group is the ranks of one replica: reconciler get ranks",
     "alerts": _NOTIFIERS,
-    "incident": "here that is: reconciler incidents",
-    "incidents": "here that is: reconciler incidents",
+    "incident": "use: reconciler incidents",
+    "incidents": "use: reconciler incidents",
     "ing": _ENDPOINT,
     "ingress": _ENDPOINT,
     "ingresses": _ENDPOINT,
@@ -113,29 +113,29 @@ OPTIONS = {
     "-c": "a rank is one process; choose one with: --rank N",
     "--container": "a rank is one process; choose one with: --rank N",
     "--all-containers": "every rank is shown unless --rank N chooses one",
-    "--delete-emptydir-data": "nothing is kept on a node that a drain could lose; leave it out",
-    "--disable-eviction": "groups finish what they have before they end; leave it out",
+    "--delete-emptydir-data": "nothing is kept on a node that a drain could lose; omit it",
+    "--disable-eviction": "groups finish their requests before they end; omit it",
     "--field-selector": "choose by label with -l, or by value with: -o jsonpath='{.items[?(...)]}'",
-    "--grace-period": "groups finish what they have before they end; leave it out",
-    "--ignore-daemonsets": "only ranks run on nodes; leave it out",
+    "--grace-period": "groups finish their requests before they end; omit it",
+    "--ignore-daemonsets": "only ranks run on nodes; omit it",
     "--kustomize": "build it first: kustomize build DIR | reconciler apply -f -",
     "-k": "build it first: kustomize build DIR | reconciler apply -f -",
-    "--now": "groups finish what they have before they end; leave it out",
-    "--prune": "what is not in the manifests stays; take it away with: reconciler delete",
-    "--record": "every change is a commit; its reason goes into: -m MESSAGE",
-    "--server-side": "objects are replaced as a whole; leave it out",
-    "--force": "groups finish what they have before they end; leave it out",
-    "--force-conflicts": "objects are replaced as a whole; leave it out",
+    "--now": "groups finish their requests before they end; omit it",
+    "--prune": "objects that are not in the manifests stay; remove them with: reconciler delete",
+    "--record": "every change is a commit; give its reason with: -m MESSAGE",
+    "--server-side": "objects are always replaced completely; omit it",
+    "--force": "groups finish their requests before they end; omit it",
+    "--force-conflicts": "objects are always replaced completely; omit it",
     "--subresource": "the status is part of: reconciler get KIND/NAME -o yaml",
-    "-v": "what the controller does shows: reconciler events -w",
-    "--verbose": "what the controller does shows: reconciler events -w",
-    "--version": "here that is: reconciler version",
-    "-V": "here that is: reconciler version",
+    "-v": "see what the controller does with: reconciler events -w",
+    "--verbose": "see what the controller does with: reconciler events -w",
+    "--version": "use: reconciler version",
+    "-V": "use: reconciler version",
 }
 
 ARGUMENTS = {
     "events": "choose an object with: --for KIND/NAME",
     "backup": "choose the file with: -o FILE",
-    "plan": "what a change would do shows: reconciler apply --dry-run=server -f FILE",
+    "plan": "see what a change would do with: reconciler apply --dry-run=server -f FILE",
 }
-"""By the command that takes no such words."""
+"""Hints by the command that takes no arguments."""

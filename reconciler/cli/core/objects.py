@@ -1,4 +1,4 @@
-"""Objects as the controller has them now: those that a command line names, and as they change."""
+"""Fetches objects from the controller, once or as they change."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from .selectors import Selector
 
 Item = dict[str, Any]
 HELD_BACK_SECONDS = 20.0
-"""How long the controller may hold an answer back until there is something new."""
+"""How long the controller may delay an answer until something changes."""
 AGAIN_SECONDS = 0.25
-"""Between two tries to reach a controller that is gone."""
+"""Time between two attempts to reach a controller that is gone."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What there is of what was asked for."""
+    """The objects that were found."""
 
     items: list[Item] = field(default_factory=list)
     missing: list[Refused] = field(default_factory=list)
-    """An error for each name that is nobody's."""
+    """An error for each name that does not exist."""
     revision: str = ""
     body: dict[str, Any] = field(default_factory=dict)
-    """The last answer as a whole."""
+    """The complete last answer."""
 
 
 def name_of(item: Item) -> str:
-    """The name under which an object is addressed."""
+    """Return the name of an object on the command line."""
     return str(item["metadata"]["name"])
 
 
 def as_list(revision: str, items: list[Item]) -> dict[str, Any]:
-    """Several objects as one."""
+    """Return several objects as one List."""
     return {"apiVersion": API_VERSION, "kind": "List", "revision": revision, "items": items}
 
 
 def key_of(item: Item) -> tuple[str, str]:
-    """Kind and name."""
+    """Return kind and name."""
     return item["kind"], name_of(item)
 
 
 def fetch(client: Client, chosen: Iterable[Chosen], selector: Selector | None = None) -> Found:
-    """Objects in the order in which they were named."""
+    """Return objects in the order in which they were named."""
     found, by_key = Found(), dict[tuple[str, str], Item]()
     for choice in chosen:
         body = client.ask(_request(choice))
@@ -71,14 +71,14 @@ def _request(choice: Chosen, seen: str = "", wait_seconds: float = 0.0) -> Get:
 
 
 def pick(items: list[Item], choice: Chosen, selector: Selector | None) -> list[Item]:
-    """Those of the items that are meant, in the order of their names on the command line."""
+    """Return the chosen items, in the order of the names on the command line."""
     if choice.names:
         items = [item for name in choice.names for item in items if name in _names(item)]
     return [item for item in items if selector is None or selector.selects(item["metadata"]["labels"])]
 
 
 def _names(item: Item) -> tuple[str, ...]:
-    """A rank goes by its own name, and by that of its deployment."""
+    """Return the names of an item; a rank also has its deployment's name."""
     return (name_of(item), item["deployment"]) if item["kind"] == RANK else (name_of(item),)
 
 
@@ -97,10 +97,10 @@ def _missing(client: Client, choice: Chosen, items: list[Item]) -> list[Refused]
 def follow(
     path: Path, choice: Chosen, deadline: float | None = None, tick_seconds: float | None = None
 ) -> Iterator[list[Item]]:
-    """The items now, and again whenever one of them has changed.
+    """Yield the items now, and again whenever one of them has changed.
 
-    Also, unchanged, every ``tick_seconds``, and from ``deadline`` on (of the monotonic clock) whenever asked.
-    It goes on over the end of a controller, with a note on standard error; a first one must be there.
+    Also yields them unchanged every ``tick_seconds``, and from ``deadline`` on (monotonic clock) at once.
+    Continues with the next controller if one ends, with a note on standard error; the first one must be running.
     """
     client, seen, items = Client(path), "", list[Item]()
     try:
@@ -112,7 +112,7 @@ def follow(
                 client.close()
                 client = reconnect(path, deadline)
                 continue
-            # Without a revision the controller has nothing to compare with: that is not an absence.
+            # Without a revision the controller does not know the objects yet: they are not missing.
             changed = body["version"] != seen and bool(body["revision"])
             if changed:
                 seen, items = body["version"], body["items"]
@@ -129,8 +129,8 @@ def _seconds_left(deadline: float | None) -> float:
 
 
 def reconnect(path: Path, deadline: float | None = None) -> Client:
-    """A connection to the next controller, as soon as there is one. Raises ``Unreachable`` at the deadline."""
-    click.echo("note: the controller is gone; waiting for it to come back ...", err=True)
+    """Return a connection to the next controller, once it runs. Raises ``Unreachable`` at the deadline."""
+    click.echo("note: the controller has ended; waiting for the next one ...", err=True)
     while True:
         try:
             client = Client(path)
@@ -139,5 +139,5 @@ def reconnect(path: Path, deadline: float | None = None) -> Client:
                 raise
             time.sleep(AGAIN_SECONDS)
         else:
-            click.echo("note: the controller is back", err=True)
+            click.echo("note: a controller is running again", err=True)
             return client

@@ -1,4 +1,4 @@
-"""`-l`: label selectors, in kubectl's syntax and with its meaning."""
+"""Reads label selectors (`-l`), with the syntax and meaning of kubectl."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _EXPECTED = "expected requirements such as: pool=studios,tier!=test,zone in (a, 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one label must be. With neither ``values`` nor ``negated`` it only has to be there."""
+    """A requirement on one label. Without ``values`` and ``negated`` the label only has to exist."""
 
     key: str
     values: frozenset[str] | None
     negated: bool
 
     def met_by(self, labels: Mapping[str, str]) -> bool:
-        """As kubectl: `!=` and `notin` are met by objects that do not have the label at all."""
+        """Return whether labels meet it. As in kubectl, objects without the label meet `!=` and `notin`."""
         there = self.key in labels and (self.values is None or labels[self.key] in self.values)
         return there != self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All of its requirements must be met; without any it selects everything."""
+    """Requirements that must all be met; without any, everything is selected."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is meant."""
+        """Return whether an object with these labels is selected."""
         return all(requirement.met_by(labels) for requirement in self.requirements)
 
 
 def parse_selector(text: str) -> Selector:
-    """The selector that ``text`` says. Raises ``ValueError`` with what was expected."""
+    """Return the selector that ``text`` means. Raises ``ValueError`` with what was expected."""
     found: list[Requirement] = []
     at = 0
     if not text.strip():
@@ -60,7 +60,7 @@ def parse_selector(text: str) -> Selector:
     while at < len(text):
         match = _REQUIREMENT.match(text, at)
         if match is None:
-            raise ValueError(f"{text[at:].strip()!r} is no label selector; {_EXPECTED}")
+            raise ValueError(f"{text[at:].strip()!r} is not a label selector; {_EXPECTED}")
         found.append(_requirement(match))
         at = match.end()
     if text.rstrip().endswith(","):
@@ -92,6 +92,6 @@ class _SelectorType(click.ParamType[Selector]):
 
 
 def selector_option() -> Callable[[F], F]:
-    """`-l` on a command, as ``selector``: a ``Selector``, or None where it was not given."""
-    text = "Only objects with such labels: =, ==, !=, in, notin, KEY, !KEY; several by commas."
+    """Add `-l` to a command, passed as ``selector``: a ``Selector``, or None if it was not given."""
+    text = "Select objects by label: =, ==, !=, in, notin, KEY, !KEY; separate several by commas."
     return click.option("-l", "--selector", "selector", type=_SelectorType(), metavar="SELECTOR", help=text)

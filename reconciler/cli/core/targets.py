@@ -1,4 +1,4 @@
-"""Which objects of the repository a command means: by name, by file, by label, or all of a kind."""
+"""Selects objects of the repository for a command: by name, by file, by label, or all of a kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPECTED = "expected KIND NAME..., KIND/NAME..., -f FILE, or KIND with -l SELECT
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The words and options that say which objects are meant, as ``targets``."""
+    """Add the words and options that select objects, passed as ``targets``."""
 
     @wraps(command)
     def with_targets(
@@ -39,42 +39,40 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     named = click.argument(
         "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=complete.objects
     )
-    all_of_a_kind = click.option("--all", "everything", is_flag=True, help="All objects of a kind.")
+    all_of_a_kind = click.option("--all", "everything", is_flag=True, help="Select all objects of a kind.")
     return named(files_option(required=False)(selector_option()(all_of_a_kind(with_targets))))
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Objects as somebody has asked for them."""
+    """The objects that a command line selects."""
 
     named: tuple[Key, ...] = ()
     kinds: tuple[str, ...] = ()
-    """All objects of these kinds that ``selector`` selects."""
+    """Kinds of which all objects that ``selector`` selects are meant."""
     selector: Selector | None = None
 
     @classmethod
     def parse(
         cls, words: tuple[str, ...], paths: tuple[str, ...], selector: Selector | None, everything: bool
     ) -> Targets:
-        """What the words and options of a command mean. Raises ``UsageError`` where that is not clear."""
+        """Return what the words and options of a command select. Raises ``UsageError`` if that is unclear."""
         if paths:
             if words or selector or everything:
-                raise click.UsageError(
-                    f"-f says which objects are meant, and goes with nothing else; {EXPECTED}"
-                )
+                raise click.UsageError(f"-f already selects the objects and cannot be combined; {EXPECTED}")
             return cls(tuple(document.key for document in load_paths(paths)))
         if not words:
             raise click.UsageError(EXPECTED)
         if selector is not None or everything:
             if len(words) > 1 or "/" in words[0]:
-                raise click.UsageError(f"-l and --all go with a kind alone, got: {' '.join(words)}")
+                raise click.UsageError(f"-l and --all need a kind and no names, got: {' '.join(words)}")
             chosen = objects_named(words)
             kinds = KIND_NAMES if chosen[0].kind is None else tuple(_written(c.kind) for c in chosen)
             return cls(kinds=kinds, selector=selector)
         return cls(_named(words))
 
     def choose(self, labels: Mapping[Key, Mapping[str, str]]) -> tuple[list[Key], list[Key]]:
-        """Of the objects that there are, by key with their labels: those that are meant; and who is missing."""
+        """Return the selected keys of ``labels`` (the existing objects' labels by key), and the missing keys."""
         chosen = [
             key
             for key, own in labels.items()
@@ -87,24 +85,24 @@ class Targets:
 def _named(words: tuple[str, ...]) -> tuple[Key, ...]:
     chosen = [(_written(choice.kind), choice.names) for choice in objects_named(words)]
     if not all(names for _, names in chosen):
-        raise click.UsageError(f"{' '.join(words)}: no name is given; {EXPECTED}")
+        raise click.UsageError(f"{' '.join(words)}: a name is missing; {EXPECTED}")
     return tuple((kind, name) for kind, names in chosen for name in names)
 
 
 def _written(kind: str | None) -> str:
-    """A kind that has manifests."""
+    """Return the kind, which must have manifests."""
     if kind is None:
         raise click.UsageError(EXPECTED)
     if kind == RANK:
         kinds = ", ".join(PLURALS.values())
         raise click.UsageError(
-            f"ranks are no manifests: they follow from the others; expected one of {kinds}"
+            f"ranks have no manifests, they follow from deployments; expected one of {kinds}"
         )
     return kind
 
 
 def one_object(words: tuple[str, ...]) -> Key:
-    """Kind and name of `KIND NAME` or `KIND/NAME`, and nothing else."""
+    """Return kind and name of `KIND NAME` or `KIND/NAME`; nothing else is accepted."""
     found = _named(words) if words else ()
     if len(found) != 1:
         raise click.UsageError(
@@ -114,13 +112,13 @@ def one_object(words: tuple[str, ...]) -> Key:
 
 
 def missing_all(missing: Iterable[Key], there: Collection[Key]) -> Refused:
-    """The error for objects that are not there, with the nearest names of those that are."""
+    """Return the error for missing objects, with the nearest existing names."""
     errors = [str(not_found(kind, name, [n for k, n in there if k == kind])) for kind, name in missing]
     return Refused("NotFound", "\n".join(errors))
 
 
 def labels_of(files: Mapping[str, bytes]) -> dict[Key, Mapping[str, str]]:
-    """Every object of the files with its labels, in the order of kinds and names."""
+    """Return the labels of every object in the files, sorted by kind and name."""
     from reconciler.source.yaml.documents import load
 
     found = {document.key: document.manifest.metadata.labels for document in load(files)}

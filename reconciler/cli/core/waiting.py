@@ -1,4 +1,4 @@
-"""Waiting for the controller to do what was asked of it, with what goes on meanwhile."""
+"""Waits for the controller to finish something, and shows progress."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 2.0
-"""What takes no longer is not commented on."""
+"""Shorter waits are silent."""
 READ_SECONDS_MAX = 3.0
-"""For a controller to have a commit: it looks once a second."""
+"""How long to wait for a controller to read a commit; it looks once a second."""
 FOREVER_SECONDS = 7 * 24 * 3600.0
-"""What a time-out of 0 means: every wait has a bound."""
+"""The meaning of a time-out of 0: every wait has a bound."""
 
 
 def timeout_option(default: str) -> Callable[[F], F]:
-    """`--timeout` in seconds; 0 waits for as long as it takes."""
+    """Add `--timeout`, in seconds; 0 waits as long as it takes."""
     return click.option(
         "--timeout",
         type=Duration(),
         default=default,
         show_default=True,
         metavar="DURATION",
-        help="The longest to wait, such as 30s or 5m; 0 for as long as it takes.",
+        help="Longest time to wait, such as 30s or 5m; 0 waits as long as it takes.",
     )
 
 
 def wait_until(
     settings: Settings, awaited: Callable[[Client], str], timeout_seconds: float, say: Screen
 ) -> None:
-    """Ask ``awaited`` again and again until it answers with nothing; what it answers else is shown.
+    """Call ``awaited`` repeatedly until it returns an empty text; any other text is shown.
 
-    A controller that is started anew meanwhile is waited for. Raises ``Unreachable`` where there is none at
-    the beginning, and ``Refused`` (``Timeout``) with what is still awaited when the time is over.
+    Waits for a controller that restarts meanwhile. Raises ``Unreachable`` if none runs at the start, and
+    ``Refused`` (``Timeout``) with the last text when the time is over.
     """
     deadline = time.monotonic() + (timeout_seconds if timeout_seconds > 0 else FOREVER_SECONDS)
     client: Client | None = Client(settings.socket)
@@ -77,9 +77,9 @@ def _close(client: Client | None) -> None:
 
 
 def unread(client: Client, repo: Any, revision: str) -> str:
-    """What keeps a commit from being in force; nothing once it is, or one made on top of it.
+    """Say why a commit is not in force yet; empty once it is, or a commit on top of it.
 
-    Raises ``Refused`` where it is held, or wrong, with what to do.
+    Raises ``Refused`` with what to do if it is held or rejected.
     """
     status = client.ask(ShowStatus())
     if _includes(repo, status["revision"], revision):
@@ -93,9 +93,9 @@ def unread(client: Client, repo: Any, revision: str) -> str:
 
 
 def until_read(settings: Settings, how: How, landed: Landed) -> None:
-    """Wait a little for the controller to have a commit: the next command is to find what this one made.
+    """Wait briefly until the controller has read a commit, so that the next command sees it.
 
-    On standard error: what keeps the commit out, and that nothing acts on it where no controller runs.
+    Prints to standard error what keeps the commit out, or that no controller runs.
     """
     if not running(settings):
         click.echo("note: the controller is not running; start it with: reconciler up", err=True)
@@ -112,5 +112,5 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
 
 
 def _includes(repo: Any, newer: str, revision: str) -> bool:
-    """Whether ``newer``, which may be no commit at all before the first, is or was made on top of ``revision``."""
+    """Return whether ``newer`` is ``revision`` or a descendant; ``newer`` may be no commit before the first."""
     return newer == revision or (len(newer) == len(revision) and repo.is_ancestor(revision, newer))

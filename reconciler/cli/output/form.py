@@ -1,4 +1,4 @@
-"""`-o`: how what was read is printed."""
+"""Output formats (`-o`)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_option(*formats: str) -> Callable[[F], F]:
-    """`-o json|yaml` on everything, beside what else a command can."""
+    """Add `-o json|yaml`, and the further formats of a command."""
     return click.option(
         "-o",
         "--output",
         type=click.Choice(("json", "yaml", *formats)),
-        help="Print in this form instead of as text.",
+        help="Print in this format instead of text.",
     )
 
 
 def print_body(body: Any, output: str) -> None:
-    """What was read, as JSON or YAML."""
+    """Print a body as JSON or YAML."""
     click.echo(_yaml(body) if output == "yaml" else _json(body), nl=False)
 
 
 def print_line(body: Any, output: str) -> None:
-    """One of many, as they come: a line of JSON, or a YAML document."""
+    """Print one of many bodies: a line of JSON, or a YAML document."""
     text = json.dumps(body, ensure_ascii=False) + "\n" if output == "json" else f"---\n{_yaml(body)}"
     click.echo(text, nl=False)
 
@@ -51,7 +51,7 @@ def _yaml(body: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What `get -o` asked for. ``name`` is one of `FORMS`."""
+    """The format of `get -o`. ``name`` is one of `FORMS`."""
 
     name: str
     template: Template = ()
@@ -89,7 +89,7 @@ def _example(name: str) -> str:
         case "custom-columns":
             return "expected columns, such as: -o custom-columns=NAME:.metadata.name,MODEL:.spec.model"
         case _:
-            return f"{name} takes nothing behind it"
+            return f"{name} takes no argument"
 
 
 def _form(name: str, rest: str) -> Form:

@@ -1,8 +1,8 @@
 """kubectl's JSONPath templates, such as `{range .items[*]}{.metadata.name}{"\\n"}{end}`.
 
-Its subset (kubernetes.io/docs/reference/kubectl/jsonpath): fields, `['a.b']`, indexes also negative, slices
-with a step, unions, wildcards, recursive descent, filters, literals, range and end. A missing field is
-nothing; an index that is out of bounds is an error, as is an index into what is no list.
+The supported subset (kubernetes.io/docs/reference/kubectl/jsonpath): fields, `['a.b']`, indexes (also negative),
+slices with a step, unions, wildcards, recursive descent, filters, literals, range and end. A missing field is
+empty; an index that is out of bounds, or into something that is not a list, is an error.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from reconciler.errors import Invalid
 
 DEPTH_MAX = 32
-"""Ranges and filters within each other."""
+"""Deepest nesting of ranges and filters."""
 
 
 class BadTemplate(ValueError):
-    """A template that cannot be read: what was expected, and where."""
+    """A wrong template: what was expected, and where."""
 
     def __init__(self, text: str, at: int, expected: str) -> None:
         found = f'"{text[at]}"' if at < len(text) else "the end"
@@ -31,7 +31,7 @@ class BadTemplate(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One field. A quoted one with dots that is no field of that name is a path, as kubectl takes it."""
+    """One field. As in kubectl, a quoted name with dots is a path if no field has that name."""
 
     name: str
     quoted: bool = False
@@ -60,7 +60,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """What each of several selectors finds."""
+    """The results of several selectors."""
 
     selectors: tuple[Key | Index | Slice, ...]
 
@@ -72,7 +72,7 @@ class Descent:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The elements of a list for which a comparison holds; without ``operator``, where the left is there."""
+    """The elements of a list for which a comparison holds; without ``operator``, those that have the left side."""
 
     left: Operand
     operator: str = ""
@@ -93,7 +93,7 @@ Operand = Path | Literal
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A body for each thing that a path finds."""
+    """A body that is repeated for each result of a path."""
 
     path: Path
     body: Template
@@ -107,7 +107,7 @@ Template = tuple[Piece, ...]
 
 
 def render(template: Template, value: Any) -> str:
-    """What a template makes of a value. Raises ``Invalid`` where an index fits nothing."""
+    """Return the text that a template makes of a value. Raises ``Invalid`` for an index that fits nothing."""
     return "".join(_rendered(template, value))
 
 
@@ -124,12 +124,12 @@ def _rendered(template: Template, value: Any) -> Iterator[str]:
 
 
 def written(value: Any) -> str:
-    """A value as a template prints it: text as it is, everything else as JSON."""
+    """Return a value as a template prints it: text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def find(path: Path, value: Any) -> list[Any]:
-    """Everything that a path leads to. Raises ``Invalid`` where an index fits nothing."""
+    """Return everything that a path finds. Raises ``Invalid`` for an index that fits nothing."""
     found = [value]
     for step in path:
         found = _follow(step, found)
@@ -183,7 +183,7 @@ def _elements(value: Any, wanted: str) -> list[Any]:
 
 
 def _containers(value: Any) -> Iterator[Any]:
-    """Lists and mappings, each before what is within it."""
+    """Yield lists and mappings, each before its contents."""
     waiting = [value]
     while waiting:
         current = waiting.pop()

@@ -1,4 +1,4 @@
-"""Reads kubectl's JSONPath templates; a wrong one is told with the place that is wrong."""
+"""Parses kubectl's JSONPath templates; errors name the wrong place."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 
 
 def parse_template(text: str) -> Template:
-    """A whole template. Raises ``BadTemplate``."""
+    """Parse a template. Raises ``BadTemplate``."""
     if "{" not in text:
         raise BadTemplate(text, 0, "a template has its paths in braces, such as {.metadata.name}")
     return _Parser(text).template()
 
 
 def parse_path(text: str) -> Path:
-    """One path, with or without braces and leading dot: `{.spec.model}`, `.spec.model`, `spec.model`."""
+    """Parse one path, with or without braces and leading dot: `{.spec.model}`, `.spec.model`, `spec.model`."""
     inner = text.strip()
     if inner.startswith("{"):
         if not inner.endswith("}"):
@@ -53,7 +53,7 @@ def parse_path(text: str) -> Path:
 
 
 class _Parser:
-    """A cursor over the text. Every method begins where the one before has ended."""
+    """A cursor over the text. Every method begins where the previous one ended."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -65,11 +65,11 @@ class _Parser:
     def template(self) -> Template:
         pieces, ended = self._body()
         if ended:
-            raise BadTemplate(self._text, self._at - 1, "there is no range that could end here")
+            raise BadTemplate(self._text, self._at - 1, "no range is open here")
         return pieces
 
     def _body(self) -> tuple[Template, bool]:
-        """Pieces up to the end of the text or `{end}`, and whether it was `{end}`."""
+        """Return pieces up to the end of the text or `{end}`, and whether it was `{end}`."""
         pieces: list[Piece] = []
         while self._at < len(self._text):
             opening = self._text.find("{", self._at)
@@ -275,7 +275,7 @@ class _Parser:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise self._wrong(f"no more than {DEPTH_MAX} ranges and filters may stand within each other")
+            raise self._wrong(f"at most {DEPTH_MAX} ranges and filters may be nested")
 
     def _wrong(self, expected: str) -> BadTemplate:
         return BadTemplate(self._text, self._at, expected)

@@ -1,4 +1,4 @@
-"""The columns of `get`, by kind."""
+"""Defines the columns of `get`, by kind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .table_layout import age, size, table
 Item = dict[str, Any]
 
 SILENT_SECONDS = 5.0
-"""A rank that owes progress and has made none for so long is shown as silent."""
+"""A rank that should make progress and has made none for this long is shown as silent."""
 
 
 def condition(item: Item, kind: str) -> Item:
-    """One condition of an object; one that nobody has set is unknown."""
+    """Return a condition of an object; unknown if it is not set."""
     conditions = item.get("status", {}).get("conditions", [])
     return next(
         (c for c in conditions if c["type"] == kind), {"status": "Unknown", "reason": "", "message": ""}
@@ -25,7 +25,7 @@ def condition(item: Item, kind: str) -> Item:
 
 
 def state(item: Item) -> str:
-    """In a few words: ready, or why not."""
+    """Return a short text: ready, or why not."""
     ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
     if item["metadata"].get("deletionTimestamp"):
         return f"Terminating: {condition(item, 'Reconciling')['message'] or ready['message']}"
@@ -52,7 +52,7 @@ def _node(item: Item, wide: bool) -> list[str]:
 
 
 def _host(spec: Item) -> str:
-    """The machine, as ssh would be told."""
+    """Return the machine as an argument of ssh."""
     ssh = spec.get("ssh")
     if ssh is None:
         return "(local)"
@@ -60,7 +60,7 @@ def _host(spec: Item) -> str:
 
 
 def _withheld(spec: Item) -> str:
-    """What keeps ranks away from a node, as kubectl adds it to a node's state."""
+    """Return what keeps ranks off a node, in the form that kubectl adds to a node's state."""
     if spec.get("drain"):
         return ",SchedulingDisabled,Drained"
     return ",SchedulingDisabled" if spec["unschedulable"] else ""
@@ -89,7 +89,7 @@ def _model(item: Item, wide: bool) -> list[str]:
 
 
 def _source(source: Item) -> str:
-    """A path, or a repository with its commit as git abbreviates it."""
+    """Return a path, or a repository with its abbreviated commit."""
     hub = source.get("huggingface")
     return f"{hub['repo']}@{hub['revision'][:10]}" if hub else str(source["path"])
 
@@ -127,7 +127,7 @@ def _notifier(item: Item, wide: bool) -> list[str]:
         age(status.get("sentAt")),
         str(status.get("waiting", 0)),
     ]
-    source = {**webhook.get("urlFrom", {}), "url": webhook.get("url")}  # what is not given is left out
+    source = {**webhook.get("urlFrom", {}), "url": webhook.get("url")}  # fields that are not set are missing
     place = next((f"{key}: {value}" for key, value in source.items() if value), "-")
     return [*row, ",".join(item["spec"]["tell"]), place, state(item)] if wide else [*row, state(item)]
 
@@ -145,7 +145,7 @@ def _api_key(item: Item, wide: bool) -> list[str]:
 
 
 def _phase(item: Item) -> str:
-    """Where a rank is on its way, and whether it stands still there."""
+    """Return a rank's phase, and whether it is stopped or silent."""
     if item.get("stopped"):
         return f"{item['phase']} (stopped)"
     silent = item.get("silentSeconds", 0.0)
@@ -165,9 +165,9 @@ class Columns:
 
     narrow: tuple[str, ...]
     wide: tuple[str, ...]
-    """With `-o wide`."""
+    """Further columns of `-o wide`."""
     row: Callable[[Item, bool], list[str]]
-    """The cells of an object, wide or not."""
+    """Return the cells of an object, wide or not."""
 
 
 COLUMNS = {
@@ -210,32 +210,32 @@ COLUMNS = {
         _rank,
     ),
 }
-"""By kind: a new one is a row here."""
+"""The columns by kind; a new kind needs a row here."""
 
 
 NONE = "<none>"
 
 
 def headers(kind: str, wide: bool = False, with_labels: bool = False) -> list[str]:
-    """What stands above the rows of a kind."""
+    """Return the headers of a kind."""
     columns = COLUMNS[kind]
     found = list(columns.wide if wide else columns.narrow)
     return [*found, "LABELS"] if with_labels else found
 
 
 def row(item: Item, wide: bool = False, with_labels: bool = False) -> list[str]:
-    """The cells of an object."""
+    """Return the cells of an object."""
     found = COLUMNS[item["kind"]].row(item, wide)
     return [*found, labels(item)] if with_labels else found
 
 
 def labels(item: Item) -> str:
-    """As kubectl shows them: `pool=studios,tier=test`."""
+    """Return labels as kubectl shows them: `pool=studios,tier=test`."""
     return ",".join(f"{key}={value}" for key, value in item["metadata"]["labels"].items()) or NONE
 
 
 def tables(items: list[Item]) -> str:
-    """A table for each kind there is, in the order of kinds."""
+    """Return a table for each kind that has objects."""
     parts = []
     for kind in (*KIND_NAMES, "Rank"):
         rows = [row(item) for item in items if item["kind"] == kind]

@@ -1,4 +1,4 @@
-"""What goes on, on standard error, while a command takes longer than people like to wait in silence."""
+"""Shows progress on standard error while a command takes long."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEAT_SECONDS = 15.0
 
 
 class Progress:
-    """Silent for the first two seconds. On a terminal one line that changes; elsewhere one for each new text."""
+    """Shows nothing for two seconds; then one changing line on a terminal, elsewhere a line for each new text."""
 
     def __init__(self) -> None:
         self._began = self._said_at = time.monotonic()
@@ -23,7 +23,7 @@ class Progress:
         self._text = ""
 
     def show(self, text: str) -> None:
-        """Say what is waited for now."""
+        """Show what is awaited now."""
         moment = time.monotonic()
         if moment - self._began < SILENT_SECONDS or not text:
             return
@@ -38,7 +38,7 @@ class Progress:
         self._text = text
 
     def done(self) -> None:
-        """Leave the line free for what is printed next."""
+        """Clear the line for the next output."""
         if self._live and self._text:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

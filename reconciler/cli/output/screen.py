@@ -1,4 +1,4 @@
-"""What a command says while it works: lines that stay, and on a terminal one that shows what goes on right now."""
+"""The output of a command while it works: permanent lines, and on a terminal one line with the current activity."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TextIO
 import click
 
 REPEAT_SECONDS = 15.0
-"""Where there is no terminal, the same text is not printed again sooner."""
+"""Without a terminal, the same text is not repeated sooner."""
 
 
 class Screen:
-    """The foreground of `up` and of whatever waits. ``seconds_silent`` is how long nothing new has been said.
+    """The output of `up` and of commands that wait. ``seconds_silent`` is how long nothing new was printed.
 
-    What goes on is first shown ``after_seconds`` from now: who gets an answer sooner needs no more. ``stream``
-    is standard output where it is not given.
+    Activity is first shown ``after_seconds`` from now, so that quick commands show none. ``stream`` is standard
+    output by default.
     """
 
     def __init__(self, stream: TextIO | None = None, after_seconds: float = 0.0) -> None:
@@ -28,14 +28,14 @@ class Screen:
         self._shows_from = self._spoke_at + after_seconds
 
     def __call__(self, text: str) -> None:
-        """A line, or several, that stay."""
+        """Print permanent lines."""
         self.clear()
         click.echo(text, file=self._stream)
         self._passing = ""
         self._spoke_at = time.monotonic()
 
     def show(self, text: str) -> None:
-        """What is going on; on a terminal the next line of any kind takes its place."""
+        """Show the current activity; on a terminal the next line replaces it."""
         self._spoke_at = time.monotonic()
         if self._spoke_at < self._shows_from:
             return
@@ -54,7 +54,7 @@ class Screen:
         return time.monotonic() - self._spoke_at
 
     def clear(self) -> None:
-        """Take the passing line off a terminal, before somebody else writes there."""
+        """Remove the activity line from a terminal, before other output."""
         if self._live and self._passing:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""Plain tables as kubectl's, and quantities as people read them."""
+"""Formats plain tables like kubectl's, and quantities for people."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from textwrap import wrap
 WIDTH = 100
 GAP = "   "
 CELL_WIDTH_MIN = 8
-"""No column is cut shorter; one that does not fit even so is left out."""
+"""Smallest width of a column; a column that does not fit even so is omitted."""
 FOLD_WIDTH_MIN = 24
-"""A sentence in a narrower column would be a tower of words: it is cut."""
+"""Sentences in narrower columns are cut instead of folded."""
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Left-aligned columns, cut with an ellipsis where a line would be longer than ``width``."""
+    """Return left-aligned columns, cut with an ellipsis if a line would be longer than ``width``."""
     shown = [headers, *rows]
     return "\n".join(lines(shown, fitting(shown, width)))
 
 
 def story(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """A table whose last column is what it is read for: that is folded into several lines instead of cut."""
+    """Return a table whose last column is folded into several lines instead of cut."""
     shown = [headers, *rows]
     widths = fitting(shown, width)
     if widths[-1] >= FOLD_WIDTH_MIN:
@@ -39,15 +39,15 @@ def _folded(row: Sequence[str], width: int) -> Iterator[list[str]]:
 
 
 def fold(text: str, width: int, indent: str = "") -> list[str]:
-    """A text in lines no longer than ``width``, those after the first behind ``indent``; at least one."""
+    """Return a text in lines no longer than ``width``, at least one; those after the first begin with ``indent``."""
     return wrap(plain(text), width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int]:
-    """The widths of columns that fit into ``width`` together; 0 for one that is left out.
+    """Return the widths of columns that fit into ``width`` together; 0 for an omitted one.
 
-    The first column holds names: it is never cut. The last one, a sentence for people, is cut first, then
-    the widest; what does not fit even so is left out, from the right, the last column last.
+    The first column holds names and is never cut. The last one, a sentence for people, is cut first, then
+    the widest; columns that still do not fit are omitted, from the right, the last column last.
     """
     width = width or terminal_width()
     natural = [max(len(plain(cell)) for cell in column) for column in zip(*rows, strict=True)]
@@ -58,7 +58,7 @@ def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int
     for column in sorted(range(1, last + 1), key=lambda column: (column == last, -column)):
         if _excess(widths, width) > 0:
             widths[column] = 0
-    if last and widths[last]:  # it may have what those have left that were left out
+    if last and widths[last]:  # the last column may use the width of omitted ones
         widths[last] = min(natural[last], widths[last] - _excess(widths, width))
     return widths
 
@@ -69,7 +69,7 @@ def _excess(widths: Sequence[int], width: int) -> int:
 
 
 def lines(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Rows as lines, in columns of these widths; the first column is longer where its cell is."""
+    """Return rows as lines, in columns of these widths; a longer first cell is never cut."""
     return [GAP.join(_cells(row, widths)).rstrip() for row in rows]
 
 
@@ -81,19 +81,19 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """One line without anything that a terminal would act on."""
+    """Return one line without control characters."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else " " for character in text).strip()
 
 
 def clip(text: str, width: int) -> str:
-    """A text no longer than ``width``; what is missing shows as an ellipsis."""
+    """Return a text no longer than ``width``, cut with an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def terminal_width() -> int:
-    """The terminal's, and 100 where there is none; a pipe gets whole lines, unless COLUMNS says how long they are."""
+    """Return the terminal's width, 100 without a terminal; a pipe gets whole lines unless COLUMNS is set."""
     wished = os.environ.get("COLUMNS", "")
     if sys.stdout.isatty() or (wished.isdecimal() and int(wished)):
         return shutil.get_terminal_size((WIDTH, 24)).columns
@@ -101,7 +101,7 @@ def terminal_width() -> int:
 
 
 def size(number: int | None) -> str:
-    """Bytes in the largest unit that leaves a number of one or more."""
+    """Return bytes in the largest unit that leaves a number of at least one."""
     if not number:
         return "-"
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -112,7 +112,7 @@ def size(number: int | None) -> str:
 
 
 def age(moment: str | None, now: datetime | None = None) -> str:
-    """How long ago a time was, as kubectl writes it: `45s`, `5m10s`, `3h`, `2d`."""
+    """Return how long ago a time was, as kubectl writes it: `45s`, `5m10s`, `3h`, `2d`."""
     if not moment:
         return "-"
     seconds = max(0, int(((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()))
@@ -126,7 +126,7 @@ def age(moment: str | None, now: datetime | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took: `0.4s`, `12s`, `4m12s`, `3h5m`, `2d4h`."""
+    """Return a duration for people: `0.4s`, `12s`, `4m12s`, `3h5m`, `2d4h`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     whole = int(seconds)

@@ -1,4 +1,4 @@
-"""``reconciler verify``: a deployment's groups on trial, and what follows from what was measured."""
+"""Answers ``reconciler verify``: measures a deployment's groups, and judges them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from reconciler.controller.parts import Parts
 from reconciler.doctor.acceptance import Check, Stream, Trial, Work, judge
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Unreachable, listing
 from reconciler.execution import trial
 from reconciler.execution.proof import Connect
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ObservedRank
@@ -22,7 +22,7 @@ RUNS_MAX = 8
 WAIT_SECONDS_MAX = 60.0
 STREAMS = (1, 2, 4)
 TOKENS = 64
-"""Of each answer: enough to tell, and a few seconds on a large model."""
+"""Tokens of each answer: enough to measure, and a few seconds on a large model."""
 LOOK_SECONDS = 0.25
 LOOKS_MAX = 20
 
@@ -33,23 +33,23 @@ class _Run:
 
     task: asyncio.Task[dict[str, Any]]
     told: list[str]
-    """What is being done, the latest last."""
+    """Progress messages, the latest last."""
 
 
 @dataclass(slots=True)
 class Acceptances:
-    """All that are going on."""
+    """All running verifications."""
 
     parts: Parts
     _runs: dict[str, _Run] = field(default_factory=dict)
 
     async def answer(self, message: Accept) -> dict[str, Any]:
-        """As ``wire.admin.Accept`` has it. Raises ``Refused`` where there is nothing to try."""
+        """Answer ``wire.admin.Accept``. Raises ``Refused`` if there is no group to measure."""
         if not message.run:
             return self._begin(message)
         run = self._runs.get(message.run)
         if run is None:
-            raise Refused("NotFound", "nothing is known of that run any more; ask again")
+            raise Refused("NotFound", "that run has expired; start it again")
         if not run.task.done():
             await asyncio.wait([run.task], timeout=min(message.wait_seconds, WAIT_SECONDS_MAX))
         if not run.task.done():
@@ -60,7 +60,7 @@ class Acceptances:
     def _begin(self, message: Accept) -> dict[str, Any]:
         name = DeploymentName(message.deployment)
         groups = _serving(self.parts, name)
-        told = ["the ranks measure"]
+        told = ["the ranks are measuring"]
         task = asyncio.create_task(_accept(self.parts, groups, message, told), name=f"verify {name}")
         while len(self._runs) >= RUNS_MAX:
             self._runs.pop(next(iter(self._runs))).task.cancel()
@@ -70,10 +70,10 @@ class Acceptances:
 
 
 def _serving(parts: Parts, name: DeploymentName) -> tuple[GroupRecord, ...]:
-    """The groups that have proven themselves and whose ranks are all there."""
+    """Return the proven groups whose ranks all run."""
     last = parts.last
     if name not in last.desired.deployments:
-        raise Refused("NotFound", f'there is no deployment "{name}"; see: reconciler get deployments')
+        raise Refused("NotFound", f'there is no deployment "{name}"; {listing("deployments")}')
     found = tuple(
         record
         for record in last.memory.groups_of(name)
@@ -82,7 +82,7 @@ def _serving(parts: Parts, name: DeploymentName) -> tuple[GroupRecord, ...]:
     if not found:
         raise Refused(
             "NotServing",
-            f"no group of {name} serves now; what it waits for: reconciler describe deployment {name}",
+            f"no group of {name} serves now; see what it waits for with: reconciler describe deployment {name}",
         )
     return found
 
@@ -127,17 +127,17 @@ class _Trial:
         self.told.append(f"{self.record.replica}: {what}")
 
     async def _pace(self, under_load: bool) -> tuple[Measured | None, str]:
-        self._report("the ranks measure")
+        self._report("the ranks are measuring")
         try:
             return await trial.measure(self._connect(), under_load), ""
         except Refused as error:
-            more = "; with --under-load it is measured all the same" if error.code == "busy" else ""
+            more = "; to measure anyway, use --under-load" if error.code == "busy" else ""
             return None, f"{error}{more}"
         except Unreachable as error:
             return None, str(error)
 
     async def _stream(self, count: int, works: dict[int, Work]) -> Stream:
-        """So many answers at once; meanwhile it is looked at what every rank does."""
+        """Measure several answers at once, and observe every rank meanwhile."""
         before = {rank: each.report.steps for rank, each in self._ranks().items()}
         answering = asyncio.ensure_future(trial.answer(self._connect(), count, TOKENS))
         try:
@@ -155,7 +155,7 @@ class _Trial:
         return Stream(count, found.tokens_per_second, found.failures)
 
     async def _last_reports(self, before: Mapping[int, int], works: dict[int, Work]) -> None:
-        """What the ranks did until just now: that is told with the next report of each agent."""
+        """Wait for the next report of each agent, which has the latest work of the ranks."""
         for _ in range(LOOKS_MAX):
             for name in self.record.members:
                 self.parts.collector.look(name)
@@ -173,7 +173,7 @@ class _Trial:
             works[rank] = Work(steps, max(known.cores, each.report.cores), watts)
 
     def _ranks(self) -> Mapping[int, ObservedRank]:
-        """As their agents have reported them by now, not only with the last pass."""
+        """Return the ranks from their agents' newest reports, which may be newer than the last pass."""
         found: dict[int, ObservedRank] = {}
         nodes = self.parts.collector.nodes()
         for rank, name in enumerate(self.record.members):

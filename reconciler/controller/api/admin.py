@@ -12,7 +12,7 @@ from typing import Any
 from reconciler import __version__
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
-from reconciler.errors import Invalid, Refused
+from reconciler.errors import Invalid, Refused, listing
 from reconciler.remote.rpc import RpcServer
 from reconciler.state import NodeName
 from reconciler.store import EventFilter, IncidentFilter
@@ -46,17 +46,17 @@ from .versions import Versions
 LOG_SECONDS_MAX = 15.0
 WAIT_SECONDS_MAX = 60.0
 READ_SECONDS = 10.0
-"""How long a controller that has just started lets questions about objects wait for the manifests."""
+"""How long a controller that has just started delays answers about objects until it has read the manifests."""
 
 
 @dataclass(slots=True)
 class Admin:
-    """The administrator's interface: whoever can open the socket is one."""
+    """The administrator's interface: everybody who can open the socket is an administrator."""
 
     parts: Parts
     loop: Loop
     source: str
-    """What the manifests are read from, for people."""
+    """The source of the manifests, for people."""
     versions: Versions = field(init=False)
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
@@ -67,14 +67,12 @@ class Admin:
         self.acceptances = Acceptances(self.parts)
 
     async def listen(self, path: Path) -> RpcServer:
-        """Serve on a Unix socket of mode 0600; one that a dead controller left behind is replaced."""
+        """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
         server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, self._answer)
         try:
             await server.start()
         except (OSError, ValueError) as error:
-            raise Invalid(
-                f"{path}: cannot listen there: {error}; choose a shorter RECONCILER_HOME"
-            ) from error
+            raise Invalid(f"cannot listen on {path}: {error}; choose a shorter RECONCILER_HOME") from error
         return server
 
     async def _answer(self, message: Any) -> Answer:
@@ -115,11 +113,11 @@ class Admin:
             case Stop():
                 self.loop.stop_everything()
             case _:
-                raise Refused("Unknown", "this controller does not know that request")
+                raise Refused("Unknown", "this controller does not support that request")
         return {}
 
     async def _get(self, message: Get) -> dict[str, Any]:
-        """Not before the manifests were read: what one has not looked for yet is not to be told as absent."""
+        """Answer once the manifests have been read: until then, objects are not missing but unknown."""
         seconds = message.wait_seconds if message.seen else 0.0
         async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
             body = self._ranks(message) if message.kind == "Rank" else self._objects(message)
@@ -167,7 +165,7 @@ class Admin:
         return {"version": version, "items": found}
 
     async def _looks(self, seconds: float) -> AsyncIterator[bool]:
-        """Whenever there may be something new, until the time is over: then once more, as the last one."""
+        """Yield False whenever there may be something new, and True at last when the time is over."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + min(seconds, WAIT_SECONDS_MAX)
         while (left := deadline - clock()) > 0:
@@ -183,7 +181,7 @@ class Admin:
         for rank in self.parts.last.observed.ranks():
             if rank.report.id == message.id:
                 return await self._read_log(rank.node, message)
-        raise Refused("NotFound", f"no node knows a rank {message.id}; see: reconciler get ranks")
+        raise Refused("NotFound", f"no node knows a rank {message.id}; {listing('ranks')}")
 
     async def _read_log(self, name: NodeName, message: ReadRankLog) -> dict[str, Any]:
         link, _ = self.parts.collector.link(name)

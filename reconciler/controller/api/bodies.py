@@ -1,4 +1,4 @@
-"""What the command line is told: plain JSON from the last pass's snapshots. Pure."""
+"""Builds the answers to the command line: plain JSON from the last pass's snapshots. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from reconciler.status import Snapshots, Statuses
 
 
 def iso(at: float | None) -> str | None:
-    """A time as RFC 3339 with milliseconds, in UTC."""
+    """Return a time as RFC 3339 with milliseconds, in UTC."""
     if at is None:
         return None
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: str | None) -> dict[str, Any]:
-    """The inventory, manifests in force and those that are leaving, in the order of kinds and names."""
+    """Return all objects, those in force and those being removed, sorted by kind and name."""
     desired = snapshots.desired
     going = {key: leaving.manifest for key, leaving in snapshots.memory.leaving.items()}
     items = [
@@ -40,7 +40,7 @@ def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: st
 
 
 def kept_out(desired: Desired) -> dict[str, Any]:
-    """What became of a newer revision that is not in force: ``held`` and ``rejection``, each None if neither."""
+    """Return why a newer revision is not in force: ``held`` and ``rejection``, None where they do not apply."""
     held, rejection = desired.hold, desired.rejection
     return {
         "held": held
@@ -94,7 +94,7 @@ def _condition(condition: Condition) -> dict[str, Any]:
 
 
 def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[str, Any]:
-    """Every rank that has not ended (or every rank), of one deployment or of all."""
+    """Return every rank that has not ended (with ``ended`` every rank), of one deployment or of all."""
     items = [
         {
             "kind": "Rank",
@@ -129,13 +129,13 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[s
 
 
 def places(snapshots: Snapshots, name: str) -> list[dict[str, Any]]:
-    """Why the replicas of a deployment are where they are."""
+    """Return the reasons for the placement of a deployment's replicas."""
     world = World(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.now, entropy="")
     return [asdict(found) for found in explain(world, DeploymentName(name))]
 
 
 def plan_body(plan: Plan) -> dict[str, Any]:
-    """The plan, its waiting and its refusals."""
+    """Return the plan with what waits and what is refused."""
     return {
         "steps": [_step(step) for step in plan.steps],
         "waiting": [{**_reason(waiting), "until": iso(waiting.until)} for waiting in plan.waiting],
@@ -152,7 +152,7 @@ def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
 
 
 def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
-    """Events, oldest first, and the id to go on from."""
+    """Return events, oldest first, and the id to continue from."""
     items = [
         {
             "id": number,
@@ -170,7 +170,7 @@ def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
 
 
 def incident(found: Incident, now: float) -> dict[str, Any]:
-    """An incident with its whole story."""
+    """Return an incident with all its entries."""
     return {
         "id": found.id,
         "object": str(found.object),

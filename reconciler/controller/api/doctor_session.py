@@ -1,4 +1,4 @@
-"""``reconciler doctor``: have the machines asked again, then say what is wrong with them."""
+"""Answers ``reconciler doctor``: has the machines probed again, then examines them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler import incidents
 from reconciler.controller.parts import Parts
 from reconciler.controller.reconcile import decide
 from reconciler.doctor import Finding, examine
-from reconciler.errors import Refused
+from reconciler.errors import Refused, listing
 from reconciler.state import Contact, NodeName
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
@@ -22,35 +22,35 @@ from . import bodies
 
 WAIT_SECONDS_MAX = 60.0
 RUNS_MAX = 16
-"""Consultations at a time; of more the oldest is given up."""
+"""Most doctor sessions at a time; a further one replaces the oldest."""
 HEALED_SECONDS = 3600.0
-"""For how long what is over is still told."""
+"""How long closed incidents are still listed."""
 HEALED_MAX = 20
 
 
 @dataclass(slots=True)
 class _Run:
-    """One consultation."""
+    """One doctor session."""
 
     nodes: tuple[NodeName, ...]
-    """Those that were named; empty for all."""
+    """The requested nodes; empty means all."""
     asking: dict[NodeName, asyncio.Task[bool]]
 
 
 @dataclass(slots=True)
 class DoctorSessions:
-    """All that are going on."""
+    """All running doctor sessions."""
 
     parts: Parts
     _runs: dict[str, _Run] = field(default_factory=dict)
 
     async def answer(self, message: Doctor) -> dict[str, Any]:
-        """As ``wire.admin.Doctor`` has it. Raises ``Refused`` for unknown nodes, and where a run is over."""
+        """Answer ``wire.admin.Doctor``. Raises ``Refused`` for unknown nodes, and for an expired session."""
         if not message.run:
             return self._begin(tuple(NodeName(name) for name in message.nodes))
         run = self._runs.get(message.run)
         if run is None:
-            raise Refused("NotFound", "nothing is known of that consultation any more; ask again")
+            raise Refused("NotFound", "that doctor session has expired; start it again")
         waiting = [task for task in run.asking.values() if not task.done()]
         if waiting and message.wait_seconds:
             await asyncio.wait(waiting, timeout=min(message.wait_seconds, WAIT_SECONDS_MAX))
@@ -63,7 +63,7 @@ class DoctorSessions:
     def _begin(self, names: tuple[NodeName, ...]) -> dict[str, Any]:
         unknown = [name for name in names if name not in self.parts.last.desired.nodes]
         if unknown:
-            raise Refused("NotFound", f'there is no node "{unknown[0]}"; see: reconciler get nodes')
+            raise Refused("NotFound", f'there is no node "{unknown[0]}"; {listing("nodes")}')
         seen = self.parts.collector.nodes()
         wanted = names or tuple(sorted(self.parts.last.desired.nodes))
         reached = [name for name in wanted if name in seen and seen[name].contact is Contact.REACHED]
@@ -89,7 +89,7 @@ class DoctorSessions:
         ]
         unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
         unknown += [
-            {"node": name, "what": "what has changed just now", "why": "its probes did not come back in time"}
+            {"node": name, "what": "its newest facts", "why": "its probes did not finish in time"}
             for name in late
         ]
         return {
@@ -100,12 +100,12 @@ class DoctorSessions:
         }
 
     def _followed(self, snapshots: Snapshots) -> dict[int, Incident]:
-        """The incidents as they are by this look: the loop's next pass has yet to write that."""
+        """Return the incidents after this examination, which the loop's next pass will write."""
         kept = self.parts.store.incidents
         return incidents.follow(kept.unsettled(), kept.last_id(), snapshots, ())
 
     def _healed(self, known: Mapping[int, Incident], now: float) -> list[dict[str, Any]]:
-        """What is over, oldest first."""
+        """Return the closed incidents, oldest first."""
         lately = self.parts.store.incidents.find(IncidentFilter(since=now - HEALED_SECONDS, limit=HEALED_MAX))
         latest = [known.get(each.id, each) for each in lately]
         over = [bodies.incident(each, now) for each in latest if not each.open]
@@ -115,7 +115,7 @@ class DoctorSessions:
 
 
 def _reached(snapshots: Snapshots, name: NodeName) -> bool:
-    """Of a machine that is lost nothing at all is known, which is told of it anyway."""
+    """Return whether a machine answers: a lost one is reported as unknown anyway."""
     seen = snapshots.observed.nodes.get(name)
     return seen is not None and seen.contact is Contact.REACHED
 

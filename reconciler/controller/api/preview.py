@@ -1,4 +1,4 @@
-"""What would come of other manifests, before anybody commits them."""
+"""Computes what the controller would do with other manifests, before they are committed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reconciler.state import AllocateEpoch, Desired, GroupRecord, Plan, ReplicaI
 from . import bodies
 
 UNNAMED = "this change"
-"""Instead of a revision: there is none yet."""
+"""Stands for the revision, which does not exist yet."""
 
 
 def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
-    """The answer to ``wire.admin.Foresee``. Raises ``InvalidManifests`` where the files are not valid."""
+    """Return the answer to ``wire.admin.Foresee``. Raises ``InvalidManifests`` for invalid files."""
     documents = load({name: text.encode() for name, text in files.items()})
     desired = Desired.of(UNNAMED, (document.manifest for document in documents))
     plan = loop.preview(desired)

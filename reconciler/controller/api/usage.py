@@ -1,4 +1,4 @@
-"""What nodes and ranks use at the moment: straight from their agents' last reports, and kept nowhere."""
+"""Reports the current use of nodes and ranks, from their agents' last reports; nothing is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.wire.node import NodeReport, RankReport
 
 
 def usage(nodes: Mapping[NodeName, NodeObservation]) -> dict[str, Any]:
-    """As ``wire.admin.ShowUsage`` says. Only of nodes whose agent answers: of others nobody knows."""
+    """Answer ``wire.admin.ShowUsage``, for nodes whose agent answers."""
     reports = {
         name: seen.report
         for name, seen in sorted(nodes.items())

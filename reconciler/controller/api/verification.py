@@ -1,4 +1,4 @@
-"""Weights hashed on demand: what the command line has begun, and what came of it."""
+"""Verifies weights on request: begins a run, and reports its progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from reconciler.controller.parts import Parts
-from reconciler.errors import Refused
+from reconciler.errors import Refused, listing
 from reconciler.resources import HuggingFace, Model
 from reconciler.state import NodeName, NodeObservation
 from reconciler.state.machine.weights import ON_DEMAND
@@ -16,28 +16,28 @@ from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource
 
 REQUEST_SECONDS_MAX = 15.0
 LOOKS_MAX, LOOK_SECONDS = 100, 0.05
-"""For the first news of a run."""
+"""How long the first report of a run may take."""
 LOST: dict[str, Any] = {
     "phase": FetchPhase.FAILED,
     "doneBytes": 0,
     "totalBytes": 0,
     "problem": FetchProblem.INTERRUPTED,
-    "text": "nothing was heard of it any more; ask again",
+    "text": "no report arrived; try again",
     "files": [],
 }
 
 
 async def begin(parts: Parts, name: str) -> str:
-    """Have every node that has the weights hash them, those that share a folder once; the name of this run.
+    """Let every node with the weights hash them, once per shared folder. Return the name of the run.
 
-    Raises ``Refused`` where there is nothing to compare with, or no node that has them.
+    Raises ``Refused`` if there are no digests to compare with, or no node has the weights.
     """
     model, hub = _fetched(parts, name)
     path = model.spec.source.folder
     run = f"{ON_DEMAND}{parts.entropy()[:12]}"
     asked = _first_of_each_folder(parts, path)
     if not asked:
-        text = f"no node that answers has the weights of {name}; see: reconciler describe model {name}"
+        text = f"no answering node has the weights of {name}; see: reconciler describe model {name}"
         raise Refused("NotFetched", text)
     source = FetchSource(hub.repo, hub.revision, parts.around.hub.endpoint, model.spec.trust_remote_code)
     secret = parts.around.hub.token(hub.token_ref)
@@ -58,7 +58,7 @@ async def begin(parts: Parts, name: str) -> str:
 
 
 def stands(parts: Parts, name: str, run: str) -> dict[str, Any]:
-    """How a run stands, as ``wire.admin.Verify`` has it."""
+    """Return the progress of a run, for ``wire.admin.Verify``."""
     model, _ = _fetched(parts, name)
     path = model.spec.source.folder
     seen = dict(sorted(parts.collector.nodes().items()))
@@ -99,9 +99,9 @@ def _progress(seen: NodeObservation, path: str) -> dict[str, Any]:
 def _fetched(parts: Parts, name: str) -> tuple[Model, HuggingFace]:
     model = parts.last.desired.models.get(name)
     if model is None:
-        raise Refused("NotFound", f'there is no model "{name}"; see: reconciler get models')
+        raise Refused("NotFound", f'there is no model "{name}"; {listing("models")}')
     if model.spec.source.huggingface is None:
-        text = f"the weights of {name} are at a path, and nobody has told what their digests should be"
+        text = f"the weights of {name} are at a path, so there are no digests to compare with"
         raise Refused("NothingToCompare", text)
     return model, model.spec.source.huggingface
 

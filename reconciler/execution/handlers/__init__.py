@@ -53,7 +53,7 @@ S = TypeVar("S", bound=Step)
 def _row(
     kind: type[S], handler: Callable[[S, Tools], Awaitable[str | None]]
 ) -> tuple[type[Step], Callable[[Any, Tools], Awaitable[str | None]]]:
-    """Pair a kind of step with its handler, which returns a detail worth telling, if any."""
+    """Pair a kind of step with its handler, which returns a detail for the event, if any."""
     return cast(type[Step], kind), handler
 
 

@@ -25,7 +25,7 @@ async def allocate(step: AllocateEpoch, tools: Tools) -> None:
 
 
 async def prove(step: ProveGroup, tools: Tools) -> str:
-    """Have a group give one completion, and note that it did."""
+    """Request one completion from a group, and note its success."""
     seconds = await tools.machines.request_completion(step.node, step.socket)
     tools.groups.prove(step.replica, step.epoch, tools.clock())
     text = f"answered in {seconds:.1f} s"
@@ -35,7 +35,7 @@ async def prove(step: ProveGroup, tools: Tools) -> str:
 
 
 async def free_transport(step: FreeTransport, tools: Tools) -> None:
-    """Have a transport that failed a replica tried again."""
+    """Allow a transport that failed a replica to be tried again."""
     tools.groups.free_transport(step.replica, step.transport)
 
 

@@ -14,7 +14,7 @@ from reconciler.wire.repair import Repair
 from .requests import ask, change, reconnect
 
 REPAIR_SECONDS_MAX = 45.0
-"""For a handful of commands of a moment each; less than what is not confirmed lasts."""
+"""Time limit for a few short commands; shorter than the time for the confirmation."""
 
 
 async def empty(step: EmptyNode, tools: Tools) -> None:
@@ -23,7 +23,7 @@ async def empty(step: EmptyNode, tools: Tools) -> None:
 
 
 async def reboot(step: RebootNode, tools: Tools) -> None:
-    """Restart a machine. Noted first: whatever becomes of the request or of this controller, the next one knows."""
+    """Restart a machine. The restart is stored first, so that the next controller knows of it whatever happens."""
     tools.groups.note_reboot(step.node, step.reboot)
     try:
         await tools.machines.reboot(step.node)
@@ -36,8 +36,8 @@ async def reboot(step: RebootNode, tools: Tools) -> None:
 
 
 async def repair(step: RepairNode, tools: Tools) -> None:
-    """Change settings of a machine. From here on only what is seen over another connection is believed: over the one
-    that there is the machine may be reached no more, or be reached by chance."""
+    """Change settings of a machine. Afterwards only observations over a new connection count, because the old one may
+    be broken or work by chance."""
     link, number = tools.links.link(step.node)
     tools.wrote(step.node, Write(number + 1, 0))
     try:
@@ -52,7 +52,7 @@ async def repair(step: RepairNode, tools: Tools) -> None:
 
 
 async def confirm(step: ConfirmRepair, tools: Tools) -> None:
-    """Confirm new settings over a connection that was made with them."""
+    """Confirm new settings over a connection that was made after them."""
     try:
         await change(tools, step.node, ConfirmRequest(tools.token, step.id))
     except Refused as error:

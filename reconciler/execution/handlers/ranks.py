@@ -11,11 +11,11 @@ from reconciler.wire import node
 from .requests import change
 
 STOP_REPEATED_AFTER_SECONDS = 10.0
-"""Beyond the grace: then the request to stop was lost, and is made again."""
+"""Time after the grace period at which a request to stop counts as lost, and is repeated."""
 CONTINUATIONS_KEPT = 16
-"""For each rank: more than the planner ever counts."""
+"""Continuations to remember for each rank: more than the planner ever counts."""
 STOPS_KEPT_SECONDS = 600.0
-"""What was asked so long ago is forgotten: the rank is gone, or its node is."""
+"""Age at which a request to stop is forgotten: the rank is gone, or its node is."""
 
 
 async def start(step: StartRank, tools: Tools) -> None:
@@ -43,7 +43,7 @@ async def go_on(step: ContinueRank, tools: Tools) -> None:
 
 
 async def forget(step: ForgetRank, tools: Tools) -> None:
-    """Have a rank that has ended forgotten."""
+    """Let the agent forget a rank that has ended."""
     await change(tools, step.node, node.ForgetRank(tools.token, step.id))
     stops = {id: each for id, each in tools.volatile.stops.items() if id != step.id}
     continued = {id: each for id, each in tools.volatile.continued.items() if id != step.id}

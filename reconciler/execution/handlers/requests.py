@@ -1,4 +1,4 @@
-"""How an agent is asked for something, and what follows where it gives no answer."""
+"""Sends requests to agents, and handles missing answers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def change(tools: Tools, name: NodeName, request: Any) -> None:
 
 
 async def reconnect(tools: Tools, name: NodeName) -> None:
-    """Reach a node over a connection that is new from its first packet on, where there is one soon."""
+    """Connect to a node again, so that the connection is new from its first packet on."""
     await tools.links.renew(name)
     with suppress(Unreachable):  # which everybody sees
         await tools.links.reach(name)

@@ -1,4 +1,4 @@
-"""Where cables lead. A port names the domain at the other end; whose that is only who knows all machines can say."""
+"""Finds where cables lead. A port names the domain at the other end; only a view of all machines tells whose it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _End = tuple[NodeName, int]
 
 
 def joined(machines: Mapping[NodeName, MachineFacts]) -> dict[NodeName, MachineFacts]:
-    """The machines with ``PortFacts.peer`` where two ports name each other's domain: one of them alone may be old,
-    or of a machine that is not ours. A domain that two ports have is nobody's."""
+    """Return the machines with ``PortFacts.peer`` set for ports that name each other's domain. A single port's view may
+    be old or of another cluster's machine, and a domain of two ports is ambiguous."""
     ends: dict[str, list[tuple[_End, PortFacts]]] = {}
     for name, facts in machines.items():
         for port in facts.ports:

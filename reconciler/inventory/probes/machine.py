@@ -40,26 +40,26 @@ from . import management, network, power, system, thunderbolt, verbs
 from .table import Readings
 
 SETTLE_SECONDS = 60.0
-"""How long what a rank had wired may take to be given back."""
+"""How long the wired memory of a rank may take to be released."""
 _OWN_BYTES_MAX = 4 * 2**30
 _OWN_SHARE_MAX = 8
-"""Of a machine that was never seen at rest since it booted: no more than 4 GiB and an eighth of its memory are
-taken for its own."""
+"""Largest share of memory, as a divisor, and at most 4 GiB, that counts as the machine's own use if it was never
+observed idle since it booted."""
 
 _THUNDERBOLT = re.compile(r"Thunderbolt ([0-9]{1,2})")
 
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """What a machine wires by itself, by what was seen of it since it booted."""
+    """The machine's own wired memory, from observations since it booted."""
 
     least_bytes: int | None = None
     """The least that was wired while no rank lived there."""
     ranks_at: float | None = None
-    """When a rank was last seen alive; None for never."""
+    """When a rank was last seen alive; None if never."""
 
     def next(self, wired_bytes: int | None, report: NodeReport, now: float) -> Wired:
-        """After one more look."""
+        """Return the value after another observation."""
         if any(rank.phase != Phase.EXITED for rank in report.ranks):
             return Wired(self.least_bytes, now)
         if wired_bytes is None or not self._settled(now):
@@ -68,7 +68,8 @@ class Wired:
         return Wired(min(plausible, self.least_bytes or plausible), self.ranks_at)
 
     def excess(self, wired_bytes: int | None, now: float) -> int | None:
-        """Above its own; None while ranks live there, or what they held may still be on its way back."""
+        """Return the excess over its own use; None while ranks live there or their memory may still be being
+        released."""
         if wired_bytes is None or self.least_bytes is None or not self._settled(now):
             return None
         return max(0, wired_bytes - self.least_bytes)
@@ -78,7 +79,7 @@ class Wired:
 
 
 def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> MachineFacts:
-    """Of one machine at one moment."""
+    """Return the facts of one machine at one moment."""
     version, settings = readings.of(system.SYSTEM_VERSION), readings.of(system.SETTINGS) or system.Settings()
     power_of, power_set = readings.of(power.POWER) or power.Power(), readings.of(power.POWER_SETTINGS)
     enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
@@ -133,7 +134,8 @@ def _verbs_answer(readings: Readings) -> bool | None:
 
 
 def _domains_of_others(readings: Readings, report: NodeReport) -> int | None:
-    """Whose they are is not told: beside a rank of ours, none is known to be somebody else's."""
+    """Return protection domains held by others. They have no owners, so the number is unknown while a rank of ours
+    runs."""
     held = readings.of(verbs.KERNEL_OBJECTS)
     if held is None or (held.protection_domains and any(r.phase != Phase.EXITED for r in report.ranks)):
         return None
@@ -141,14 +143,15 @@ def _domains_of_others(readings: Readings, report: NodeReport) -> int | None:
 
 
 def _launch_context(job: management.Job | None, report: NodeReport) -> bool | None:
-    """Daemons and SSH sessions, and what they start, may use the local network (Apple TN3179). Of what a session has
-    left behind, reports contradict each other."""
+    """Return whether ranks may use the local network. Daemons and SSH sessions, and their children, may (Apple TN3179).
+    For processes of ended sessions, reports contradict each other."""
     is_daemon = report.held_by == HeldBy.LAUNCHD or (job is not None and job.daemon and job.running)
     return True if is_daemon or report.held_by == HeldBy.SESSION else None
 
 
 def ports(readings: Readings) -> tuple[PortFacts, ...]:
-    """The machine's Thunderbolt ports, by their receptacles. Where their cables lead is for who knows all machines."""
+    """Return the machine's Thunderbolt ports by receptacle, without the other ends, which need a view of all
+    machines."""
     receptacles = {port.number: port for port in readings.of(thunderbolt.RECEPTACLES) or ()}
     named = {port.name: port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}
     interfaces = {int(found[1]): named[name] for name in named if (found := _THUNDERBOLT.fullmatch(name))}
@@ -190,7 +193,7 @@ def _has_device(readings: Readings, device: str) -> bool:
 
 
 def _bridged(readings: Readings, interface: str) -> bool | None:
-    """A member is one; none is only who is in no bridge, of all that there are."""
+    """Return whether an interface is in a bridge: False only if all bridges are known and none has it."""
     told = readings.of(network.INTERFACES) or ()
     bridges = [each for each in told if each.name.startswith("bridge")]
     if any(interface in (bridge.members or ()) for bridge in bridges):

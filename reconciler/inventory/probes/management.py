@@ -1,4 +1,4 @@
-"""What the machine's keepers decide: disk encryption, enrolment, launchd; and what processes left behind."""
+"""Probes of disk encryption, enrolment, launchd, crash reports and processes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from reconciler.wire.tools import RunTool, ToolSaid
 from .probe import Probe, Unknown, complete, failed, number, unlike
 
 REPORTS_MINUTES = 60
-"""How old a report of a crash or a panic may be to be new."""
+"""Age up to which crash and panic reports count as new, in minutes."""
 
 
 def filevault(said: ToolSaid) -> bool | Unknown:
-    """``fdesetup status``: a sentence, and more of them while something is under way."""
+    """Parse ``fdesetup status``: a sentence, and more sentences while something is in progress."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -27,14 +27,14 @@ def filevault(said: ToolSaid) -> bool | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """Whether an organisation manages the machine: it may install what it likes, and restart it."""
+    """Enrolment with an organisation, which may install software on the machine and restart it."""
 
     managed: bool
     user_approved: bool = False
 
 
 def enrolment(said: ToolSaid) -> Enrolment | Unknown:
-    """``profiles status -type enrollment``."""
+    """Parse ``profiles status -type enrollment``."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -46,21 +46,21 @@ def enrolment(said: ToolSaid) -> Enrolment | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Of ``launchctl print``."""
+    """A job, from ``launchctl print``."""
 
     exists: bool
     daemon: bool = False
-    """Whether it belongs to the system, not to somebody's session."""
+    """Whether it belongs to the system, not to a user's session."""
     running: bool = False
     state: str = ""
     pid: int | None = None
     runs: int | None = None
     last_exit: str = ""
-    """Its last exit code, or the signal or reason that ended it, in launchd's words."""
+    """Its last exit code, or the signal or reason that ended it, as launchd reports it."""
 
 
 def job(said: ToolSaid) -> Job | Unknown:
-    """``launchctl print DOMAIN/LABEL``: of nested blocks nothing is read, they have the same keys."""
+    """Parse ``launchctl print DOMAIN/LABEL``. Nested blocks are ignored, because they have the same keys."""
     if said.code == 113 and "Could not find service" in said.stdout + said.stderr:
         return Job(False)
     text = complete(said)
@@ -87,11 +87,11 @@ class Reports:
 
     panics: tuple[str, ...]
     crashes: tuple[str, ...]
-    """Of programs that crashed, and of memory that ran out."""
+    """Reports of crashed programs, and of exhausted memory."""
 
 
 def reports(said: ToolSaid) -> Reports | Unknown:
-    """``find FOLDER … -mmin -60``: one path for each line, by the machine's own clock."""
+    """Parse ``find FOLDER … -mmin -60``: one path per line, by the machine's own clock."""
     if said.code != 0:
         return failed(said)
     if said.stdout and not said.stdout.endswith("\n"):
@@ -106,7 +106,7 @@ def reports(said: ToolSaid) -> Reports | Unknown:
 
 
 def processes(said: ToolSaid) -> tuple[int, ...] | Unknown:
-    """``pgrep``: 0 for some, 1 for none; anything else is no answer, least of all *none*."""
+    """Parse ``pgrep``: status 0 means some, 1 means none; any other status means unknown, not none."""
     if said.code == 1 and not said.stdout.strip() and not said.stderr.strip():
         return ()
     text = complete(said)

@@ -23,7 +23,7 @@ class HardwarePort:
 
 
 def hardware_ports(said: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
-    """``networksetup -listallhardwareports``: blocks of three lines, with blank lines between them."""
+    """Parse ``networksetup -listallhardwareports``: blocks of three lines, separated by blank lines."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -38,27 +38,27 @@ def hardware_ports(said: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
     if len({port.interface for port in found}) < len(found) or len({port.name for port in found}) < len(
         found
     ):
-        return Unknown("it tells of a port twice")
+        return Unknown("its output lists a port twice")
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Of ``ifconfig``. None is what was not told."""
+    """An interface, from ``ifconfig``. None means unknown."""
 
     name: str
     up: bool
     active: bool | None = None
     """``status:``: whether something is at the other end. ``RUNNING`` says nothing: it is set without a cable."""
     address: str | None = None
-    """Its first IPv4 address; empty for none."""
+    """Its first IPv4 address; empty if there is none."""
     members: tuple[str, ...] | None = None
-    """Of a bridge: its interfaces."""
+    """Interfaces of a bridge."""
 
 
 def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
-    """``ifconfig -a``: a block for each interface, of which those with a cable, and bridges, are read. What the last
-    one does not say may have been cut off."""
+    """Parse ``ifconfig -a``: a block per interface, of which bridges and those with a cable are used. The last block
+    may be truncated."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -71,7 +71,7 @@ def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
     if not found:
         return unlike(text, "a line such as 'en1: flags=8863<UP,...>'")
     if len({interface.name for interface in found}) < len(found):
-        return Unknown("it tells of an interface twice")
+        return Unknown("its output lists an interface twice")
     return tuple(found)
 
 
@@ -90,7 +90,7 @@ def _interface(name: str, up: bool, block: str, followed: bool) -> Interface:
 
 
 def _address(block: str, is_whole: bool) -> str | None:
-    """Three values: one it has, none, or not known, as where what stands there is no address."""
+    """Return the address; empty if there is none, None if unknown or invalid."""
     found = re.search(r"^\s+inet (\S+)", block, re.MULTILINE)
     if found is None:
         return "" if is_whole else None
@@ -108,11 +108,11 @@ class Service:
     enabled: bool
     port: str
     interface: str
-    """Empty for a service without one, such as a VPN's."""
+    """Interface; empty for a service without one, such as a VPN."""
 
 
 def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
-    """``networksetup -listnetworkserviceorder``: two lines for each service."""
+    """Parse ``networksetup -listnetworkserviceorder``: two lines per service."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -125,8 +125,8 @@ def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
 
 
 def routes(said: ToolSaid) -> tuple[Route, ...] | Unknown:
-    """``netstat -rn -f inet``: a table with a heading. What was learnt of single hosts, and multicast, is left out. Of
-    a table in which one line is not understood nothing is believed: that line may be the one that matters."""
+    """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If one
+    line is not understood, the whole table counts as unknown, because that line may be the one that matters."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -153,7 +153,7 @@ _CLASSES = ((128, 8), (192, 16), (224, 24))
 
 
 def _network(text: str) -> ipaddress.IPv4Network | None:
-    """Such as ``10.10.10/24`` or ``169.254``: zeros at the end may be left out."""
+    """Parse a network such as ``10.10.10/24`` or ``169.254``, which may omit trailing zeros."""
     found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,3}){0,3})(?:/([0-9]{1,2}))?", text)
     if found is None:
         return None

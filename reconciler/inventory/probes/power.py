@@ -12,26 +12,26 @@ from .probe import Probe, Unknown, complete, failed, number, unlike
 
 @dataclass(frozen=True, slots=True)
 class PowerSettings:
-    """Of ``pmset``; None is what was not told. Minutes, 0 for never."""
+    """Settings from ``pmset``; None means unknown. Minutes, 0 means never."""
 
     sleep_minutes: int | None = None
     disk_sleep_minutes: int | None = None
     sleep_disabled: bool | None = None
-    """For all of the machine, whatever the minutes say."""
+    """Whether sleep is disabled for the whole machine, whatever the minutes are."""
     low_power: bool | None = None
     restarts: bool | None = None
-    """Whether it starts by itself after a power failure."""
+    """Whether it starts again after a power failure."""
 
     @property
     def sleeps(self) -> bool | None:
-        """Whether it may fall asleep while nobody uses its keyboard: RDMA does not wake it."""
+        """Return whether it may fall asleep while nobody uses its keyboard: RDMA does not wake it."""
         if self.sleep_disabled:
             return False
         return None if self.sleep_minutes is None else self.sleep_minutes > 0
 
 
 def power_settings(said: ToolSaid) -> PowerSettings | Unknown:
-    """``pmset -g``: names, which may have spaces, numbers, and remarks in parentheses."""
+    """Parse ``pmset -g``: names, which may contain spaces, numbers, and remarks in parentheses."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -47,22 +47,22 @@ def power_settings(said: ToolSaid) -> PowerSettings | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Of ``powermetrics``; None is what was not told."""
+    """Power, from ``powermetrics``; None means unknown."""
 
     gpu_milliwatts: int | None = None
     gpu_busy_percent: float | None = None
     all_milliwatts: int | None = None
-    """Of CPU, GPU and neural engine together."""
+    """Power of CPU, GPU and neural engine together."""
     throttled: bool | None = None
-    """Whether the machine is slowed down for its heat."""
+    """Whether heat throttles the machine."""
 
 
 _PRESSURES = {"Nominal": False, "Moderate": True, "Heavy": True, "Trapping": True, "Sleeping": True}
-"""Of OSThermalPressureLevel in <libkern/OSThermalNotification.h>."""
+"""Names of OSThermalPressureLevel in <libkern/OSThermalNotification.h>, and whether each throttles."""
 
 
 def power(said: ToolSaid) -> Power | Unknown:
-    """``powermetrics``, as root: of percentages the first, of several samples the first."""
+    """Parse ``powermetrics``, run as root: the first of several percentages and samples counts."""
     if said.code == 1 and re.search(r"^sudo: ", said.stderr, re.MULTILINE):
         return Unknown("sudo does not allow it without a password")
     if said.code != 0:

@@ -1,4 +1,5 @@
-"""What a probe is: a command and a pure parser. What it cannot tell it says so, with the reason."""
+"""The type of probes: a command and a pure parser. What a probe cannot find out it reports as unknown, with a
+reason."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nothing is known: not that it is fine, and not that it is not."""
+    """An unknown fact: neither fine nor wrong."""
 
     reason: str
-    """For people."""
+    """Reason, for people."""
     hung: bool = False
-    """Whether the tool did not come back."""
+    """Whether the tool hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,68 +32,66 @@ class Probe(Generic[T]):
     name: str
     call: RunTool
     parse: Callable[[ToolSaid], T | Unknown]
-    """Of what a tool said that has ended by itself. It never raises: lenient to what it does not know, strict about
-    what it believes."""
+    """Parser of the output of a tool that ended. It never raises: it is lenient to unknown output, and strict about
+    what it uses."""
     every_seconds: float
-    """How often it is asked at most, as long as nothing else has changed."""
+    """Shortest time between two runs while nothing else changes."""
     follows: tuple[Probe[Any], ...] = ()
-    """When one of these tells something else, what this one told is old."""
+    """Probes whose changes outdate this one."""
     soonest_seconds: float = 0.0
-    """How long it is left alone even then. The RDMA driver may hang, and every question costs it something."""
+    """Shortest time between two runs even then. The RDMA driver may hang, and every call costs it something."""
 
     @property
     def tool(self) -> str:
-        """As people know it."""
+        """Return the tool's name for people."""
         return self.call.argv[0].strip("{}")
 
     def read(self, said: ToolSaid) -> T | Unknown:
-        """What it told. Never raises."""
+        """Return the parsed result. Never raises."""
         if said.ending == Ending.ENDED:
             return self.parse(said)
         if said.ending == Ending.ABSENT:
             return Unknown(f"there is no {self.tool} on this machine")
         if said.ending == Ending.LATE:
-            return Unknown(f"{self.tool} did not come back within {self.call.seconds:g} s", hung=True)
+            return Unknown(f"{self.tool} did not end within {self.call.seconds:g} s", hung=True)
         if said.ending == Ending.STUCK:
-            return Unknown(
-                f"{self.tool} still hangs since it was asked before, and cannot be killed", hung=True
-            )
+            return Unknown(f"{self.tool} still hangs from an earlier run, and cannot be killed", hung=True)
         if said.ending == Ending.ENDLESS:
-            return Unknown(f"{self.tool} did not stop talking")
+            return Unknown(f"{self.tool} printed too much")
         return Unknown(f"{self.tool} could not be run: {said.problem or said.ending}")
 
 
 def complete(said: ToolSaid) -> str | Unknown:
-    """What a tool said that succeeded and was not cut off in a line."""
+    """Return the output of a tool that succeeded, if it ends with a complete line."""
     if said.code != 0:
         return failed(said)
     if not said.stdout.strip():
-        return Unknown("it said nothing")
+        return Unknown("it printed nothing")
     if not said.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
     return said.stdout
 
 
 def failed(said: ToolSaid) -> Unknown:
-    """It ended with another status than it should."""
+    """Return the result for an unexpected exit status."""
     words = f"{said.stderr}\n{said.stdout}".split("\n")
     first = next((line.strip() for line in words if line.strip()), "")
     return Unknown(f"it ended with {said.code}" + (f": {shown(first)}" if first else ""))
 
 
 def shown(text: str) -> str:
-    """As much of what a tool said as people need, without what a terminal would obey."""
+    """Return an excerpt of a tool's output without control characters."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
     return plain if len(plain) <= _SHOWN else plain[: _SHOWN - 3] + "..."
 
 
 def unlike(text: str, expected: str) -> Unknown:
-    """It said something else than ``expected``."""
-    return Unknown(f"expected {expected}, and it said {shown(text)!r}")
+    """Return the result for output that differs from ``expected``."""
+    return Unknown(f"expected {expected}, but it printed {shown(text)!r}")
 
 
 def number(text: str, pattern: str) -> int | None:
-    """The first group of a pattern, as a number that a machine can have; None where there is none."""
+    """Return the first group of a pattern as a number of plausible size; None without a match."""
     found = re.search(pattern, text, re.MULTILINE)
     return (
         int(found[1]) if found and found[1].isascii() and found[1].isdigit() and len(found[1]) < 19 else None
@@ -100,7 +99,7 @@ def number(text: str, pattern: str) -> int | None:
 
 
 def keyed(text: str) -> dict[str, str]:
-    """``key: value`` lines; of a key that comes twice the first counts."""
+    """Return ``key: value`` lines as a mapping; the first of equal keys counts."""
     found: dict[str, str] = {}
     for line in text.split("\n"):
         key, colon, value = line.partition(":")

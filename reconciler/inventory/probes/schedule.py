@@ -22,19 +22,19 @@ MAC = "Darwin"
 ROUND_SECONDS_MAX = 40.0
 """After which no further probe is asked: the rest is asked in the next round."""
 ANSWER_SECONDS = 10.0
-"""For the answer's way, and for a tool that another controller has running."""
+"""Time for the answer, and for a tool that another controller has started."""
 HUNG_SECONDS = 60.0
 """Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
 UNKNOWN_SECONDS = 60.0
-"""Until what was not told is asked again, even where it changes more seldom: a runtime is installed now and then."""
+"""Time after which an unknown fact is probed again, even if it changes less often: somebody may install a runtime."""
 REFUSED_SECONDS = 1800.0
 """Until what sudo does not allow is tried again: each try is written to the machine's log."""
 EXPECTED_SECONDS = 60.0
-"""How long after a change of a machine's network its driver may take to tell of it."""
+"""How long after a change of a machine's network its driver may take to report it."""
 EXPECTED_EVERY_SECONDS = 5.0
-"""How often the driver is asked meanwhile, as long as it has not told of it."""
+"""How often the driver is probed meanwhile, until it reports the change."""
 LASTING_SECONDS = 60.0
-"""What is asked more seldom does not change while a machine runs, and no lapse or failure is a reason to ask it."""
+"""Facts probed less often than this do not change while a machine runs, so neither gaps nor failures outdate them."""
 MACHINES_MAX = 256
 
 
@@ -45,23 +45,23 @@ class _Machine:
     read: dict[str, Any] = field(default_factory=dict)
     asked_at: dict[str, float] = field(default_factory=dict)
     asked_under: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """What those told that a probe follows, when it was asked last."""
+    """Values of the followed probes at the last run of each probe."""
     wired: machine.Wired = field(default_factory=machine.Wired)
     expected_until: float = 0.0
     """Until when the driver is about to tell of a new address."""
     deaf: bool = False
-    """Whether its agent does not know how to run a tool."""
+    """Whether its agent is too old to run tools."""
 
     @property
     def readings(self) -> Readings:
         return Readings(self.read)
 
     def followed(self, probe: Probe[Any]) -> tuple[Any, ...]:
-        """What those tell that this one follows."""
+        """Return the values of the probes that this one follows."""
         return tuple(self.readings.of(each) for each in probe.follows)
 
     def expects(self, now: float) -> bool:
-        """Whether a port has a new address, of which its device does not tell yet."""
+        """Return whether a port has a new address that its device does not report yet."""
         if not self.expected_until - EXPECTED_SECONDS <= now < self.expected_until:
             return False
         return any(port.address and port.mapped_gid is False for port in machine.ports(self.readings))
@@ -92,7 +92,7 @@ class Probes:
         self._machines: dict[tuple[str, str], _Machine] = {}
 
     async def __call__(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
-        """Raises ``Unreachable``."""
+        """Run due probes and return the facts. Raises ``Unreachable``."""
         asked = self._machine(report)
         if report.system == MAC and not asked.deaf:
             await self._ask(link, asked, anew)
@@ -104,8 +104,8 @@ class Probes:
         return machine.facts(asked.readings, report, asked.wired.excess(wired, now))
 
     def expire(self, report: NodeReport) -> None:
-        """Have everything asked in the next round, however seldom it changes; but for what is left alone: tools that
-        hang, what sudo does not allow, and the driver of RDMA, which has its own bounds."""
+        """Let every probe run in the next round, except tools that hang, tools that sudo forbids, and the RDMA driver,
+        which has its own limits."""
         asked = self._machine(report)
         for probe in PROBES:
             refused = probe.call.as_root and asked.readings.of(probe) is None
@@ -113,7 +113,7 @@ class Probes:
                 asked.asked_at.pop(probe.name, None)
 
     def expect(self, report: NodeReport) -> None:
-        """Have the driver asked soon whether it has made of new addresses what groups need: they were just given."""
+        """Probe the driver soon, because new addresses were just set."""
         self._machine(report).expected_until = self._clock() + EXPECTED_SECONDS
 
     async def _ask(self, link: AgentConnection, asked: _Machine, anew: bool) -> None:
@@ -130,11 +130,12 @@ class Probes:
             asked.asked_at[probe.name] = now
             asked.asked_under[probe.name] = asked.followed(probe)
             asked.read[probe.name] = (
-                probe.read(said) if isinstance(said, ToolSaid) else Unknown("it was no answer")
+                probe.read(said) if isinstance(said, ToolSaid) else Unknown("the answer was invalid")
             )
 
     def _machine(self, report: NodeReport) -> _Machine:
-        """Another boot, or another agent, is begun anew; of too many the one that was begun first is forgotten."""
+        """Return the memory of a machine. Another boot or agent starts with an empty one; beyond the limit the oldest
+        is dropped."""
         key = (report.agent_id, report.boot_id)
         if key not in self._machines and len(self._machines) >= MACHINES_MAX:
             del self._machines[next(iter(self._machines))]

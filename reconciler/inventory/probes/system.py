@@ -12,14 +12,14 @@ from .probe import Probe, Unknown, complete, failed, keyed, number, unlike
 
 @dataclass(frozen=True, slots=True)
 class SystemVersion:
-    """Of macOS, such as ``(26, 3)`` and ``25D125``; no build where none is told."""
+    """Version and build of macOS, such as ``(26, 3)`` and ``25D125``; an empty build if unknown."""
 
     version: tuple[int, ...]
     build: str = ""
 
 
 def system_version(said: ToolSaid) -> SystemVersion | Unknown:
-    """``sw_vers``."""
+    """Parse ``sw_vers``."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -34,7 +34,7 @@ def system_version(said: ToolSaid) -> SystemVersion | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of ``sysctl``; None, or empty, is what was not told. Bytes and seconds."""
+    """Settings from ``sysctl``; None or empty means unknown. Bytes and seconds."""
 
     model: str = ""
     chip: str = ""
@@ -47,7 +47,7 @@ class Settings:
     swap_used_bytes: int | None = None
     swap_total_bytes: int | None = None
     rdma_driver: str = ""
-    """When it was built; empty where there is none, or it does not say."""
+    """Build date of the RDMA driver; empty if there is none or it is unknown."""
 
 
 _MIB = 2**20
@@ -55,7 +55,7 @@ _SWAP_UNITS = {"K": 2**10, "M": _MIB, "G": 2**30}
 
 
 def settings(said: ToolSaid) -> Settings | Unknown:
-    """``sysctl NAME…``, which tells what it knows and fails where it does not know one of the names."""
+    """Parse ``sysctl NAME…``, which prints the known names and fails if one is unknown."""
     if said.stdout and not said.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
     told = keyed(said.stdout)
@@ -77,7 +77,7 @@ def settings(said: ToolSaid) -> Settings | Unknown:
 
 
 def _word(text: str) -> str:
-    """A name as machines have them; nothing where it is none."""
+    """Return a plausible name of a machine; else empty."""
     return text if re.fullmatch(r"[0-9A-Za-z ,.:_()@-]{1,64}", text) else ""
 
 
@@ -88,7 +88,7 @@ def _swap(text: str, kind: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Of ``vm_stat``, in bytes."""
+    """Memory from ``vm_stat``, in bytes."""
 
     free_bytes: int
     wired_bytes: int
@@ -96,7 +96,7 @@ class Pages:
 
 
 def pages(said: ToolSaid) -> Pages | Unknown:
-    """``vm_stat``: the size of a page is in the first line, and differs between Macs."""
+    """Parse ``vm_stat``: the page size is in the first line, and differs between Macs."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -112,14 +112,14 @@ def pages(said: ToolSaid) -> Pages | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Of ``df``."""
+    """Disk space, from ``df``."""
 
     total_bytes: int
     free_bytes: int
 
 
 def disk(said: ToolSaid) -> Disk | Unknown:
-    """``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
+    """Parse ``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text

@@ -36,27 +36,27 @@ PROBES: tuple[Probe[Any], ...] = (
     verbs.VERBS_PORTS,
     verbs.JACCL,
 )
-"""In the order in which they are asked. What is asked first is what others are judged by."""
+"""All probes, in the order of their runs: followed probes come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What the probes of one machine have told, by their names. One that was never asked is missing."""
+    """The newest results of one machine's probes, by name. A probe that has never run is missing."""
 
     by_name: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, probe: Probe[T]) -> T | None:
-        """What a probe told; None where it is not known."""
+        """Return the result of a probe; None if unknown."""
         told = self.by_name.get(probe.name)
         return None if isinstance(told, Unknown) else cast("T | None", told)
 
     def hung(self, probe: Probe[T]) -> bool:
-        """Whether its tool did not come back when it was asked last."""
+        """Return whether its tool hung at the last run."""
         told = self.by_name.get(probe.name)
         return isinstance(told, Unknown) and told.hung
 
     def unknown(self) -> tuple[tuple[str, str], ...]:
-        """What was asked in vain, and why it is not known, for people."""
+        """Return the failed probes, and why their facts are unknown, for people."""
         return tuple(
             (name, told.reason) for name, told in sorted(self.by_name.items()) if isinstance(told, Unknown)
         )

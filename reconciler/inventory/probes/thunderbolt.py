@@ -15,7 +15,7 @@ from .probe import Probe, Unknown, failed, unlike
 
 _TYPE = "SPThunderboltDataType"
 _RDMA_PROTOCOL = 64087
-"""Of the service that a machine offers which has RDMA enabled."""
+"""Protocol number of the service that a machine with enabled RDMA offers."""
 _DEPTH_MAX = 8
 """Six devices may follow each other on one Thunderbolt chain."""
 
@@ -25,11 +25,11 @@ class Peer:
     """Another machine at the other end, with or without docks between."""
 
     domain: str
-    """Its own UUID of that port: two ports are joined exactly where each names the other's. Empty where it is not
-    told, as behind a dock."""
+    """The port's own UUID: two ports are joined exactly if each names the other's. Empty if unknown, as behind a
+    dock."""
     model: str
     rdma: bool | None
-    """Whether it offers RDMA there; None where a service does not say what it is."""
+    """Whether RDMA is offered there; None if a service does not identify itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Receptacle:
 
 
 def receptacles(said: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
-    """``system_profiler SPThunderboltDataType -json``: one object for each bus, and so for each receptacle."""
+    """Parse ``system_profiler SPThunderboltDataType -json``: one object per bus, and thus per receptacle."""
     if said.code:
         return failed(said)
     try:
@@ -61,14 +61,14 @@ def receptacles(said: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
         return unlike(said.stdout, f"an object with a list {_TYPE!r}")
     found = tuple(port for bus in buses if isinstance(bus, dict) for port in _ports(bus))
     if len({port.number for port in found}) < len(found):
-        return Unknown("it tells of a receptacle twice")
+        return Unknown("its output lists a receptacle twice")
     if buses and not found:
         return unlike(said.stdout, "buses with 'receptacle_id_key'")
     return tuple(sorted(found, key=lambda port: port.number))
 
 
 def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
-    """The receptacle of a bus; none where it does not say which it is."""
+    """Yield the receptacle of a bus, if the bus names one."""
     own = _tag(bus)
     number = _text(own, "receptacle_id_key")
     if not re.fullmatch(r"[0-9]{1,2}", number):
@@ -91,7 +91,7 @@ def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """From a receptacle to a machine."""
+    """A path from a receptacle to a machine."""
 
     peer: Peer
     through: tuple[str, ...]
@@ -101,7 +101,7 @@ class _Path:
 def _paths(
     above: Mapping[str, Any], tags: tuple[Mapping[str, Any], ...], through: tuple[str, ...] = ()
 ) -> Iterator[_Path]:
-    """Every machine below a bus: docks and drives have no domain of their own."""
+    """Yield every machine below a bus; docks and drives have no domain."""
     for item in _items(above) if len(through) < _DEPTH_MAX else ():
         domain = _text(item, "domain_uuid_key").upper()
         if domain or isinstance(item.get("services_title"), list):
@@ -123,7 +123,7 @@ def _tags(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _tag(bus: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of the host's own receptacle: one for each bus."""
+    """Return the tag of the host's own receptacle, one per bus."""
     tags = _tags(bus)
     return tags[0] if len(tags) == 1 else {}
 
@@ -134,7 +134,7 @@ def _connected(tag: Mapping[str, Any]) -> bool | None:
 
 
 def _gbps(tag: Mapping[str, Any]) -> int | None:
-    """``80 Gb/s``; ``Up to 120 Gb/s`` is what a port could do."""
+    """Parse ``80 Gb/s``; None for ``Up to 120 Gb/s``, which is the port's capability."""
     found = re.fullmatch(r"([0-9]{1,4}) Gb/s", _text(tag, "current_speed_key"))
     return int(found[1]) if found else None
 

@@ -14,7 +14,7 @@ _NO_DEVICES = "No IB devices found"
 
 
 def rdma_enabled(said: ToolSaid) -> bool | Unknown:
-    """``rdma_ctl status``: one word."""
+    """Parse ``rdma_ctl status``: one word."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -23,7 +23,7 @@ def rdma_enabled(said: ToolSaid) -> bool | Unknown:
 
 
 def rdma_set(said: ToolSaid) -> bool | Unknown:
-    """``nvram rdma-enable``: what Recovery has written down. It fails where nothing was."""
+    """Parse ``nvram rdma-enable``, the setting from Recovery. The tool fails if there is none."""
     if said.code and "data was not found" in said.stderr:
         return False
     text = complete(said)
@@ -42,7 +42,7 @@ class Device:
 
 
 def devices(said: ToolSaid) -> tuple[Device, ...] | Unknown:
-    """``ibv_devices``: a header, a rule and rows in no order; rows alone are missing where RDMA is off."""
+    """Parse ``ibv_devices``: a header, a rule and unordered rows. With RDMA disabled there are no rows."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -57,18 +57,18 @@ def devices(said: ToolSaid) -> tuple[Device, ...] | Unknown:
 
 @dataclass(frozen=True, slots=True)
 class VerbsPort:
-    """The port of an RDMA device. None is what was not told."""
+    """The port of an RDMA device. None means unknown."""
 
     device: str
     up: bool | None = None
     """Whether it is ``PORT_ACTIVE``."""
     gids: tuple[str, ...] | None = None
-    """Its GIDs, of ``-v`` alone."""
+    """Its GIDs; only with ``-v``."""
     queue_pairs_max: int | None = None
 
     @property
     def mapped_gid(self) -> bool | None:
-        """Whether one of them stands for an IPv4 address."""
+        """Return whether one of the GIDs stands for an IPv4 address."""
         return None if self.gids is None else any(gid.startswith("::ffff:") for gid in self.gids)
 
 
@@ -76,7 +76,7 @@ _STATES = {"PORT_ACTIVE": True, "PORT_DOWN": False, "PORT_INIT": False, "PORT_AR
 
 
 def verbs_ports(said: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
-    """``ibv_devinfo [-v]``: a block for each device, with tabs or spaces before the colons' values."""
+    """Parse ``ibv_devinfo [-v]``: a block per device, with tabs or spaces before the values."""
     if _NO_DEVICES in said.stdout or _NO_DEVICES in said.stderr:
         return ()
     text = complete(said)
@@ -103,7 +103,7 @@ def _verbs_port(block: str) -> VerbsPort:
 
 @dataclass(frozen=True, slots=True)
 class KernelObjects:
-    """What processes of the whole machine hold of the RDMA driver."""
+    """RDMA driver objects that all processes of the machine hold."""
 
     protection_domains: int
     queue_pairs: int | None = None
@@ -113,7 +113,7 @@ _DOMAINS, _PAIRS = "AppleThunderboltRDMAProtectionDomain", "AppleThunderboltRDMA
 
 
 def kernel_objects(said: ToolSaid) -> KernelObjects | Unknown:
-    """``ioclasscount CLASS…``: ``CLASS = n``, with commas between them. A class without a number is not loaded."""
+    """Parse ``ioclasscount CLASS…``: ``CLASS = n``, separated by commas. A class without a number is not loaded."""
     text = complete(said)
     if isinstance(text, Unknown):
         return text
@@ -122,7 +122,7 @@ def kernel_objects(said: ToolSaid) -> KernelObjects | Unknown:
 
 
 def has_jaccl(said: ToolSaid) -> bool | Unknown:
-    """``_JACCL`` in the interpreter of the ranks."""
+    """Parse the output of ``_JACCL`` in the ranks' interpreter."""
     if said.code:
         return failed(ToolSaid(said.ending, said.code, stderr=said.stderr.strip().split("\n")[-1]))
     last = said.stdout.strip().split("\n")[-1]
@@ -140,6 +140,6 @@ KERNEL_OBJECTS = Probe(
     "kernel objects", RunTool(("ioclasscount", _DOMAINS, _PAIRS), 5.0), kernel_objects, 30.0
 )
 DRIVER = ((network.INTERFACES, thunderbolt.RECEPTACLES, RDMA_ENABLED), 30.0)
-"""What decides how the ports of RDMA devices are, and the least between two questions to the driver."""
+"""Probes that outdate the RDMA driver's facts, and the shortest time between two runs of its tools."""
 DEVICES = Probe("RDMA devices", RunTool(("ibv_devices",), 5.0), devices, 300.0, *DRIVER)
 VERBS_PORTS = Probe("RDMA ports", RunTool(("ibv_devinfo", "-v"), 5.0), verbs_ports, 300.0, *DRIVER)

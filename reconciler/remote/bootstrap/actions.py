@@ -1,7 +1,7 @@
-"""What is to be done on a machine before its agent can be kept running there, one command or file at a time. Pure.
+"""Plans what to do on a machine before its agent can be kept running there, one command or file at a time. Pure.
 
-``measures`` says all of it beforehand, and nothing where all is in place; ``undoing`` how it is taken back, and
-``notes`` what only a person can change.
+``actions`` returns all of it beforehand, empty if everything is in place; ``undo_actions`` undoes it, and ``notes``
+lists what only a person can change.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .survey import Survey
 
 SUDOERS_FILE = "/etc/sudoers.d/reconciler"
 RDMA_MACOS = (26, 2)
-"""From this version on a Mac can have RDMA over Thunderbolt (Apple TN3205)."""
+"""The first version of macOS with RDMA over Thunderbolt (Apple TN3205)."""
 DEFINED = {
-    Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and all of the GPU, and is back after a restart",
-    Keeper.SYSTEMD: "a service: it is back after a restart",
+    Keeper.LAUNCHD: "a LaunchDaemon: it may use the local network and the whole GPU, and starts again after a restart",
+    Keeper.SYSTEMD: "a service: it starts again after a restart",
 }
 
 
@@ -38,7 +38,7 @@ class Write:
     content: bytes
     mode: int = 0o600
     shown: str = ""
-    """What a person should read of it before."""
+    """Content that a person should read beforehand."""
 
     def __str__(self) -> str:
         return f"write {self.path} (mode {self.mode:04o}, {len(self.content)} bytes)"
@@ -71,21 +71,21 @@ class Action:
     why: str
     act: Write | Run | Build
     by_person: bool = False
-    """It takes an administrator's password: it is shown, to be pasted into a terminal of the machine."""
+    """Whether it needs an administrator's password: then it is shown, to be pasted into a terminal of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person should know, and may want to change."""
+    """A fact that a person should know and may want to change."""
 
     text: str
     command: str = ""
-    """To be pasted into a terminal of the machine; empty where no command does it."""
+    """Command to paste into a terminal of the machine; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is needed on a machine, and what was found of it, beside the service."""
+    """What is needed on a machine, and what exists, apart from the service."""
 
     node: str
     found: Profile
@@ -100,40 +100,42 @@ class Place:
     authorized: Write
     """``authorized_keys``, with the line that lets the gateway reach ranks."""
     admitted: bool
-    """That line is in it already."""
+    """Whether that line is already in it."""
 
 
 def actions(seen: Survey, place: Place) -> tuple[Action, ...]:
-    """All that is to be done, in order; empty where everything is in place."""
+    """Return everything that is to be done, in order; empty if all is in place."""
     return (*_runtime(place), *_agent_file(place), *_gateway(place), *_service(place.found, seen, place))
 
 
 def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
-    """All that takes the service away again, in order; empty where nothing of it is there.
+    """Return everything that removes the service, in order; empty if there is none.
 
-    Its agent ends, ranks go on. What the controller puts there for every node that is wanted, it takes away itself.
+    Its agent ends, and ranks continue. What the controller installs for every Node, it removes itself.
     """
     service = _Service(found, seen, node)
     told = [*service.unload(), *service.forget()]
     if any(measure.by_person for measure in told):
         return tuple(told)  # for as long as the service is there, its agent is started with the rest
     if seen.script is not None:
-        told.append(Action("how the agent was started", Run((*_REMOVE, str(script_path(found, node))))))
+        told.append(
+            Action("remove the script that started the agent", Run((*_REMOVE, str(script_path(found, node)))))
+        )
     if seen.draft is not None:
         draft = node_folder(found, node) / service.path.name
-        told.append(Action("the service, as it was given to the system", Run((*_REMOVE, str(draft)))))
+        told.append(Action("remove the draft of the service", Run((*_REMOVE, str(draft)))))
     return tuple(told)
 
 
 def start(found: Profile, seen: Survey, node: str) -> Action:
-    """Have a service that is there start its agent."""
+    """Start the agent through an installed service."""
     return _Service(found, seen, node).start()
 
 
 def _runtime(place: Place) -> Sequence[Action]:
     if place.runtime is None:
         return ()
-    why = "the runtime of the ranks: Python, mlx and mlx-lm, of parts that the controller sends"
+    why = "install the runtime of the ranks: Python, mlx and mlx-lm, from parts that the controller sends"
     return (Action(why, Build(place.runtime)),)
 
 
@@ -142,8 +144,10 @@ def _agent_file(place: Place) -> Sequence[Action]:
         return ()
     path = str(place.agent.path)
     return (
-        Action("the agent: one file, by its digest; what runs from others goes on", place.agent),
-        Action("see that it runs with this Python", Run((place.found.python, "-I", path, "--help"))),
+        Action(
+            "install the agent: one file, named by its digest; running agents and shims continue", place.agent
+        ),
+        Action("check that it runs with this Python", Run((place.found.python, "-I", path, "--help"))),
     )
 
 
@@ -151,19 +155,21 @@ def _gateway(place: Place) -> Sequence[Action]:
     if place.admitted:
         return ()
     return (
-        Action("let the gateway's own key in, for the sockets of ranks and nothing else", place.authorized),
+        Action(
+            "allow the gateway's own key to reach the sockets of ranks, and nothing else", place.authorized
+        ),
     )
 
 
 def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
-    """Have the machine keep the agent running, from its next start on too."""
+    """Return the actions that let the machine keep the agent running, also after a restart."""
     if seen.keeper is Keeper.NOTHING:
         return ()
     service = _Service(found, seen, place.node)
     wanted = script(seen.keeper, found, place.node, place.serve)
     told: list[Action] = []
     if seen.script != wanted:
-        why = "how the agent is started: for a newer one only this is written, which takes no administrator"
+        why = "write the script that starts the agent: an update changes only this file, without an administrator"
         told.append(Action(why, Write(script_path(found, place.node), wanted.encode(), shown=wanted)))
     content = definition(seen.keeper, found, place.node)
     changed = seen.definition != content
@@ -173,7 +179,7 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     told += loading
     if seen.agent and seen.agent != seen.pid:
         end = Run(("/bin/kill", "-TERM", str(seen.agent)))
-        why = "end the agent that nothing keeps running: the service starts its own, ranks go on"
+        why = "end the agent that runs without the service, which starts its own; ranks continue"
         told.append(Action(why, end, by_person=any(each.by_person for each in loading)))
     elif not loading and not seen.pid:
         told.append(service.start())
@@ -197,67 +203,72 @@ class _Service:
         return definition_path(self.seen.keeper, self.found, self.node)
 
     def define(self, content: str) -> Sequence[Action]:
-        """Have its definition where the service manager looks for it."""
+        """Return the actions that put the definition in place for the service manager."""
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             what = Action(
-                "the service: it is back after a restart", Write(self.path, content.encode(), 0o644, content)
+                "write the service, which starts again after a restart",
+                Write(self.path, content.encode(), 0o644, content),
             )
-            return (what, self._by("have systemd read it", "systemctl", "daemon-reload"))
+            return (what, self._by("let systemd read it", "systemctl", "daemon-reload"))
         draft = str(node_folder(self.found, self.node) / self.path.name)
         group = "wheel" if self.seen.keeper is Keeper.LAUNCHD else "root"
         words = ("-o", "root", "-g", group, "-m", "644", draft, str(self.path))
-        told = [self._by("give it to the system", "install", *words)]
+        told = [self._by("install it in the system", "install", *words)]
         if self.seen.draft != content:
             put = Write(PurePosixPath(draft), content.encode(), 0o644, content)
             told.insert(0, Action(DEFINED[self.seen.keeper], put))
         if self.seen.keeper is Keeper.SYSTEMD:
-            told.append(self._by("have systemd read it", "systemctl", "daemon-reload"))
+            told.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
         return told
 
     def load(self, changed: bool) -> Sequence[Action]:
-        """Have the service manager keep to the definition; nothing where it does."""
+        """Return the actions that make the service manager use the definition; empty if it does."""
         loaded = self.seen.loaded
         if loaded and not changed:
             return ()
         if self.seen.keeper is not Keeper.LAUNCHD:
             if loaded:
-                return (self._by("keep to it; ranks go on", "systemctl", "restart", f"{self.name}.service"),)
+                return (
+                    self._by(
+                        "restart the service; ranks continue", "systemctl", "restart", f"{self.name}.service"
+                    ),
+                )
             why = "start the agent now and at every boot"
             return (self._by(why, "systemctl", "enable", "--now", f"{self.name}.service"),)
         why = "start the agent now and at every boot"
         load = self._by(why, "launchctl", "bootstrap", "system", str(self.path))
         if not loaded:
             return (load,)
-        why = "take away what is loaded; its agent ends, ranks go on"
+        why = "unload the service; its agent ends, ranks continue"
         return (self._by(why, "launchctl", "bootout", f"system/{self.name}"), load)
 
     def unload(self) -> Sequence[Action]:
-        """Have the service manager let go of it; nothing where it does not know it."""
+        """Return the actions that unload the service; empty if it is not loaded."""
         if not self.seen.loaded:
             return ()
-        why = "stop the service, now and at every boot; its agent ends, ranks go on"
+        why = "stop the service, now and at every boot; its agent ends, ranks continue"
         if self.seen.keeper is Keeper.LAUNCHD:
             return (self._by(why, "launchctl", "bootout", f"system/{self.name}"),)
         return (self._by(why, "systemctl", "disable", "--now", f"{self.name}.service"),)
 
     def forget(self) -> Sequence[Action]:
-        """Remove its definition; nothing where there is none."""
+        """Return the actions that remove the definition; empty if there is none."""
         if self.seen.definition is None:
             return ()
-        told = [self._by("the service itself", "rm", "-f", str(self.path))]
+        told = [self._by("remove the service", "rm", "-f", str(self.path))]
         if self.seen.keeper is not Keeper.LAUNCHD:
-            told.append(self._by("have systemd forget it", "systemctl", "daemon-reload"))
+            told.append(self._by("let systemd forget it", "systemctl", "daemon-reload"))
         return told
 
     def start(self) -> Action:
-        """Have it start its agent."""
-        why = "start the agent: the service runs none"
+        """Return the action that starts the agent."""
+        why = "start the agent, because the service runs none"
         if self.seen.keeper is Keeper.LAUNCHD:
             return self._by(why, "launchctl", "kickstart", f"system/{self.name}")
         return self._by(why, "systemctl", "start", f"{self.name}.service")
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
-        """A command of whoever may give it."""
+        """Return a command, run with the rights of whoever may run it."""
         path = self.seen.tools.get(tool, tool)
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"
@@ -273,17 +284,17 @@ class _Service:
 
 
 def notes(found: Profile, seen: Survey, node: str) -> tuple[Note, ...]:
-    """What a person should know of the machine, the weightiest first."""
+    """Return what a person should know about the machine, the most important first."""
     of_mac = (*_of_mac(seen, node), *_of_repair(found, seen)) if found.system == "Darwin" else ()
     return (*_of_keeper(found, seen), *of_mac)
 
 
 def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
-    """What has to be allowed before a Node's ``spec.repair`` does anything; nothing where all is."""
+    """Return what must be allowed before a Node's ``spec.repair`` has an effect; empty if everything is."""
     if seen.administrator:
         return ()
     text = (
-        "what spec.repair of its Node allows takes sudo without a password for exactly these commands: put the lines"
+        "the repairs in spec.repair of its Node need sudo without a password for exactly these commands: put the lines"
         f" there with sudo visudo -f {SUDOERS_FILE} (sudo 1.9.10 or newer)"
     )
     return (Note(text, "\n     ".join(sudoers(found.user))),)
@@ -292,20 +303,20 @@ def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
 def _of_keeper(found: Profile, seen: Survey) -> Sequence[Note]:
     if seen.keeper is Keeper.NOTHING:
         text = (
-            "there is no systemd: the controller starts the agent as a plain process, and after a restart of the"
-            " machine it runs again only when the controller has logged in"
+            "there is no systemd: the controller starts the agent as a plain process. After a restart of the"
+            " machine it runs again only once the controller has logged in"
         )
         return (Note(text),)
     if seen.administrator or seen.keeper is Keeper.SYSTEMD_OF_USER:
         return ()
     if seen.keeper is Keeper.LAUNCHD:
         text = (
-            f"{found.user} has no sudo without a password: until an administrator has made the service, the agent is held"
-            " by the controller's SSH session. While that is away new ranks may not reach the local network, and after"
+            f"{found.user} has no sudo without a password: until an administrator installs the service, the agent depends"
+            " on the controller's SSH session. Without that, new ranks may not reach the local network, and after"
             " a restart nothing runs until the controller logs in"
         )
         return () if seen.loaded else (Note(text),)
-    text = f"{found.user} has no sudo without a password; this lets systemd keep the agent without an administrator"
+    text = f"{found.user} has no sudo without a password; this lets systemd run the agent without an administrator"
     return () if seen.loaded else (Note(text, f"sudo loginctl enable-linger {shlex.quote(found.user)}"),)
 
 
@@ -318,14 +329,14 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
     elif seen.said.get("rdma", "").lower() == "disabled":
         told.append(
             Note(
-                f"RDMA is switched off, which only a person in front of it can change: {RECOVERY.format(node=node)}"
+                f"RDMA is disabled, which only a person at the machine can change: {RECOVERY.format(node=node)}"
             )
         )
     if "on" in seen.said.get("filevault", "").lower().strip(".").split():
         text = "FileVault is on: after a restart nothing runs, not even SSH, until a person unlocks the disk"
         told.append(Note(text, "sudo fdesetup authrestart"))
     if seen.said.get("sleep", "0") != "0":
-        told.append(Note("the Mac goes to sleep, and every group on it fails", "sudo pmset -c sleep 0"))
+        told.append(Note("the Mac goes to sleep, and then every group on it fails", "sudo pmset -c sleep 0"))
     if seen.said.get("autorestart", "1") == "0":
         text = "after a power failure the Mac stays off"
         told.append(Note(text, "sudo pmset -c autorestart 1"))
@@ -333,6 +344,6 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
 
 
 def sudoers(user: str) -> tuple[str, ...]:
-    """The lines that let a user change and restore the settings that ``spec.repair`` is about, and nothing else."""
+    """Return the lines that let a user change and restore the settings of ``spec.repair``, and nothing else."""
     who = user.replace("\\", "\\\\")
     return tuple(f"{who} ALL=(root) NOPASSWD: {path} ^{arguments}$" for path, arguments in PERMITTED)

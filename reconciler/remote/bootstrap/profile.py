@@ -1,7 +1,7 @@
-"""What a machine is found to be, before anything of ours runs there: its system, its user, a Python for the agent.
+"""Determines a machine's system, user and Python, before anything is installed there.
 
-One script of plain ``sh`` asks; nothing is installed or changed. On a Mac without the Command Line Tools
-``/usr/bin/python3`` is a stub that opens a dialog: it is not touched unless ``xcode-select -p`` names a folder.
+Runs one script of plain ``sh``, which changes nothing. On a Mac without the Command Line Tools ``/usr/bin/python3`` is
+a stub that opens a dialog: it is not run unless ``xcode-select -p`` names a folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from reconciler.errors import Unreachable
 
 MARK = "reconciler-profile"
-"""Begins every line of the answer: what a login shell prints by itself is none of it."""
+"""Prefix of every line of the answer, because login shells may print other text."""
 
 _SCRIPT = """
 home=$(cd && pwd -P); PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH
@@ -59,30 +59,30 @@ class Profile:
     uid: int
     hostname: str
     python: str = ""
-    """The first interpreter of 3.9 or newer; empty where there is none."""
+    """The first interpreter of at least 3.9; empty if there is none."""
     ranks_python: str = ""
-    """That of a managed runtime; empty where there is none."""
+    """The interpreter of a managed runtime; empty if there is none."""
     tools: str = ""
     """Folder of a Mac's own tools; empty where they are in the system's folders, or there are none."""
 
     @property
     def kind(self) -> str:
-        """As the platforms of runtimes are called."""
+        """Return the name of the platform, as runtimes use it."""
         return f"{self.system}/{self.machine}"
 
     @property
     def root(self) -> PurePosixPath:
-        """Everything of ours is under it."""
+        """Return the folder that contains all files of the reconciler."""
         return self.home / ".reconciler"
 
 
 def question(python: str | None) -> tuple[str, ...]:
-    """The command that asks; ``python`` is looked at first."""
+    """Return the command that prints the profile; ``python`` is tried first."""
     return ("/bin/sh", "-c", _SCRIPT, "profile", *([python] if python else []))
 
 
 def answer(text: str) -> Profile:
-    """What was answered. Raises ``Unreachable`` where it is no answer."""
+    """Parse the answer. Raises ``Unreachable`` for any other text."""
     said = dict(pairs(text))
     try:
         return Profile(
@@ -96,25 +96,27 @@ def answer(text: str) -> Profile:
             tools=said.get("tools", ""),
         )
     except (KeyError, ValueError):
-        raise Unreachable(f"its shell does not run plain sh: it said {shlex.quote(text[-200:])}") from None
+        raise Unreachable(
+            f"its shell cannot run a plain sh script: it printed {shlex.quote(text[-200:])}"
+        ) from None
 
 
 def none(found: Profile, node: str, named: str | None, coming: bool) -> str:
-    """That a machine has no Python, and what to do about it.
+    """Return a message that a machine has no Python, and what to do about it.
 
-    ``named``: the owner's, of its manifest; ``coming``: whether a managed runtime can be built there.
+    ``named``: the interpreter in its manifest; ``coming``: whether a managed runtime can be built there.
     """
-    told = f"there is no Python of 3.9 or newer on {node} for user {found.user}"
+    told = f"there is no Python 3.9 or newer on {node} for user {found.user}"
     if found.system == "Darwin":
-        told += " (without the Command Line Tools /usr/bin/python3 is none)"
+        told += " (/usr/bin/python3 needs the Command Line Tools)"
     if named:
-        return f"{told}, and {named}, which spec.python names, is none: correct that, or leave it out"
+        return f"{told}, and {named} in spec.python is not one either: correct or remove it"
     if coming:
-        return f"{told}: one comes with its runtime, which is built first; RuntimeReady says how far that is"
-    return f"{told}, and no runtime is made for {found.kind}: install one, or name it in spec.python"
+        return f"{told}: its runtime, which is being built, includes one; see RuntimeReady for the progress"
+    return f"{told}, and there is no runtime for {found.kind}: install Python, or set it in spec.python"
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
-    """What was said, in order: a word and the rest of its line."""
+    """Return the words of the answer in order, each with the rest of its line."""
     words = [line.split(" ", 2) for line in text.splitlines()]
     return [(each[1], each[2]) for each in words if len(each) == 3 and each[0] == MARK]

@@ -27,7 +27,7 @@ _OTHER_THAN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Keeper(Enum):
-    """What can keep an agent running on a machine."""
+    """A service manager that can keep an agent running."""
 
     LAUNCHD = "launchd"
     SYSTEMD = "systemd"
@@ -37,27 +37,27 @@ class Keeper(Enum):
 
 
 def service_name(user: str, node: str) -> str:
-    """The same for launchd and systemd: one for each user and node."""
+    """Return the service's name for launchd and systemd, which is unique for each user and node."""
     return f"reconciler-{_OTHER_THAN_NAMES.sub('-', user)}-{node}"
 
 
 def node_folder(found: Profile, node: str) -> PurePosixPath:
-    """What the agent keeps."""
+    """Return the folder of the agent's state."""
     return found.root / "nodes" / node
 
 
 def script_path(found: Profile, node: str) -> PurePosixPath:
-    """What the service runs."""
+    """Return the path of the script that the service runs."""
     return node_folder(found, node) / "serve"
 
 
 def words_path(found: Profile, node: str) -> PurePosixPath:
-    """What an agent said that the service has started, and that could not serve."""
+    """Return the path of the error output of an agent that the service started and that could not serve."""
     return node_folder(found, node) / "serve.log"
 
 
 def definition_path(keeper: Keeper, found: Profile, node: str) -> PurePosixPath:
-    """Where the service is defined."""
+    """Return the path of the service's definition."""
     name = service_name(found.user, node)
     match keeper:
         case Keeper.LAUNCHD:
@@ -69,7 +69,8 @@ def definition_path(keeper: Keeper, found: Profile, node: str) -> PurePosixPath:
 
 
 def script(keeper: Keeper, found: Profile, node: str, serve: Sequence[str]) -> str:
-    """The content of ``script_path``. ``serve`` is the command of the agent, without what holds it."""
+    """Return the content of ``script_path``. ``serve`` is the command of the agent, without the option that says what
+    holds it."""
     held_by = HeldBy.LAUNCHD if keeper is Keeper.LAUNCHD else HeldBy.SYSTEMD
     words = shlex.join([*serve, "--held-by", held_by])
     return (
@@ -80,7 +81,7 @@ def script(keeper: Keeper, found: Profile, node: str, serve: Sequence[str]) -> s
 
 
 def definition(keeper: Keeper, found: Profile, node: str) -> str:
-    """The content of ``definition_path``."""
+    """Return the content of ``definition_path``."""
     path = str(script_path(found, node))
     if keeper is Keeper.LAUNCHD:
         return _plist(service_name(found.user, node), found.user, path)
@@ -88,7 +89,7 @@ def definition(keeper: Keeper, found: Profile, node: str) -> str:
 
 
 def _plist(label: str, user: str, path: str) -> str:
-    """Keys: launchd.plist(5)."""
+    """Return a property list; for the keys see launchd.plist(5)."""
     return plistlib.dumps(
         {
             "Label": label,
@@ -104,7 +105,7 @@ def _plist(label: str, user: str, path: str) -> str:
 
 
 def _unit(node: str, user: str, path: str) -> str:
-    """Keys: systemd.unit(5), systemd.service(5), systemd.kill(5)."""
+    """Return a unit file; for the keys see systemd.unit(5), systemd.service(5) and systemd.kill(5)."""
     plain = path.replace("%", "%%")
     quoted = '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
     owner = f"User={user}\n" if user else ""

@@ -1,6 +1,7 @@
-"""What a machine has to keep an agent running, and what it has already: one script of plain ``sh``, and its answer.
+"""Determines what a machine can use to keep an agent running, and what is already installed, with one script of plain
+``sh``.
 
-Nothing is changed. Tools are found on the user's ``PATH`` and in the system's folders, and called by what was found.
+Changes nothing. Tools are looked up on the user's ``PATH`` and in the system's folders.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ held=$(cat "$folder/agent.lock" 2>/dev/null) && kill -0 "$held" 2>/dev/null && s
 """.replace("MARK", MARK)
 
 SAID = ("macos", "rdma", "filevault", "sleep", "autorestart")
-"""What is asked of a Mac, of what no manifest and no service can change."""
+"""Facts about a Mac that neither manifests nor services can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,41 +69,42 @@ class Survey:
     """One machine and the service of one node on it."""
 
     keeper: Keeper
-    """What would keep the agent running, where an administrator has made the service."""
+    """The service manager that would keep the agent running once an administrator has installed the service."""
     tools: Mapping[str, str] = field(default_factory=dict)
     """Absolute paths of ``sudo``, ``install``, ``rm``, ``launchctl``, ``systemctl``."""
     administrator: str = ""
-    """How to act as root: ``root`` itself, ``sudo`` without a password; empty where it cannot be done from afar."""
+    """How to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
     definition: str | None = None
-    """Content of the file that defines the service; None where there is none."""
+    """Content of the service's definition; None if there is none."""
     draft: str | None = None
-    """What was put there to be given to the system as such a file."""
+    """Draft of the definition, to be installed in the system."""
     loaded: bool = False
     """The service manager knows it, and starts it at every boot."""
     pid: int = 0
-    """Of the service's process; 0 where none runs."""
+    """Pid of the service's process; 0 if it is not running."""
     script: str | None = None
-    """What the service runs; None where no agent is to run."""
+    """Content of the script that the service runs; None if no agent should run."""
     agent: int = 0
-    """Pid of the agent that serves the node, whoever has started it; 0 for none."""
+    """Pid of the agent that serves the node, whoever started it; 0 if there is none."""
     said: Mapping[str, str] = field(default_factory=dict)
-    """Of a Mac: ``macos``, ``rdma``, ``filevault``, ``sleep``, ``autorestart``; empty where its tools do not tell."""
+    """Facts about a Mac: ``macos``, ``rdma``, ``filevault``, ``sleep``, ``autorestart``; empty if its tools do not
+    report them."""
 
 
 def question(found: Profile, node: str) -> tuple[str, ...]:
-    """The command that asks."""
+    """Return the command that prints the survey."""
     words = (service_name(found.user, node), node_folder(found, node), found.system, found.uid)
     return ("/bin/sh", "-c", _SCRIPT, "survey", *(str(word) for word in words))
 
 
 def answer(text: str) -> Survey:
-    """What was answered. Raises ``Unreachable`` where it is no answer."""
+    """Parse the answer. Raises ``Unreachable`` for any other text."""
     heard = pairs(text)
     said = dict(heard)
     try:
         keeper = Keeper(said["keeper"])
     except (KeyError, ValueError):
-        raise Unreachable(f"its shell does not run plain sh: it said {text[-200:]!r}") from None
+        raise Unreachable(f"its shell cannot run a plain sh script: it printed {text[-200:]!r}") from None
     return Survey(
         keeper=keeper,
         tools={word.removeprefix("tool-"): path for word, path in heard if word.startswith("tool-")},

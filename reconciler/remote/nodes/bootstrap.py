@@ -30,7 +30,7 @@ _WORDS_MAX = 2000
 
 @dataclass(frozen=True, slots=True)
 class BootstrapPlan:
-    """What a machine is, what is to be done there, and what a person should know."""
+    """A machine's profile, what is to be done there, and what a person should know."""
 
     found: Profile
     seen: Survey
@@ -39,32 +39,32 @@ class BootstrapPlan:
 
     @property
     def own_actions(self) -> tuple[Action, ...]:
-        """What can be done from here."""
+        """Return what can be done from here."""
         return tuple(each for each in self.measures if not each.by_person)
 
 
 def reach(name: str, access: Access, home: Path, gateway_key: Path) -> SshNode:
-    """The machine of a node over SSH; ``home`` is the controller's. Raises ``OSError``."""
+    """Return the machine of a node over SSH; ``home`` is the controller's. Raises ``OSError``."""
     bundle = bundle_of(write_bundle(home / "agents"), Wheelhouse(home / "runtimes", recipes()))
     return SshNode(name, access, bundle, asyncio.Semaphore(1), gateway_key)
 
 
 async def plan_bootstrap(node: SshNode) -> BootstrapPlan:
-    """What is to be done; changes nothing there. Raises ``Unreachable``; ``Refused`` where no agent can run."""
+    """Plan what is to be done; changes nothing there. Raises ``Unreachable``, and ``Refused`` if no agent can run."""
     place, seen = await node.place(), await node.survey()
     return BootstrapPlan(place.found, seen, actions(seen, place), notes(place.found, seen, node.name))
 
 
 async def plan_reset(node: SshNode) -> BootstrapPlan:
-    """How to take away again what keeps its agent running; changes nothing there. Raises ``Unreachable``."""
+    """Plan how to remove what keeps its agent running; changes nothing there. Raises ``Unreachable``."""
     found, seen = await node.profile(), await node.survey()
     return BootstrapPlan(found, seen, undo_actions(found, seen, node.name), ())
 
 
 async def carry_out(node: SshNode, measure: Action, tell: Tell = lambda text: None) -> None:
-    """Do one thing; ``tell`` hears how that goes.
+    """Carry out one action; ``tell`` gets progress messages.
 
-    Raises ``Refused`` (``MeasureFailed``) with what was said, and as ``SshNode.build_runtime``; ``Unreachable``.
+    Raises ``Refused`` (``MeasureFailed``) with the output, and as ``SshNode.build_runtime``; ``Unreachable``.
     """
     if isinstance(measure.act, Build):
         await node.build_runtime(tell)

@@ -36,17 +36,17 @@ fi
 
 @dataclass(frozen=True, slots=True)
 class HostKey:
-    """What a server presents."""
+    """The host key that a server presents."""
 
     line: str
     """Type and base64, as manifests have it."""
     fingerprint: str
-    """As ``ssh-keygen -l`` shows it."""
+    """The fingerprint as ``ssh-keygen -l`` shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a machine says of itself; empty where it does not."""
+    """A machine's own description; unknown parts are empty."""
 
     name: str
     chip: str
@@ -55,22 +55,23 @@ class Survey:
 
 
 def current_user() -> str:
-    """Who runs this."""
+    """Return the name of the current user."""
     return getpass.getuser()
 
 
 def fingerprint_of(line: str) -> str:
-    """The fingerprint of a manifest's host key. Raises ``Unreachable`` for one that is none."""
+    """Return the fingerprint of a manifest's host key. Raises ``Unreachable`` for an invalid key."""
     try:
         return fingerprint(asyncssh.import_public_key(line))
     except asyncssh.KeyImportError as error:
-        raise Unreachable(f"the host key in the manifest is none: {error}") from error
+        raise Unreachable(f"the host key in the manifest is invalid: {error}") from error
 
 
 async def host_key(host: str, port: int | None) -> HostKey:
-    """The key that the server presents, Ed25519 where it has that. Nothing vouches for it but a look at the machine itself.
+    """Return the key that the server presents, preferably Ed25519. Only a comparison at the machine itself can confirm
+    it.
 
-    Raises ``Silent`` where there is no server.
+    Raises ``Silent`` if there is no server.
     """
     asyncssh.set_log_level(logging.WARNING)
     try:
@@ -79,14 +80,14 @@ async def host_key(host: str, port: int | None) -> HostKey:
     except TimeoutError:
         raise Silent(f"{host} does not answer within {LOOK_SECONDS:g} s") from None
     except (asyncssh.Error, OSError, ValueError) as error:
-        raise Silent(f"there is no SSH server to be reached at {host}: {error}") from error
+        raise Silent(f"no SSH server answers at {host}: {error}") from error
     if found is None:
         raise Silent(f"{host} presents no host key")
     return HostKey(" ".join(found.export_public_key().decode("ascii").split()[:2]), fingerprint(found))
 
 
 async def survey(access: SshAccess) -> Survey:
-    """Log in and look around; changes nothing. Raises ``Barred`` and other ``Unreachable``."""
+    """Log in and inspect the machine; changes nothing. Raises ``Barred`` and other ``Unreachable``."""
     node = SshNode(access.host, Access(ssh=access), Bundle("", b""), asyncio.Semaphore(1), Path())
     try:
         done = await node.run(("/bin/sh", "-c", _SCRIPT), timeout=LOOK_SECONDS)

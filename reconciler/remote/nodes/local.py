@@ -28,7 +28,7 @@ class LocalNode:
 
     name: str
     directory: Path
-    """What the agent keeps."""
+    """Folder of the agent's state."""
     models: Path
     run_directory: Path
     """Short: Unix sockets are here."""
@@ -45,17 +45,17 @@ class LocalNode:
 
     @property
     def socket(self) -> str:
-        """Where the agent answers."""
+        """Return the path of the agent's socket."""
         return agent_socket(str(self.run_directory), self.name)
 
     async def stage(self, token: int = 0) -> None:
-        """The agent's file is where the controller has put it."""
+        """Do nothing: the agent's file is where the controller has put it."""
 
     async def start_agent(self, token: int = 0) -> None:
-        """Have an agent run; one that runs already is left as it is.
+        """Start an agent unless one is running.
 
-        Raises ``Unreachable`` with the agent's own last words when it does not answer in time, ``Refused``
-        (``Fenced``) where the node has obeyed a controller with a higher token; with 0 nobody asks.
+        Raises ``Unreachable`` with the agent's last output if it does not answer in time, ``Refused`` (``Fenced``) if
+        the node has obeyed a controller with a higher token; a token of 0 is not checked.
         """
         places = {
             "--directory": self.directory,
@@ -75,7 +75,7 @@ class LocalNode:
                 start_new_session=True,
             )
         except OSError as error:
-            raise Unreachable(f"the agent of {self.name} cannot be started: {error}") from error
+            raise Unreachable(f"cannot start the agent of {self.name}: {error}") from error
         try:
             async with asyncio.timeout(self.start_seconds):
                 _, said = await starter.communicate()
@@ -99,7 +99,8 @@ class LocalNode:
         )
 
     async def dial(self) -> AgentConnection:
-        """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when it stands still."""
+        """Return a new connection to the agent. Raises ``Unreachable`` if there is none, ``Silent`` if it is
+        suspended."""
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(self.socket)
@@ -116,38 +117,38 @@ class LocalNode:
         return await AgentConnection(reader, writer).open("controller")
 
     async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to a Unix socket. Raises ``Unreachable``."""
+        """Return a connection to a Unix socket. Raises ``Unreachable``."""
         try:
             return await asyncio.open_unix_connection(socket)
         except OSError as error:
-            raise Unreachable(f"nobody answers at {socket}: {error}") from error
+            raise Unreachable(f"nothing answers at {socket}: {error}") from error
 
     async def disable_service(self) -> None:
-        """Nothing starts it but the controller."""
+        """Do nothing: only the controller starts this agent."""
 
     async def withdraw(self) -> None:
-        """Nothing was let in: the gateway is on the same machine."""
+        """Do nothing: the gateway is on the same machine and needs no access."""
 
     async def build_runtime(self, tell: Callable[[str], None]) -> str:
-        """Raises ``Refused``: ranks on the controller's own machine have the controller's own runtime."""
+        """Raise ``Refused``: ranks on the controller's own machine use the controller's runtime."""
         raise Refused(
-            "NotManaged", f"{self.name} is the controller's machine, and has the controller's runtime"
+            "NotManaged", f"{self.name} is the controller's own machine and uses the controller's runtime"
         )
 
     async def prune_runtimes(self) -> Pruned:
-        """There are none."""
+        """Return an empty result: there are no managed runtimes."""
         return Pruned()
 
     async def reboot(self) -> None:
-        """Raises ``Refused``: who restarts the machine under its own feet cannot see whether it comes back."""
+        """Raise ``Refused``: a controller cannot watch the restart of its own machine."""
         text = f"{self.name} is the controller's own machine, which it does not restart: restart it yourself"
         raise Refused("OwnMachine", text)
 
     async def reconnect(self) -> None:
-        """The next connection to its agent is a new one anyway."""
+        """Do nothing: every connection to this agent is new anyway."""
 
     async def close(self) -> None:
-        """There is nothing to let go of: every connection is its link's own."""
+        """Do nothing: every connection belongs to its link."""
 
     def _silent(self) -> Silent:
-        return Silent(f"the agent of {self.name} takes no connection at {self.socket}")
+        return Silent(f"the agent of {self.name} accepts no connection at {self.socket}")

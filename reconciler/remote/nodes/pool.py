@@ -16,34 +16,36 @@ from reconciler.state import NodeName
 
 
 class Machine(Protocol):
-    """What every kind of node can do."""
+    """The operations of every kind of node."""
 
     async def stage(self, token: int = 0) -> object:
-        """Have the agent's file there, and see that it runs. Raises as ``start_agent``."""
+        """Install the agent's file and check that it runs. Raises as ``start_agent``."""
         ...
 
     async def start_agent(self, token: int = 0) -> None:
-        """Have an agent run; one that runs already is left as it is. Raises ``Unreachable`` and ``Refused``."""
+        """Start an agent unless one is running. Raises ``Unreachable`` and ``Refused``."""
         ...
 
     async def dial(self) -> AgentConnection:
-        """A new connection to the agent. Raises ``Unreachable`` where there is none, ``Silent`` without any answer."""
+        """Return a new connection to the agent. Raises ``Unreachable`` if there is none, ``Silent`` without any
+        answer."""
         ...
 
     async def stream(self, socket: str) -> Stream:
-        """A connection to a Unix socket there. Raises as ``dial``."""
+        """Return a connection to a Unix socket there. Raises as ``dial``."""
         ...
 
     async def reboot(self) -> None:
-        """Have the machine restart. Raises ``Refused`` where it certainly does not."""
+        """Restart the machine. Raises ``Refused`` if it certainly does not restart."""
         ...
 
     async def disable_service(self) -> None:
-        """Have a service of the machine start no agent any more. Raises ``Unreachable``."""
+        """Prevent a service of the machine from starting agents. Raises ``Unreachable``."""
         ...
 
     async def build_runtime(self, tell: Callable[[str], None]) -> str:
-        """Have the managed runtime there; its name. Raises ``Refused`` where that cannot be, and as ``dial``."""
+        """Install the managed runtime there; return its name. Raises ``Refused`` if that is impossible, and as
+        ``dial``."""
         ...
 
     async def prune_runtimes(self) -> Pruned:
@@ -59,7 +61,7 @@ class Machine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of it; what runs there goes on."""
+        """Close the connection; what runs there continues."""
         ...
 
 
@@ -74,7 +76,7 @@ class MachinePool:
         self._leaving: set[asyncio.Task[None]] = set()
 
     def reach(self, accesses: Mapping[NodeName, Access]) -> None:
-        """Reach nodes like this from now on. What was connected in another way is let go of."""
+        """Set how to connect to nodes, and close connections with other settings."""
         before, self._accesses = self._accesses, dict(accesses)
         for name, access in before.items():
             machine = self._machines.get(name)
@@ -86,33 +88,33 @@ class MachinePool:
                 task.add_done_callback(self._leaving.discard)
 
     async def dial(self, name: NodeName) -> AgentConnection:
-        """A new connection to a node's agent. Raises as ``Machine.dial``."""
+        """Return a new connection to a node's agent. Raises as ``Machine.dial``."""
         machine = self._machine(name)
         link = await machine.dial()
         if self._machines.get(name) is not machine:
             await link.close()
-            raise Unreachable(f"{name} is reached in another way by now")
+            raise Unreachable(f"the access to {name} has changed meanwhile")
         self._links.setdefault(name, WeakSet()).add(link)
         return link
 
     async def stage(self, name: NodeName, token: int) -> None:
-        """Have the agent's file on a node. Raises as ``Machine.stage``."""
+        """Install the agent's file on a node. Raises as ``Machine.stage``."""
         await self._machine(name).stage(token)
 
     async def start_agent(self, name: NodeName, token: int) -> None:
-        """Have a node's agent run. Raises as ``Machine.start_agent``."""
+        """Start a node's agent. Raises as ``Machine.start_agent``."""
         await self._machine(name).start_agent(token)
 
     async def stream(self, name: NodeName, socket: str) -> Stream:
-        """A connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
+        """Return a connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
         return await self._machine(name).stream(socket)
 
     async def reboot(self, name: NodeName) -> None:
-        """Have a node's machine restart. Raises as ``Machine.reboot``."""
+        """Restart a node's machine. Raises as ``Machine.reboot``."""
         await self._machine(name).reboot()
 
     async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
-        """Have the managed runtime on a node's machine; its name. Raises as ``Machine.build_runtime``."""
+        """Install the managed runtime on a node's machine; return its name. Raises as ``Machine.build_runtime``."""
         return await self._machine(name).build_runtime(tell)
 
     async def prune_runtimes(self, name: NodeName) -> Pruned:
@@ -120,8 +122,8 @@ class MachinePool:
         return await self._machine(name).prune_runtimes()
 
     async def withdraw(self, name: NodeName) -> None:
-        """Have nothing of a node go on by itself: its agent is started by nobody, and the gateway has no way in, unless
-        another node is that machine too."""
+        """Remove what continues without the controller: the service that starts the node's agent, and the gateway's
+        access, unless another node uses that machine."""
         await self._machine(name).disable_service()
         ssh = self._accesses.get(name, LOCAL).ssh
         others = [access.ssh for other, access in self._accesses.items() if other != name and access.ssh]
@@ -131,8 +133,8 @@ class MachinePool:
             await self._machine(name).withdraw()
 
     async def reconnect(self, name: NodeName) -> None:
-        """End the connection to a node's machine: the next time it is reached over a new one. Ranks go on, and so does
-        its agent, but for streams of the gateway's own nothing else is disturbed."""
+        """Close the connection to a node's machine, so that the next one is new. Ranks and the agent continue; only the
+        gateway's streams are disturbed."""
         machine = self._machines.get(name)
         if machine is not None:
             await machine.reconnect()
@@ -143,13 +145,13 @@ class MachinePool:
         self._machines.clear()
 
     def _machine(self, name: NodeName) -> Machine:
-        """Raises ``Unreachable`` where it cannot be reached as it should be."""
+        """Return the machine of a node. Raises ``Unreachable`` if its access settings do not work."""
         machine = self._machines.get(name)
         if machine is None:
             try:
                 machine = self._machines[name] = self._make(name, self._accesses.get(name, LOCAL))
             except ValueError as error:
-                raise Unreachable(f"{name} cannot be reached: {error}") from error
+                raise Unreachable(f"cannot connect to {name}: {error}") from error
         return machine
 
 

@@ -41,7 +41,7 @@ from .local import ANOTHER_SERVES, FENCED, START_SECONDS
 __all__ = ["Completed", "SshNode"]
 
 COMMANDS_MAX = 4
-"""At a time on one machine: ``sshd`` allows ten sessions on a connection (``MaxSessions``)."""
+"""Most commands at a time on one machine: ``sshd`` allows ten sessions per connection (``MaxSessions``)."""
 PUT_SECONDS = 120.0
 REBOOT_SECONDS = 15.0
 AGENTS_KEPT = 3
@@ -86,11 +86,11 @@ class SshNode:
         self._held: Held | None = None
 
     async def close(self) -> None:
-        """End the connection; what runs there goes on."""
+        """Close the connection; what runs there continues."""
         await self._connection.close()
 
     async def reconnect(self) -> None:
-        """Reach the machine over a new connection from now on. One with the session that holds the agent stays."""
+        """Use a new connection from now on. A connection with the session that holds the agent stays open."""
         await self._connection.renew()
 
     # --- commands and files ---
@@ -108,7 +108,7 @@ class SshNode:
                 return await run(connection, command, stdin)
         except TimeoutError as error:
             raise Silent(
-                f"{argv[0]} on {self.name}: {str(error) or f'it has not ended after {timeout:g} s'}"
+                f"{argv[0]} on {self.name}: {str(error) or f'it did not end within {timeout:g} s'}"
             ) from None
         except TooLong as error:
             raise Refused("TooLong", f"{argv[0]} on {self.name}: {error}") from None
@@ -123,7 +123,7 @@ class SshNode:
             raise Unreachable(f"{path} on {self.name} cannot be written: {_words(done)}")
 
     async def profile(self) -> Profile:
-        """What the machine is. Asked once; raises ``Unreachable``."""
+        """Return the machine's profile, which is determined once. Raises ``Unreachable``."""
         if self._profile is None:
             asked = profile.question(self._access.python)
             done = await self.run(asked, timeout=START_SECONDS)
@@ -137,11 +137,11 @@ class SshNode:
     # --- the agent ---
 
     async def start_agent(self, token: int = 0) -> None:
-        """Have an agent run; one that runs already is left as it is.
+        """Start an agent unless one is running.
 
-        Raises ``Unreachable`` with the agent's own last words when it does not answer in time, ``Refused``: with
-        ``Fenced`` where the node has obeyed a controller with a higher token (with 0 nobody asks), with
-        ``NoPython`` where there is none to run it with.
+        Raises ``Unreachable`` with the agent's last output if it does not answer in time, ``Refused`` with ``Fenced``
+        if the node has obeyed a controller with a higher token (0 is not checked), and with ``NoPython`` if there is no
+        interpreter for it.
         """
         found = await self._fit()
         bundle, seen = await self._staged(found, token)
@@ -159,7 +159,7 @@ class SshNode:
             raise Unreachable(f"the agent of {self.name} did not start: {_words(done)}")
 
     async def _started_by_service(self, found: Profile, seen: Survey) -> bool:
-        """Whether the machine's own service has an agent serve."""
+        """Return whether the machine's own service runs an agent that serves."""
         begin = start(found, seen, self.name)
         if isinstance(begin.act, Run) and not begin.by_person:
             await self.run(begin.act.argv, timeout=START_SECONDS)
@@ -174,13 +174,13 @@ class SshNode:
             ("/usr/bin/tail", "-n", "5", str(words_path(found, self.name))), timeout=START_SECONDS
         )
         log.warning(
-            "%s: its service %s has started no agent within %g s, which is started without it: %s",
+            "%s: its service %s has not started the agent within %g s; starting it without the service: %s",
             self.name, service_name(found.user, self.name), SERVICE_SECONDS, _words(said),
         )  # fmt: skip
         return False
 
     async def _hold(self, command: Sequence[str]) -> Completed:
-        """Start an agent that lives in a session of this connection, as long as that lasts, and goes on without it."""
+        """Start an agent in a session of this connection. The agent continues after the session's end."""
         line = shlex.join(("/usr/bin/env", "LC_ALL=C", *command))
         connection = await self._connection.get()
         try:
@@ -191,10 +191,10 @@ class SshNode:
         except TimeoutError:
             raise Unreachable(f"the agent of {self.name} does not serve after {START_SECONDS:g} s") from None
         except (asyncssh.Error, OSError) as error:
-            raise Silent(f"{self.name} opens no session for its agent: {error}") from error
+            raise Silent(f"cannot open a session for the agent of {self.name}: {error}") from error
 
     def _serve(self, found: Profile, bundle: PurePosixPath) -> tuple[str, ...]:
-        """The command of the agent, without who asks for it and what holds it."""
+        """Return the command of the agent, without the options for the token and for what holds it."""
         serve = (found.python, "-I", str(bundle), "serve", "--node", self.name)
         places = {
             "--directory": node_folder(found, self.name),
@@ -206,12 +206,12 @@ class SshNode:
         return (*serve, *(str(word) for place in places.items() for word in place), *tools)
 
     async def survey(self) -> Survey:
-        """What there is on the machine to keep the agent running. Raises ``Unreachable``."""
+        """Return what the machine has to keep an agent running. Raises ``Unreachable``."""
         done = await self.run(survey.question(await self.profile(), self.name), timeout=START_SECONDS)
         return survey.answer(done.out)
 
     async def stage(self, token: int = 0) -> PurePosixPath:
-        """Have the agent's file there, see that it runs, and have the machine's service take it from now on; its path.
+        """Install the agent's file, check that it runs, and let the machine's service use it. Return its path.
 
         Raises as ``start_agent``.
         """
@@ -244,7 +244,8 @@ class SshNode:
         return path
 
     async def place(self) -> Place:
-        """What there is beside a service, and what is to be there. Raises ``Unreachable``, and ``Refused`` as ``start_agent``."""
+        """Return what exists and what is needed apart from a service. Raises ``Unreachable``, and ``Refused`` as
+        ``start_agent``."""
         found = await self.profile()
         runtime = self._managed.lacking(found)
         if runtime is not None:
@@ -281,7 +282,7 @@ class SshNode:
             log.warning("%s: %s", self.name, error)
 
     async def disable_service(self) -> None:
-        """Have the machine's own service start no agent any more; one that runs goes on. Raises ``Unreachable``."""
+        """Prevent the machine's own service from starting agents; a running agent continues. Raises ``Unreachable``."""
         path = str(script_path(await self.profile(), self.name))
         done = await self.run(("/bin/rm", "-f", path), timeout=START_SECONDS)
         if done.status != 0:
@@ -295,11 +296,11 @@ class SshNode:
 
     @property
     def _jump_key(self) -> Path:
-        """Of the gateway, for the machines on the way here."""
+        """Return the path of the gateway's key for the jump hosts of this machine."""
         return self._gateway_key.with_name(jump_key_name(self.name))
 
     async def _authorized(self) -> tuple[PurePosixPath, str]:
-        """The file ``authorized_keys`` of the user, and what is in it."""
+        """Return the path and content of the user's ``authorized_keys``."""
         done = await self.run(("/bin/sh", "-c", _AUTHORIZED), timeout=START_SECONDS)
         if done.status != 0:
             raise Unreachable(f"~/.ssh/authorized_keys of {self.name} cannot be read: {_words(done)}")
@@ -315,7 +316,7 @@ class SshNode:
     # --- the runtime ---
 
     async def build_runtime(self, tell: Tell) -> str:
-        """Have the managed runtime there; its name. Raises as ``Managed.build``."""
+        """Install the managed runtime there; return its name. Raises as ``Managed.build``."""
         key = await self._managed.build(await self.profile(), tell)
         self._profile = None  # ranks are started with it from now on, and perhaps the agent
         return key
@@ -333,8 +334,8 @@ class SshNode:
         return found
 
     async def dial(self) -> AgentConnection:
-        """A new connection to the agent. Raises ``Unreachable`` when there is none, ``Silent`` when the machine is not
-        reached, ``Barred`` where a person has to do something about that."""
+        """Return a new connection to the agent. Raises ``Unreachable`` if there is none, ``Silent`` if the machine does
+        not answer, ``Barred`` if a person has to act."""
         found = await self.profile()
         socket = self._socket(found)
         connection = await self._connection.get()
@@ -349,7 +350,7 @@ class SshNode:
             raise Barred("PathTooLong", f"{self.name}: {error}") from None
 
     async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to a Unix socket there. Raises as ``dial``."""
+        """Return a connection to a Unix socket there. Raises as ``dial``."""
         return await self._stream(await self._connection.get(), socket)
 
     async def _stream(
@@ -359,18 +360,16 @@ class SshNode:
             async with asyncio.timeout(CONNECT_SECONDS):
                 return await open_stream(connection, socket)
         except TimeoutError:
-            raise Silent(
-                f"{self.name} opens no connection to {socket} within {CONNECT_SECONDS:g} s"
-            ) from None
+            raise Silent(f"no connection to {socket} on {self.name} within {CONNECT_SECONDS:g} s") from None
         except (asyncssh.Error, OSError) as error:
             if connection.is_closed():
                 raise Silent(f"the connection to {self.name} was lost: {error}") from error
-            raise Unreachable(f"nobody answers at {socket} on {self.name}: {error}") from error
+            raise Unreachable(f"nothing answers at {socket} on {self.name}: {error}") from error
 
     # --- the machine ---
 
     async def reboot(self) -> None:
-        """Have the machine restart. Raises ``Refused`` where it certainly does not, ``Silent`` where that is not known."""
+        """Restart the machine. Raises ``Refused`` if it certainly does not restart, ``Silent`` if that is unknown."""
         try:
             connection = await self._connection.get()
         except Silent as error:
@@ -391,5 +390,5 @@ class SshNode:
 
 
 def _words(done: Completed) -> str:
-    """What a command that failed has said."""
+    """Return the output of a failed command."""
     return (done.err or done.out).strip()[-_TAIL_BYTES:] or f"exit status {done.status}"

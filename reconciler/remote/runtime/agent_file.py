@@ -27,7 +27,7 @@ from .wheelhouse import Wheelhouse
 _ROOMS = ("agent", "wire")
 _TIME = (1980, 1, 1, 0, 0, 0)
 _UNCHECKED = 1
-"""The flags of a pyc file that is valid by its hash, and whose hash nobody checks."""
+"""Flags of a pyc file that is valid by its hash, without checking the hash."""
 _START = b"import sys\nfrom reconciler.agent.entry import main\nsys.exit(main())\n"
 
 
@@ -38,7 +38,7 @@ class Bundle:
     name: str
     content: bytes
     wheelhouse: Wheelhouse | None = None
-    """What the runtimes of nodes are made of that have none of their owner's; None where none are made."""
+    """Source of managed runtimes for nodes; None if no runtimes are built."""
 
 
 @functools.cache
@@ -65,9 +65,9 @@ def _sources() -> dict[str, bytes]:
 
 
 def _compiled(sources: dict[str, bytes]) -> dict[str, bytes]:
-    """What ``zipimport`` takes instead of a source (PEP 552, never checked against it) where the Python is the same.
+    """Return compiled files that ``zipimport`` uses instead of sources with the same Python (PEP 552, unchecked).
 
-    Version 2 of marshal's format has no back references, which differ from one compilation to the next.
+    Version 2 of marshal's format has no back references, which differ between compilations.
     """
     header = importlib.util.MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + bytes(8)
     return {
@@ -102,7 +102,8 @@ def write_bundle(directory: Path) -> Path:
 
 
 def _in_use(bundle: Path) -> bool:
-    """Whether an agent runs from it: each holds a shared lock on its file, for its shims are started from it."""
+    """Return whether an agent runs from it: each holds a shared lock on its file, because its shims are started from
+    it."""
     try:
         with bundle.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,5 +115,5 @@ def _in_use(bundle: Path) -> bool:
 
 
 def bundle_of(path: Path, wheelhouse: Wheelhouse | None = None) -> Bundle:
-    """The file that ``write_bundle`` has made."""
+    """Return the bundle that ``write_bundle`` has made."""
     return Bundle(path.name, path.read_bytes(), wheelhouse)

@@ -96,15 +96,15 @@ class Shell(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What became of old runtimes."""
+    """The result of pruning old runtimes."""
 
     removed: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
-    """Something runs from them."""
+    """Runtimes that something still uses."""
 
 
 def python_of(root: PurePosixPath, key: str) -> PurePosixPath:
-    """The interpreter of a runtime."""
+    """Return the interpreter of a runtime."""
     return root / "runtimes" / key / "bin" / "python3"
 
 
@@ -112,7 +112,7 @@ class Build:
     """One runtime on one machine; ``root`` is ``~/.reconciler`` there. Every method raises ``Unreachable``."""
 
     def __init__(self, shell: Shell, name: str, root: PurePosixPath, tell: Tell, builder: str = "") -> None:
-        """``builder`` tells those apart that build at the same time, each in a folder of its own."""
+        """``builder`` distinguishes simultaneous builders, each of which uses a folder of its own."""
         self._shell = shell
         self._name = name
         self._root = root
@@ -120,12 +120,12 @@ class Build:
         self._builder = builder
 
     async def built(self, recipe: Recipe) -> bool:
-        """Whether it is there, whole and tried."""
+        """Return whether the runtime is complete and tested there."""
         return "built" in (await self._state(recipe, ())).splitlines()
 
     async def ensure(self, recipe: Recipe, packs: tuple[Pack, ...]) -> None:
-        """Have it there. Done again, it changes nothing. Raises ``Refused``: ``DiskFull`` before anything is sent
-        that would not fit, ``RuntimeBroken`` where it does not run there."""
+        """Build the runtime unless it exists. Raises ``Refused``: ``DiskFull`` before anything is sent that would not
+        fit, ``RuntimeBroken`` if it does not run there."""
         said = [line.split() for line in (await self._state(recipe, packs)).splitlines()]
         if ["built"] in said:
             return
@@ -136,7 +136,7 @@ class Build:
         free = next((int(words[1]) * 1024 for words in said if words[0] == "free"), None)
         need = to_send + sum(pack.unpacked for pack in packs) + SLACK_BYTES
         if free is not None and free < need:
-            text = f"the runtime needs {need // _MIB} MiB on {self._name}, {free // _MIB} MiB are free: make room there"
+            text = f"the runtime needs {need // _MIB} MiB on {self._name}, but {free // _MIB} MiB are free: free disk space there"
             raise Refused("DiskFull", text)
         sent = 0
         for pack in missing:
@@ -148,7 +148,7 @@ class Build:
         return await self._sh(_STATE, str(self._root), recipe.key, *digests, seconds=ASK_SECONDS)
 
     async def _send(self, pack: Pack, offset: int, progress: tuple[int, int]) -> int:
-        """The rest of a part; how much of everything is sent by then."""
+        """Send the rest of a part. Return how much of all parts has been sent."""
         sent, to_send = progress
         part = str(self._root / "packs" / f"{pack.digest}.part")
         if not 0 < offset <= pack.size:

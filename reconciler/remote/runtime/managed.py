@@ -1,4 +1,4 @@
-"""Whether a machine has a managed runtime, which one, and how it gets there: the bridge from the parts to a node."""
+"""Installs managed runtimes: decides whether a machine has one and which, and builds it from its parts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Managed:
     python: str | None
     """The owner's."""
     builder: str = field(default_factory=lambda: secrets.token_hex(4))
-    """Of ``Build``."""
+    """Id of the builder, for ``Build``."""
 
     async def build(self, found: Profile, tell: Tell) -> str:
-        """Have the managed runtime of this version there, put together and tried; its name.
+        """Install the managed runtime of this version, built and tested; return its name.
 
-        Raises ``Refused``: ``NotManaged`` where it is the owner's, ``NoRuntime`` for a machine of a kind that none
-        is made for, and as ``Wheelhouse.packs`` and ``Build.make``; ``Unreachable`` and ``Silent``.
+        Raises ``Refused``: ``NotManaged`` if the interpreter is the owner's, ``NoRuntime`` for an unsupported platform,
+        and as ``Wheelhouse.packs`` and ``Build.make``; ``Unreachable`` and ``Silent``.
         """
         house, recipe = self._recipe(found)
         build = Build(self.shell, self.name, found.root, tell, self.builder)
@@ -51,14 +51,14 @@ class Managed:
         return await Build(self.shell, self.name, found.root, lambda text: None).prune(recipe)
 
     def lacking(self, found: Profile) -> PurePosixPath | None:
-        """The runtime that ``build`` would put together; None where it is there, or where none is managed."""
+        """Return the runtime that ``build`` would build; None if it exists, or if none is managed."""
         recipe = self.wheelhouse.recipes.get(found.kind) if self.wheelhouse and not self.python else None
         if recipe is None or found.ranks_python == str(python_of(found.root, recipe.key)):
             return None
         return found.root / "runtimes" / recipe.key
 
     async def newest(self, found: Profile) -> str:
-        """The interpreter of this version's runtime, else of the newest there is; empty where there is none."""
+        """Return the interpreter of this version's runtime, else of the newest one; empty if there is none."""
         recipe = self.wheelhouse.recipes.get(found.kind) if self.wheelhouse and not self.python else None
         if recipe is None:
             return ""
@@ -68,10 +68,13 @@ class Managed:
 
     def _recipe(self, found: Profile) -> tuple[Wheelhouse, Recipe]:
         if self.wheelhouse is None or self.python is not None:
-            raise Refused("NotManaged", f"the runtime of {self.name} is its owner's, as spec.python says")
+            raise Refused(
+                "NotManaged",
+                f"the runtime of {self.name} is not managed, because spec.python sets an interpreter",
+            )
         recipe = self.wheelhouse.recipes.get(found.kind)
         if recipe is None:
             kinds = ", ".join(self.wheelhouse.recipes)
-            text = f"{self.name} is {found.kind}; runtimes are made for {kinds}: name one in spec.python"
+            text = f"{self.name} is {found.kind}, but runtimes exist for {kinds} only: set an interpreter in spec.python"
             raise Refused("NoRuntime", text)
         return self.wheelhouse, recipe

@@ -1,4 +1,4 @@
-"""What the managed runtime of a node is made of, exactly: by that it is named, and equal wherever it is made."""
+"""The exact contents of the managed runtime, which name it and make it equal wherever it is built."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import reconciler
 from reconciler.engine import MLX
 
 PYTHON = "3.11.18"
-"""As uv knows it; of python-build-standalone."""
+"""Version of Python in uv's notation, from python-build-standalone."""
 MACOS = "26.2"
 """The oldest that ranks run on over Thunderbolt: wheels for older ones come without JACCL."""
 IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher")
 """Has to work before a runtime is used."""
 ROOMS = ("fetcher", "runner", "wire")
-"""What ranks and fetchers are of this product."""
+"""Rooms of this product that ranks and fetchers need."""
 _PINS = Path(__file__).with_name("runtime.txt")
 _KEY_DIGITS = 12
 
@@ -30,11 +30,11 @@ class Platform:
     name: str
     """``uname -s``/``uname -m``."""
     python: str
-    """Of uv's interpreters."""
+    """Platform in the names of uv's interpreters."""
     wheels: str
     """``uv pip --python-platform``."""
     environment: Mapping[str, str]
-    """What uv has to be told besides."""
+    """Additional environment variables for uv."""
     sys_platform: str
 
 
@@ -57,7 +57,7 @@ class Recipe:
 
     platform: Platform
     python: str
-    """Its version, all of it."""
+    """Complete version of Python."""
     wheels: tuple[str, ...]
     """``name==version`` of each; nothing else is installed, whatever these ask for."""
     engine: str
@@ -66,7 +66,7 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """Its name: a digest of all that it is made of."""
+        """Return its name: a digest of everything in it."""
         platform = self.platform
         made_of = [self.python, platform.python, platform.wheels, sorted(platform.environment.items())]
         written = json.dumps([*made_of, self.wheels, self.engine])
@@ -74,23 +74,23 @@ class Recipe:
 
     @property
     def minor(self) -> str:
-        """As in ``3.11``."""
+        """Return the minor version, such as ``3.11``."""
         return ".".join(self.python.split(".")[:2])
 
 
 def recipes() -> dict[str, Recipe]:
-    """The runtime of every kind of machine, by the platform's name."""
+    """Return the runtime of every platform, by the platform's name."""
     engine = engine_digest()
     return {each.name: Recipe(each, PYTHON, pins(each), engine) for each in PLATFORMS}
 
 
 def runtime_names() -> dict[str, str]:
-    """What the runtime of every kind of machine is called, by the platform's name."""
+    """Return the name of the runtime of every platform, by the platform's name."""
     return {name: recipe.key for name, recipe in recipes().items()}
 
 
 def pins(platform: Platform) -> tuple[str, ...]:
-    """What is installed on a platform, as ``name==version``."""
+    """Return the packages for a platform, as ``name==version``."""
     found = []
     for line in _PINS.read_text("ascii").splitlines():
         pin, _, marker = (part.strip() for part in line.partition(";"))
@@ -100,7 +100,7 @@ def pins(platform: Platform) -> tuple[str, ...]:
 
 
 def engine_files() -> dict[str, bytes]:
-    """The code of ranks and fetchers, by the name that a file has among the installed packages."""
+    """Return the code of ranks and fetchers, by path among the installed packages."""
     package = Path(reconciler.__file__).parent
     paths = [
         package / "__init__.py",
@@ -110,7 +110,7 @@ def engine_files() -> dict[str, bytes]:
 
 
 def engine_digest() -> str:
-    """Of those files."""
+    """Return the digest of those files."""
     digest = hashlib.sha256()
     for name, content in engine_files().items():
         digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())

@@ -32,14 +32,14 @@ from reconciler.errors import Refused
 from .recipe import Recipe, engine_files
 
 UV_SECONDS = 900.0
-"""For one part: some are hundreds of megabytes."""
+"""Time limit for one part, some of which have hundreds of megabytes."""
 LOCK_LOOK_SECONDS = 0.5
 RECIPES_KEPT = 2
-"""Of each platform: the parts of the one before need not be got again to go back to it."""
+"""Recipes to keep for each platform, so that going back needs no download."""
 _WORDS = 300
 _GZIP_LEVEL = 3
 Tell = Callable[[str], None]
-"""Is told how far something is, for people."""
+"""A function that gets progress messages for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Wheelhouse:
         self._lock = asyncio.Lock()
 
     async def packs(self, recipe: Recipe, tell: Tell) -> tuple[Pack, ...]:
-        """All parts of a runtime; the interpreter comes first. Those that are missing are got. Raises ``Refused``."""
+        """Return all parts of a runtime, with the interpreter first, and download missing ones. Raises ``Refused``."""
         async with self._lock, _alone(self._directory):
             for unfinished in self._directory.glob(".making-*"):
                 shutil.rmtree(unfinished)
@@ -119,7 +119,7 @@ class Wheelhouse:
         await _uv(recipe, install, f"{pin} for {recipe.platform.name}")
 
     def _keep(self, recipe: Recipe, packs: Iterable[Pack]) -> None:
-        """Remember what a recipe uses, and let go of what none of the newest ones do."""
+        """Remember what a recipe uses, and remove parts that none of the newest recipes uses."""
         lists = self._directory / f"{recipe.platform.python}.{recipe.key}.parts"
         lists.write_text("".join(f"{pack.path.name}\n" for pack in packs))
         used: set[str] = set()
@@ -138,7 +138,7 @@ class Wheelhouse:
 
 @contextlib.asynccontextmanager
 async def _alone(directory: Path) -> AsyncIterator[None]:
-    """Be the only process that fills a folder. Raises ``Refused`` where another is at it for too long."""
+    """Be the only process that fills a folder. Raises ``Refused`` if another one takes too long."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (directory / ".lock").open("w") as file:
         for _ in range(int(UV_SECONDS / LOCK_LOOK_SECONDS)):
@@ -149,7 +149,8 @@ async def _alone(directory: Path) -> AsyncIterator[None]:
                 await asyncio.sleep(LOCK_LOOK_SECONDS)
         else:
             raise Refused(
-                "RuntimeUnavailable", f"another process fills {directory} for more than {UV_SECONDS:g} s"
+                "RuntimeUnavailable",
+                f"another process has been filling {directory} for more than {UV_SECONDS:g} s",
             )
         yield
 
@@ -162,7 +163,7 @@ async def _get_engine(place: Path) -> None:
 
 
 def _archive(tree: Path, draft: Path, final: Path) -> Path:
-    """Pack a folder: the same files give the same bytes. Its size and digest become part of the name."""
+    """Pack a folder so that the same files give the same bytes. Size and digest become part of the name."""
     unpacked = 0
     with draft.open("wb") as file, gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as stream:
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -184,7 +185,7 @@ def _archive(tree: Path, draft: Path, final: Path) -> Path:
 
 
 async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
-    """Raises ``Refused`` with what uv says."""
+    """Run uv. Raises ``Refused`` with its output."""
     process = await asyncio.create_subprocess_exec(
         find_uv_bin(),
         *words,
@@ -198,7 +199,7 @@ async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
         async with asyncio.timeout(UV_SECONDS):
             _, said = await process.communicate()
     except TimeoutError:
-        raise Refused("RuntimeUnavailable", f"{what}: uv has not ended after {UV_SECONDS:g} s") from None
+        raise Refused("RuntimeUnavailable", f"{what}: uv did not end within {UV_SECONDS:g} s") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,1 @@
+"""SSH connections, channels and jump hosts. Start with ``connection.py``."""

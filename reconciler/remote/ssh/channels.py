@@ -1,4 +1,4 @@
-"""What goes over an SSH connection: commands with their output, and streams to Unix sockets of the machine."""
+"""Commands with their output, and streams to Unix sockets of the machine, over an SSH connection."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, cast
 import asyncssh
 
 OUTPUT_BYTES_MAX = 1024 * 1024
-"""Of what a command prints, each way. One that prints more is ended."""
+"""Most output of a command, for each of its streams. A command that prints more is ended."""
 STREAM_BYTES_MAX = 256 * 1024
-"""What is read ahead of whoever reads; then the other side has to wait."""
+"""Most bytes that are read ahead; beyond that the other side has to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Completed:
     """A command that has ended."""
 
     status: int
-    """Its exit status, or 128 and the number of the signal that ended it."""
+    """Its exit status, or 128 plus the number of the signal that ended it."""
     out: str
     err: str
 
@@ -109,7 +109,7 @@ class Held(_Command):
             self.begun.set_result(Completed(0, "", ""))
 
     def eof_received(self) -> bool:
-        """It says nothing more, and goes on: the channel stays."""
+        """Keep the channel open: the other side sends nothing more but continues."""
         return True
 
     def _on_closed(self, ended: asyncio.Future[Completed]) -> None:
@@ -130,7 +130,7 @@ async def hold(connection: asyncssh.SSHClientConnection, command: str) -> Held:
 
 
 async def _opened(opening: Coroutine[Any, Any, tuple[Any, Any]]) -> Any:
-    """The channel that is opened. One that nobody waits for any more is closed when it is open: it would stay."""
+    """Return the opened channel. If nobody waits for it any more, it is closed once it is open."""
     task = asyncio.create_task(opening)
     try:
         chan, _ = await asyncio.shield(task)
@@ -176,12 +176,13 @@ class _Stream(asyncssh.SSHUNIXSession[bytes]):
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """With an error only where the whole connection was lost: then nothing is known of who was at the socket."""
+        """Handle the end of the channel; an error means that the whole connection was lost."""
         self._protocol.connection_lost(exc and TimeoutError(f"the connection was lost: {exc}"))
 
 
 class _Pipe:
-    """What streams use of their transport, over a channel. As with sockets, writing to what has ended raises nothing."""
+    """The part of a transport that streams use, on top of a channel. As with sockets, writing after the end raises
+    nothing."""
 
     def __init__(self, chan: asyncssh.SSHUNIXChannel[bytes]) -> None:
         self._chan = chan
@@ -207,10 +208,10 @@ class _Pipe:
 async def open_stream(
     connection: asyncssh.SSHClientConnection, path: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to a Unix socket of the machine, as asyncio has them.
+    """Return a connection to a Unix socket of the machine, as asyncio streams.
 
     Its end is an end of file; only the loss of the whole connection is an error, ``TimeoutError``. Raises
-    ``asyncssh.Error`` where it cannot be opened.
+    ``asyncssh.Error`` if it cannot be opened.
     """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=STREAM_BYTES_MAX, loop=loop)

@@ -25,7 +25,7 @@ from reconciler.state import Ends
 from . import jumps
 
 CONNECT_SECONDS = 10.0
-"""From the first packet until the login, each."""
+"""Time limit for the connection, and for the login."""
 JUMP_SECONDS = 25.0
 """The whole way, over other machines too."""
 KEEPALIVE_SECONDS = 3.0
@@ -35,7 +35,7 @@ ATTEMPTS_MAX = 3
 """A server that is being overrun drops some before it has greeted them (``MaxStartups``)."""
 ATTEMPT_SPREAD_SECONDS = 1.0
 BARRED_SECONDS = 30.0
-"""Where a person has to do something it is tried no more often: failed logins are counted by many machines."""
+"""Wait before another attempt if a person has to act, because many machines count failed logins."""
 KEY_ALGORITHMS = {
     "ssh-ed25519": ("ssh-ed25519",),
     "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
@@ -43,7 +43,8 @@ KEY_ALGORITHMS = {
     "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
 }
-"""How a server may prove that it has a key, by the key's type. No certificates: the manifest has the key itself."""
+"""Algorithms with which a server may prove its key, by the key's type. No certificates, because the manifest has the
+key itself."""
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +62,15 @@ class Connection:
         """The one that lasts as long as it can, also when it is the newest no more."""
         self._barred: tuple[float, Barred] | None = None
         self.way = jumps.JumpChain()
-        """That the connection takes, over other machines."""
+        """Jump hosts of the connection."""
 
     def __str__(self) -> str:
         access = self._access
         return f"{access.user}@{access.host}" + (f":{access.port}" if access.port != 22 else "")
 
     async def get(self) -> asyncssh.SSHClientConnection:
-        """The connection, made if there is none. Raises ``Silent`` where it cannot be made, ``Barred`` where a person
-        has to do something first: that is not tried again for a while."""
+        """Return the connection, and make one if there is none. Raises ``Silent`` if that fails, ``Barred`` if a person
+        has to act first; then it is not tried again for a while."""
         if self._barred is not None and asyncio.get_running_loop().time() < self._barred[0]:
             raise self._barred[1]
         if self._connecting is None:
@@ -78,19 +79,19 @@ class Connection:
         return await asyncio.shield(self._connecting)
 
     async def close(self) -> None:
-        """End it, with everything that goes on over it."""
+        """Close it, and everything that uses it."""
         ending, self._connecting, self._kept = {self._connecting, self._kept}, None, None
         for connecting in ending - {None}:
             await _end(connecting)
 
     async def renew(self) -> None:
-        """Have the next that is asked for be a new one; the one that there is ends, unless it is kept."""
+        """Make the next connection a new one; close the current one unless it is kept."""
         connecting, self._connecting = self._connecting, None
         if connecting is not self._kept:
             await _end(connecting)
 
     async def keep(self) -> None:
-        """Let the one that there is last: something there ends with it. One that was kept before ends."""
+        """Keep the current connection, because something there ends with it. Close the one kept before."""
         before, self._kept = self._kept, self._connecting
         if before is not self._kept:
             await _end(before)
@@ -177,44 +178,44 @@ class Connection:
             self._connecting = None
 
     async def _meaning(self, error: Exception) -> Silent:
-        """What it means that there is no connection, and what to do where a person has to do something."""
+        """Return the error for a failed connection, with what to do if a person has to act."""
         match error:
             case _KeyChanged():
                 return Barred("HostKeyChanged", self._changed(error.presented))
             case asyncssh.HostKeyNotVerifiable():
                 return Barred(
                     "HostKeyUnknown",
-                    f"a machine on the way to {self._name} (ProxyJump in ~/.ssh/config) is not to be trusted: {error};"
+                    f"a jump host of {self._name} (ProxyJump in ~/.ssh/config) is not trusted: {error};"
                     " connect to it once with ssh, and check its fingerprint",
                 )
             case asyncssh.PermissionDenied():
                 return Barred("LoginRefused", await self._refused())
             case asyncssh.KeyExchangeFailed():
                 return Barred(
-                    "NoCommonAlgorithm", f"{self} and this machine have no algorithm in common: {error}"
+                    "NoCommonAlgorithm", f"{self} and this machine have no common algorithm: {error}"
                 )
             case asyncssh.KeyImportError() | asyncssh.ConfigParseError() | ValueError():
-                return Barred("SshMisconfigured", f"the way to {self} cannot be taken: {error}")
+                return Barred("SshMisconfigured", f"the SSH configuration for {self} does not work: {error}")
             case asyncssh.Error() if "Too many authentication failures" in str(error):
                 return Barred("LoginRefused", await self._refused())
             case TimeoutError() if not str(error):
                 return Silent(f"{self} does not answer within {CONNECT_SECONDS:g} s")
             case _:
-                return Silent(f"there is no connection to {self}: {str(error) or type(error).__name__}")
+                return Silent(f"cannot connect to {self}: {str(error) or type(error).__name__}")
 
     def _changed(self, presented: asyncssh.SSHKey) -> str:
         expected = trusted_key(self._access)
         return (
-            f"the host key of {self} is not the one of the manifest: it is {fingerprint(presented)}, and expected is"
-            f" {fingerprint(expected)}; it is another machine, or somebody is in between, or the machine was installed"
-            f" anew: if so, and after a look at its own fingerprint, run: reconciler node add --again {self._name}"
+            f"the host key of {self} is not the one in the manifest: it is {fingerprint(presented)}, expected"
+            f" {fingerprint(expected)}; this is another machine, or somebody intercepts the connection, or the machine was"
+            f" reinstalled: if so, compare its own fingerprint, then run: reconciler node add --again {self._name}"
         )
 
     async def _refused(self) -> str:
         tried = await keys_tried(self._access.host, self._options())
         return (
             f"{self} refuses the login of user {self._access.user}; tried:"
-            f" {', '.join(tried) or 'no key, for there is none in ~/.ssh and no SSH agent has one'};"
+            f" {', '.join(tried) or 'no key, because neither ~/.ssh nor an SSH agent has one'};"
             " add one of these keys to authorized_keys of that user there: ssh-copy-id"
             f" {self._access.user}@{self._access.host}"
         )
@@ -237,7 +238,7 @@ async def _end(connecting: asyncio.Task[asyncssh.SSHClientConnection] | None) ->
 
 
 class _Client(asyncssh.SSHClient):
-    """Notes a host key that is not the expected one, and tells when the connection has ended."""
+    """Notes an unexpected host key, and reports the end of the connection."""
 
     def __init__(self, lost: Callable[[Exception | None], None]) -> None:
         self._lost = lost
@@ -252,7 +253,7 @@ class _Client(asyncssh.SSHClient):
 
 
 def ends(connection: asyncssh.SSHClientConnection, way: jumps.JumpChain) -> Ends:
-    """Addresses of a connection that goes straight to the machine; over others only what leads there is known."""
+    """Return the addresses of a direct connection; with jump hosts, only the first part is known."""
     if way.jumps:
         return Ends(jumps=way.jumps, inner=(way.host, way.port))
     here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
@@ -262,7 +263,7 @@ def ends(connection: asyncssh.SSHClientConnection, way: jumps.JumpChain) -> Ends
 
 
 def trusted_key(access: SshAccess) -> asyncssh.SSHKey:
-    """The key of the manifest. Raises ``ValueError`` for one that makes no sense in itself."""
+    """Return the key in the manifest. Raises ``ValueError`` for an invalid key."""
     try:
         return asyncssh.import_public_key(access.host_key)
     except asyncssh.KeyImportError as error:
@@ -270,13 +271,13 @@ def trusted_key(access: SshAccess) -> asyncssh.SSHKey:
 
 
 def fingerprint(key: asyncssh.SSHKey) -> str:
-    """As `ssh-keygen -l` shows it: ``SHA256:… (ED25519)``."""
+    """Return the fingerprint as `ssh-keygen -l` shows it: ``SHA256:… (ED25519)``."""
     kind = key.get_algorithm().removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper()
     return f"{key.get_fingerprint()} ({kind})"
 
 
 async def keys_tried(host: str, options: dict[str, Any]) -> list[str]:
-    """What a login was tried with: each key with its fingerprint and comment, those of the SSH agent first."""
+    """Return the keys that a login tried, with fingerprint and comment, those of the SSH agent first."""
     with contextlib.suppress(asyncssh.Error, OSError, ValueError):
         settled = asyncssh.SSHClientConnectionOptions(host=host, config=(), **options)
         found = []

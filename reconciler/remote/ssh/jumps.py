@@ -40,7 +40,7 @@ _SPLICE = (
     "threading.Thread(target=lambda:(any(o.write(b) and o.flush() for b in iter(lambda:s.recv(65536),b'')),os._exit(0))"
     ",daemon=True).start();any(s.sendall(b) for b in iter(lambda:os.read(0,65536),b''))"
 )
-"""For machines without netcat; Macs have it."""
+"""Script for machines without netcat; Macs have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class JumpChain:
 
     @property
     def last(self) -> asyncssh.SSHClientConnection | tuple[()]:
-        """What asyncssh is to take as the tunnel; without one it would look for one by itself."""
+        """Return the tunnel for asyncssh, which would look for one itself without it."""
         return self.connections[-1] if self.connections else ()
 
     def close(self) -> None:
@@ -114,11 +114,11 @@ async def authorize(way: JumpChain, key: Path) -> None:
         line = authorized_line(_splice(tool or "nc", *end), public_key(key))
         try:
             if not tool:
-                raise Unreachable("it runs no command for us that finds nc or python3")
+                raise Unreachable("neither nc nor python3 can be run there")
             await _rewrite(connection, lambda existing, line=line: ensure_line(existing, line))  # type: ignore[misc]
         except Unreachable as error:
             raise Unreachable(
-                f"the gateway cannot pass {jump.user}@{jump.host}: {error}; add to its authorized_keys: {line}"
+                f"the gateway cannot connect through {jump.user}@{jump.host}: {error}; add to its authorized_keys: {line}"
             ) from error
 
 
@@ -136,7 +136,7 @@ async def revoke(way: JumpChain, key: Path) -> None:
 
 
 def _splice(tool: str, host: str, port: int) -> tuple[str, ...]:
-    """The command that joins its standard input and output with a port."""
+    """Return the command that connects its standard input and output to a port."""
     python = () if Path(tool).name == "nc" else ("-I", "-c", _SPLICE)
     return (tool, *python, host, str(port))
 
@@ -151,13 +151,13 @@ async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[
 async def _said(
     connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
 ) -> str:
-    """What a script prints there. Raises ``Unreachable``, also where it ``fails`` and may not."""
+    """Return the output of a script there. Raises ``Unreachable``, also if it ``fails`` and may not."""
     command = shlex.join(("/usr/bin/env", "LC_ALL=C", "/bin/sh", "-c", script))
     try:
         async with asyncio.timeout(COMMAND_SECONDS):
             done = await run(connection, command, stdin)
     except (asyncssh.Error, OSError) as error:
-        raise Unreachable(f"it runs no command: {error or type(error).__name__}") from error
+        raise Unreachable(f"it cannot run commands: {error or type(error).__name__}") from error
     if done.status != 0 and not fails:
         raise Unreachable(f"its authorized_keys cannot be changed: {(done.err or done.out).strip()[-300:]}")
     return done.out

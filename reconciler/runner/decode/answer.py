@@ -15,7 +15,7 @@ Event = Delta | ToolCall | Finished
 
 @dataclasses.dataclass
 class _Pending:
-    """What the next events will say."""
+    """The content of the next events."""
 
     tokens: list[int] = dataclasses.field(default_factory=list)
     text: str = ""
@@ -30,7 +30,7 @@ class Answer:
     """
 
     def __init__(self, wish: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
-        """Continues after ``wish.resume``, whose events somebody else has already sent."""
+        """Continues after ``wish.resume``, whose events were already sent by another rank."""
         self.stopped = False
         """The answer is over: by an end token or one of the request's stop strings."""
         self.request = wish.request
@@ -55,7 +55,7 @@ class Answer:
         self._told_to_the_end = bool(wish.resume)
 
     def take(self, token: int) -> None:
-        """The next token of the answer."""
+        """Take the next token of the answer."""
         self._told_to_the_end = False
         if token in self._tokenizer.end_ids:
             self.stopped = True
@@ -66,7 +66,7 @@ class Answer:
         self._read(self._detokenizer.text(token))
 
     def events(self) -> list[Event]:
-        """What there is to tell since the last call."""
+        """Return the new events since the last call."""
         told, self._pending = self._pending, _Pending()
         events: list[Event] = [*told.calls]
         if told.tokens or told.text or told.reasoning:
@@ -74,7 +74,7 @@ class Answer:
         return events
 
     def finish(self, reason: str) -> list[Event]:
-        """The last events. ``reason`` is ``stop``, ``length`` or ``cancelled``."""
+        """Return the last events. ``reason`` is ``stop``, ``length`` or ``cancelled``."""
         if reason != "cancelled":
             self._flush_held()
         if reason == "stop" and self._calls:
@@ -83,9 +83,9 @@ class Answer:
         return [*self.events(), last]
 
     def _flush_held(self) -> None:
-        """Tell what was held back, and together with it the token that ended the answer.
+        """Emit the held text, together with the token that ended the answer.
 
-        A continued answer whose tokens go that far knows that all of its text was told.
+        A continued answer with tokens up to there knows that all of its text was sent.
         """
         if not self._stop.over:
             self._read(self._detokenizer.rest())
@@ -145,7 +145,7 @@ class Answer:
 
 
 def _call(call: Mapping[str, Any]) -> tuple[str, str]:
-    """Name and arguments, as JSON text. Raises ``ValueError`` or ``LookupError`` for what is no call."""
+    """Return name and arguments as JSON text. Raises ``ValueError`` or ``LookupError`` for an invalid call."""
     name, arguments = call["name"], call.get("arguments", {})
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call needs a name")

@@ -16,11 +16,11 @@ from .sampling import sampler
 
 
 class Batch:
-    """What a rank decodes now. The same steps give the same tokens on every rank."""
+    """The sequences that a rank decodes. Equal steps give equal tokens on every rank."""
 
     def __init__(self, generator: Generator, progress: ProgressPipe, gauge: Gauge | None = None) -> None:
         self.paces: Paces | None = None
-        """What was measured in the last step that asked for it."""
+        """Measurements of the last step that requested them."""
         self._gauge = gauge
         self._generator = generator
         self._progress = progress
@@ -33,17 +33,17 @@ class Batch:
 
     @property
     def live(self) -> int:
-        """Sequences inserted and neither ended nor removed."""
+        """Return the number of sequences that were inserted and neither ended nor removed."""
         return len(self._live)
 
     @property
     def next_step(self) -> int:
-        """The number that the next ``Step`` must have."""
+        """Return the number that the next ``Step`` must have."""
         return self._steps
 
     @property
     def next_uid(self) -> int:
-        """The uid of the next insertion."""
+        """Return the uid of the next insertion."""
         return self._inserted
 
     def run(self, step: Step) -> tuple[list[Read], list[Token]]:
@@ -89,14 +89,14 @@ class Batch:
         return read, tokens
 
     def _report_prefill(self) -> None:
-        """What this step reads, and what the last one has begun to read and may not have finished."""
+        """Report the tokens that this step reads, and those that the last step may not have finished."""
         before, self._reading = self._reading, min(PREFILL_TOKENS, sum(self._unread.values()))
         self._progress.reading(before + self._reading)
 
 
 @contextlib.contextmanager
 def known_endings() -> Iterator[None]:
-    """What MLX raises, as the ends of ranks; what nobody expected stays what it is."""
+    """Convert MLX's errors into ends of ranks; unexpected errors stay unchanged."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

@@ -54,7 +54,7 @@ def _decoded(frame: dict[str, Any]) -> Step | KeepAlive | Leave:
     try:
         order = decode(frame, FOLLOWER_RECEIVES)
     except WireError as error:
-        raise RankEnd(ExitCode.DIVERGED, f"rank 0 sent what is no order: {error}") from None
+        raise RankEnd(ExitCode.DIVERGED, f"rank 0 sent an invalid order: {error}") from None
     if not isinstance(order, (Step, KeepAlive, Leave)):
         raise RankEnd(ExitCode.DIVERGED, f"rank 0 sent {type(order).__name__} instead of a step")
     return order

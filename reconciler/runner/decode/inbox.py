@@ -19,7 +19,7 @@ class Ticket:
     """One request from its acceptance to its last event."""
 
     connection: Any
-    """Whom its events are for; of no meaning to the loop."""
+    """The client's connection, which the loop does not use."""
     prompt: tuple[int, ...]
     """The prompt and, after it, the part of the answer that exists already."""
     tokens_max: int
@@ -28,14 +28,14 @@ class Ticket:
     sampling: Sampling
     answer: Answer
     uid: int | None = None
-    """Its sequence in the batch, once it is there."""
+    """Its sequence in the batch, once it has one."""
     measure: Measure | None = None
     """Set where no answer is wanted, but how fast the ranks are."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Orders:
-    """What has come in since the loop last looked."""
+    """New orders since the loop last looked."""
 
     tickets: tuple[Ticket, ...]
     cancelled: tuple[Ticket, ...]
@@ -43,15 +43,15 @@ class Orders:
 
     @property
     def none(self) -> bool:
-        """Whether nothing has come in."""
+        """Return whether there are no orders."""
         return not (self.tickets or self.cancelled or self.draining)
 
 
 class Inbox:
-    """Between the thread of the socket and the loop, which sleeps on it when there is nothing to do.
+    """The queue between the socket's thread and the loop, which sleeps on it without work.
 
-    A request is open from its first byte to its last event. Those that were ``put`` wait or run: their
-    number is the demand reported to the shim. While a request is being read no step is owed to it.
+    A request is open from its first byte to its last event. Those that were ``put`` wait or run: their number is the
+    demand reported to the shim. No step is owed to a request that is still being read.
     """
 
     def __init__(self, open_max: int, progress: ProgressPipe) -> None:
@@ -75,13 +75,13 @@ class Inbox:
         return ""
 
     def abandon(self) -> None:
-        """An open request ends before it was put."""
+        """Close an open request before it was put."""
         with self._condition:
             self._open -= 1
             self._condition.notify()
 
     def submit(self, ticket: Ticket) -> None:
-        """Hand over a request that was opened."""
+        """Pass on an opened request."""
         with self._condition:
             self._tickets.append(ticket)
             self._demand += 1
@@ -89,7 +89,7 @@ class Inbox:
             self._condition.notify()
 
     def close(self, count: int) -> None:
-        """So many of the requests that were put have come to their end."""
+        """Count the ends of put requests."""
         with self._condition:
             self._open -= count
             self._demand -= count
@@ -97,7 +97,7 @@ class Inbox:
             self._condition.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Nobody wants the rest of this answer; done again or too late, it changes nothing."""
+        """Cancel an answer; repeated or late calls have no effect."""
         with self._condition:
             self._cancelled.append(ticket)
             self._condition.notify()
@@ -110,7 +110,7 @@ class Inbox:
 
     @contextlib.contextmanager
     def owing(self) -> Iterator[None]:
-        """What is done meanwhile is owed as a request is: that it stands still is to be seen."""
+        """Count the work meanwhile as demand, so that a stall is noticed."""
         self._owe(1)
         yield
         self._owe(-1)
@@ -121,7 +121,8 @@ class Inbox:
             self._progress.demand(self._demand)
 
     def collect(self, sleep: bool, seconds: float | None = None) -> Orders:
-        """What has come in; with ``sleep`` not before there is something, draining is over, or ``seconds`` are."""
+        """Return new orders; with ``sleep``, wait until there are some, draining is over, or ``seconds`` have
+        passed."""
         with self._condition:
             if sleep:
                 self._condition.wait_for(self._something, seconds)

@@ -25,7 +25,7 @@ Post = Callable[[Mapping[Any, Sequence[object]]], None]
 Say = Callable[[Step | KeepAlive], None]
 """Sends a step to every other rank."""
 
-BUSY = "answers are being produced; measure when there are none, or under load"
+BUSY = "requests are being answered; measure when there are none, or under load"
 
 log = logging.getLogger("reconciler.runner")
 
@@ -45,7 +45,7 @@ class Leader:
         self._ended = 0
 
     def warm(self, prompt: Sequence[int], tokens_max: int) -> None:
-        """One short completion through the same path as every later one, heard by nobody."""
+        """Decode one short completion on the same path as every later one, and discard it."""
         insert: tuple[Insertion, ...] = (Insertion(tuple(prompt), tokens_max, Sampling(temperature=0.0)),)
         while insert or self._batch.live:
             step = Step(self._batch.next_step, insert=insert)
@@ -80,7 +80,7 @@ class Leader:
                 self._ended = 0
 
     def _measure(self, tickets: Sequence[Ticket]) -> None:
-        """Have all ranks measure how fast they are, one request after the other: a step that does nothing else."""
+        """Let all ranks measure their speed, one request after the other, in a step that does nothing else."""
         for ticket in tickets:
             wish, request = ticket.measure, ticket.answer.request
             assert wish is not None
@@ -133,7 +133,7 @@ class Leader:
             events, over = _events_of(ticket.answer, token)
         except Exception:
             # Tokenizers and parsers come with a model: what they do to one answer is no end of the others.
-            log.exception("request %s: its answer cannot be read", ticket.answer.request)
+            log.exception("request %s: cannot decode its answer", ticket.answer.request)
             events, over = [_unreadable(ticket.answer.request)], True
         if over and not token.ended:
             self._remove.append(token.uid)  # only this rank reads text
@@ -162,7 +162,7 @@ class Leader:
 
 
 def _events_of(answer: Answer, token: Token) -> tuple[Sequence[object], bool]:
-    """The events of one more token, and whether the answer is over."""
+    """Return the events of one more token, and whether the answer is over."""
     answer.take(token.id)
     if answer.stopped or token.ended:
         return answer.finish("stop" if answer.stopped else "length"), True
@@ -179,5 +179,5 @@ def _unmeasured(request: str) -> Failed:
 
 
 def is_last(event: object) -> bool:
-    """Whether a request has no more events after this one."""
+    """Return whether a request has no further events."""
     return isinstance(event, (Finished, Failed, Measured))

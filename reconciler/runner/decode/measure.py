@@ -1,4 +1,4 @@
-"""How fast the ranks of a group compute, and reach each other: measured by all of them together, between two steps."""
+"""Measures how fast the ranks of a group compute and communicate, by all of them together between two steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.wire.group import Gauging
 
 ROUNDS_MAX = 100
 BYTES_MAX = 64 * 2**20
-"""Of one transfer: with the rounds' bound it keeps the whole below the time after which a step is called hung."""
+"""Most bytes of one transfer: with the limit of rounds, all of it takes less time than a step that counts as hung."""
 MATRIX_SIDE = 256
 COMPUTE_ROUNDS = 5
 MIB = 2**20
@@ -23,7 +23,7 @@ MIB = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Paces:
-    """What all ranks measured."""
+    """The measurements of all ranks."""
 
     ranks: tuple[RankPace, ...]
     small_seconds: float
@@ -31,7 +31,7 @@ class Paces:
     links: tuple[LinkPace, ...]
 
     def as_measured(self, request: str, gauging: Gauging) -> Measured:
-        """As the answer to a request."""
+        """Return the answer to a request."""
         bounded = _bounded(gauging)
         return Measured(
             request,
@@ -54,7 +54,7 @@ class Gauge:
         self._size: int = group.size() if group is not None else 1
 
     def measure(self, gauging: Gauging, going_on: Callable[[], None]) -> Paces:
-        """``going_on`` is called whenever something more is done. Raises what MLX raises."""
+        """Measure. ``going_on`` is called after each part. Raises MLX's errors."""
         gauging = _bounded(gauging)
         rounds = max(1, gauging.rounds // 4)
         figures = [self._compute(), mx.get_active_memory() / MIB]
@@ -70,7 +70,7 @@ class Gauge:
         return self._paces(self._gather_figures(figures))
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Neighbours in the order of ranks: only they are sure to have a way of their own to each other."""
+        """Return neighbours in the order of ranks: only they are sure to have a direct link."""
         last = [(0, self._size - 1)] if self._size > 2 else []
         return [(rank, rank + 1) for rank in range(self._size - 1)] + last
 
@@ -91,7 +91,7 @@ class Gauge:
         return _median(_timed(add, rounds))
 
     def _echo(self, pair: tuple[int, int], size: int, rounds: int) -> float:
-        """Seconds one way; 0 on ranks that have no part in it. All begin together."""
+        """Return the seconds for one way; 0 on ranks that do not take part. All ranks begin together."""
         self._barrier()
         if self._rank not in pair:
             return 0.0
@@ -113,7 +113,7 @@ class Gauge:
         mx.eval(mx.distributed.all_sum(mx.ones((1,)), group=self._group))
 
     def _gather_figures(self, figures: list[float]) -> list[list[float]]:
-        """The figures of every rank, in the order of ranks."""
+        """Return the figures of every rank, in the order of ranks."""
         if self._group is None:
             return [figures]
         rows = mx.distributed.all_gather(mx.array([figures], dtype=mx.float32), group=self._group)

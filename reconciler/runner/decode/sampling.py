@@ -30,7 +30,7 @@ class Agreement:
         self._vocabulary = vocabulary
 
     def on(self, tokens: Any) -> Any:
-        """Tokens, one per row, as rank 0 chose them."""
+        """Return the tokens that rank 0 chose, one per row."""
         tokens = tokens.astype(mx.uint32)
         if self._group is None:
             return tokens
@@ -39,20 +39,20 @@ class Agreement:
 
 
 def known_ids(tokens: Any, vocabulary: int) -> Any:
-    """Any ``uint32`` to ids that may be looked up.
+    """Map any ``uint32`` to a valid id.
 
-    A collective that fails because a peer is gone leaves whatever was in memory, and what was begun after it
-    still runs before the error is told (``mlx/distributed/ring/ring.cpp``): nothing in MLX checks an index, and
-    the rank would die of a segmentation fault instead of saying that its peer is gone.
+    A collective that fails because a peer is gone leaves arbitrary memory, and later operations run before the error is
+    raised (``mlx/distributed/ring/ring.cpp``). Nothing in MLX checks indices, so the rank would crash instead of
+    reporting that its peer is gone.
     """
     return mx.minimum(tokens, vocabulary - 1)
 
 
 def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
-    """Log-probabilities with the unlikely tokens ruled out, as ``mlx_lm``'s samplers do it.
+    """Return log-probabilities without unlikely tokens, like ``mlx_lm``'s samplers.
 
-    Theirs are compiled anew for every value of a parameter, which clients choose: here nothing is. Tokens
-    as likely as the last one kept are kept too.
+    Theirs are compiled again for every value of a parameter, which clients choose; this one is never compiled. Tokens
+    as likely as the last kept one are kept too.
     """
     length = logprobs.shape[-1]
     least = mx.array(-math.inf)
@@ -72,9 +72,9 @@ def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
 
 
 def sampler(sampling: Sampling, position: int) -> Sampler:
-    """How one sequence's tokens are chosen. ``position`` is how many tokens of the answer there are already.
+    """Return the sampler of one sequence. ``position`` is the number of tokens that the answer already has.
 
-    Greedy sequences share one, which then decides a whole batch at once.
+    Greedy sequences share one sampler, which then decides a whole batch at once.
     """
     greedy = min(sampling.temperature, sampling.top_p) < GREEDY_BELOW
     chosen: Sampler = _greedy if greedy else _Drawn(sampling, position)

@@ -1,8 +1,7 @@
-"""The control channel: how the ranks of a group find each other, and how rank 0 speaks to the others.
+"""The control channel, with which the ranks of a group find each other and rank 0 talks to the others.
 
-Formed before MLX's own connections, because those have neither a secret nor a bound on waiting: by the
-time MLX connects, every rank of this epoch is known to be there and to run the same versions on the same
-weights.
+It is formed before MLX's own connections, because those have neither a secret nor a time limit: when MLX connects,
+every rank of this epoch is known to exist, with the same versions and weights.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ STRANGER_SECONDS = 10.0
 STRANGERS_MAX = 64
 RETRY_SECONDS = 0.05
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""No address of the machine was reached; a refused connection has reached one, and a time-out names nobody."""
+"""Errors without any connection; a refused connection did reach the machine, and a time-out shows nothing."""
 NO_ROUTE_SECONDS = 20.0
-"""Longer than an interface needs to come up. Who says at once why it cannot join is heard: rank 0 only knows that
-somebody is missing, and says so when its own time is up."""
+"""Longer than an interface needs to come up. A rank that says early why it cannot join is more useful than rank 0,
+which only reports a missing rank at its own time-out."""
 DEAD_AFTER_SECONDS = 20
 """A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
 
@@ -132,7 +131,7 @@ def _connect(address: str, deadline: float) -> socket.socket:
     if connection.getsockname() == connection.getpeername():
         # TCP connects a port of this host to itself when nobody listens and the port happens to be drawn.
         connection.close()
-        raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there yet")
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "nothing listens there yet")
     _tune(connection)
     connection.settimeout(_seconds_left(deadline))
     return connection
@@ -181,7 +180,7 @@ class _Unidentified:
         self.until = time.monotonic() + STRANGER_SECONDS
 
     def read_join(self) -> Join | None:
-        """Its ``Join`` once it is complete. Raises ``OSError`` or ``WireError`` when it is of no use."""
+        """Return its ``Join`` once it is complete. Raises ``OSError`` or ``WireError`` if it is unusable."""
         chunk = self.connection.recv(JOIN_BYTES_MAX)
         self.bytes += len(chunk)
         if not chunk or self.bytes > JOIN_BYTES_MAX:
@@ -229,7 +228,7 @@ class _Rendezvous:
         missing = [rank for rank in range(1, self._config.size) if rank not in self._joined]
         return RankEnd(
             ExitCode.RENDEZVOUS,
-            f"no word from rank {', '.join(map(str, missing))} within {self._config.rendezvous_seconds:g} s",
+            f"rank {', '.join(map(str, missing))} did not connect within {self._config.rendezvous_seconds:g} s",
         )
 
     def _accept(self, listener: socket.socket) -> None:

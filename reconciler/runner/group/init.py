@@ -1,4 +1,4 @@
-"""What forming a group has in common over all backends of MLX: a bound on its waits, and what came of it."""
+"""The common part of forming a group with any backend of MLX: a time limit, and a check of the result."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _INTERRUPTED = re.compile(rf"\(error: {errno.EINTR}\)|errno[= ]{errno.EINTR}\b")
 
 @contextlib.contextmanager
 def interrupted(descriptors: Sequence[int], seconds: float) -> Iterator[None]:
-    """A bound on calls that hold the interpreter's lock: they fail with ``EINTR`` when something comes in, or an end
-    does, at one of ``descriptors``, and after ``seconds``.
+    """Limit calls that hold the interpreter's lock: they fail with ``EINTR`` when data or an end arrives at one of
+    ``descriptors``, and after ``seconds``.
 
-    Signals that Python handles make what blocks in the kernel fail. Of a call that never looks at them, as of a
-    driver that is wedged, only the controller's patience is the bound.
+    Signals that Python handles interrupt blocking system calls. Calls that ignore them, as in a wedged driver, are
+    limited only by the controller's patience.
     """
     for number in (signal.SIGIO, signal.SIGALRM):
         signal.signal(number, lambda *_: None)
@@ -43,12 +43,13 @@ def interrupted(descriptors: Sequence[int], seconds: float) -> Iterator[None]:
 
 
 def timed_out(text: str) -> bool:
-    """Whether an error of MLX says that one of those signals has ended what it did."""
+    """Return whether an error of MLX comes from one of those signals."""
     return _INTERRUPTED.search(text) is not None
 
 
 def checked(group: Any, config: RankConfig) -> Any:
-    """The group, an ``mx.distributed.Group``. Raises ``RankEnd(WRONG_GROUP)`` where it is not that of ``config``."""
+    """Return the group, an ``mx.distributed.Group``. Raises ``RankEnd(WRONG_GROUP)`` if it is not that of
+    ``config``."""
     formed, meant = (group.rank(), group.size()), (config.id.rank, config.size)
     if formed != meant:
         raise RankEnd(

@@ -26,11 +26,12 @@ VARIABLES = {
     "rank": ("JACCL_RANK", "MLX_RANK"),
     "ring": ("JACCL_RING", "MLX_JACCL_RING"),
 }
-"""What JACCL reads (``jaccl.cpp``), each by two names, of which the first one wins: both are always set alike."""
+"""Environment variables of JACCL (``jaccl.cpp``), each with two names, of which the first wins: both are always set to
+the same value."""
 
 
 def require_jaccl() -> None:
-    """Raises ``RankEnd(NO_BACKEND)`` where MLX has no JACCL: before anything is taken of the kernel's."""
+    """Raise ``RankEnd(NO_BACKEND)`` if MLX has no JACCL, before any kernel resource is used."""
     if not mx.distributed.is_available("jaccl"):
         raise RankEnd(
             ExitCode.NO_BACKEND,
@@ -57,7 +58,7 @@ def init_jaccl(config: RankConfig, side: SideChannel, shim: int) -> Any:
 
 
 def _call_the_roll(group: Any, config: RankConfig) -> None:
-    """The first collective: every rank is there, at its place, and what it sends arrives."""
+    """Run the first collective, which checks that every rank is at its place and that data arrives."""
     numbers = mx.distributed.all_gather(mx.array([config.id.rank]), group=group)
     told = numbers.tolist()
     if told != list(range(config.size)):
@@ -69,7 +70,7 @@ def _call_the_roll(group: Any, config: RankConfig) -> None:
 def _failure(text: str, config: RankConfig) -> RankEnd:
     if timed_out(text):
         code: int | None = ExitCode.VERBS
-        text = f"the driver did not come back within {config.verbs_seconds:g} s ({text})"
+        text = f"the RDMA driver did not answer within {config.verbs_seconds:g} s ({text})"
     else:
         code = meaning(text)
     devices = sorted({device for device in config.devices[config.id.rank] if device})
@@ -81,7 +82,7 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
 
 @contextlib.contextmanager
 def _environment(config: RankConfig) -> Iterator[None]:
-    """JACCL takes its devices from a file that its environment names; whatever else is set there is not meant."""
+    """Set the file from which JACCL takes its devices, and remove other variables of it."""
     matrix = [[device or None for device in row] for row in config.devices]
     descriptor, path = tempfile.mkstemp(prefix="devices-", suffix=".json")
     values = {

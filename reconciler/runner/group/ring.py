@@ -24,11 +24,12 @@ from reconciler.wire.launch import ExitCode, RankConfig
 from .init import checked, interrupted, timed_out
 
 WAIT_MICROSECONDS = 1000
-"""How long a socket of the group sleeps in the kernel before MLX's thread looks again."""
+"""How long a socket of the group waits in the kernel before MLX's thread checks again."""
 NOTICE_SECONDS = 0.3
 HEAD_START_SECONDS = 0.05
-"""The last rank connects first, all others listen first (``ring.cpp``); who finds nobody listening tries again
-only after a second. All are let in at the same moment, so the last waits for long enough to be the later one."""
+"""Head start of the listeners: the last rank connects first, and all others listen first (``ring.cpp``). A connection
+that comes too early is repeated only after a second. All ranks are released at the same moment, so the last one waits a
+little."""
 
 
 def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> Any:
@@ -70,10 +71,10 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
 
 
 def _make_blocking(descriptor: int) -> None:
-    """Let MLX's thread wait in the kernel instead of asking a non-blocking socket for ever.
+    """Let MLX's thread wait in the kernel instead of polling a non-blocking socket.
 
-    MLX's ring polls its sockets as fast as it can; where ranks share cores that starves the computation.
-    A blocking socket with a time-out gives the same results (``EAGAIN`` when there is nothing).
+    MLX's ring polls its sockets as fast as it can, which starves the computation if ranks share cores. A blocking
+    socket with a time-out gives the same results (``EAGAIN`` without data).
     """
     connection = socket.socket(fileno=os.dup(descriptor))
     with connection:
@@ -94,7 +95,7 @@ def _sockets() -> set[int]:
 
 @contextlib.contextmanager
 def _environment(config: RankConfig) -> Iterator[None]:
-    """MLX takes the ring's addresses from a file that its environment names."""
+    """Set the file from which MLX takes the ring's addresses."""
     descriptor, path = tempfile.mkstemp(prefix="ring-", suffix=".json")
     try:
         os.write(descriptor, json.dumps([[address] for address in config.addresses]).encode())

@@ -23,17 +23,17 @@ from reconciler.wire.launch import ExitCode, RankConfig
 from . import control_channel
 
 Gather = Callable[[bytes, int], bytes]
-"""This rank's bytes, and how many they are, to those of all ranks in their order."""
+"""From this rank's bytes and their number to those of all ranks, in order."""
 
 _TYPES = vocabulary(Share, Shares)
 
 
 class SideChannel:
-    """Rank 0 collects what the others share and tells all of it to each. Frames come from the watch's thread."""
+    """Rank 0 collects what the others share and sends all of it to each. Frames come from the watch's thread."""
 
     def __init__(self, config: RankConfig, connections: Mapping[int, socket.socket]) -> None:
         self.failure: RankEnd | None = None
-        """Why an all-gather failed: what becomes of it on its way through MLX is not to be relied on."""
+        """Why an all-gather failed; the error may be lost on its way through MLX."""
         self._config = config
         self._connections = connections
         self._heard: dict[int, queue.SimpleQueue[dict[str, Any]]] = {
@@ -43,7 +43,7 @@ class SideChannel:
         self._deadline = 0.0
 
     def handler(self, rank: int, others: FrameHandler) -> FrameHandler:
-        """What is to be told of the frames of a rank: those of no all-gather go to ``others``."""
+        """Return the handler for a rank's frames: frames that belong to no all-gather go to ``others``."""
         return functools.partial(self._on_frame, self._heard[rank].put, others)
 
     @staticmethod
@@ -51,7 +51,7 @@ class SideChannel:
         (mine if frame.get("type") in _TYPES else others)(frame)
 
     def factory(self, rank: int, size: int) -> Gather:
-        """What ``mx.distributed.init`` asks for its ``all_gather_factory``. The bound on all waits begins."""
+        """Return the ``all_gather_factory`` for ``mx.distributed.init``, and start the time limit."""
         if (rank, size) != (self._config.id.rank, self._config.size):
             raise self._failed(ExitCode.WRONG_GROUP, f"MLX takes this rank for rank {rank} of {size}")
         self._deadline = time.monotonic() + self._config.verbs_seconds
@@ -83,7 +83,7 @@ class SideChannel:
         return self._bytes(shares.contents)
 
     def _next(self, rank: int, known: Mapping[str, type], meant: type) -> Any:
-        """The next message of a rank; the watch ends this rank where that one is gone instead."""
+        """Return the next message of a rank; if that rank is gone, the watch ends this one."""
         seconds = self._config.verbs_seconds
         try:
             frame = self._heard[rank].get(timeout=max(0.0, self._deadline - time.monotonic()))
@@ -94,7 +94,7 @@ class SideChannel:
         try:
             message = decode(frame, known)
         except WireError as error:
-            raise RankEnd(ExitCode.DIVERGED, f"rank {rank} shared what cannot be read: {error}") from None
+            raise RankEnd(ExitCode.DIVERGED, f"rank {rank} shared invalid data: {error}") from None
         if not isinstance(message, meant) or message.round != self._round:  # type: ignore[attr-defined]
             raise RankEnd(
                 ExitCode.DIVERGED, f"rank {rank} is not at all-gather {self._round} as this rank is"

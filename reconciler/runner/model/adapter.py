@@ -1,4 +1,4 @@
-"""What generates of ``mlx_lm``, kept in one place: its names change between patch releases.
+"""The only module that uses ``mlx_lm``'s generation, because its names change between patch releases.
 
 Written against mlx-lm 0.32.2 and mlx 0.32.4.
 """
@@ -35,7 +35,7 @@ FOREIGN_ERRORS = (
     SyntaxError,
     jinja2.TemplateError,
 )
-"""What templates, tool parsers and loaders, which come with a model, may raise about what they are given."""
+"""Errors that templates, tool parsers and loaders of a model may raise for their input."""
 
 
 class NoTemplate(ValueError):
@@ -47,13 +47,13 @@ PREFILL_TOKENS = 512
 PREFILL_SEQUENCES = 8
 HELD_TOKENS_MAX = 8
 """Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
-TEMPLATE_ADVICE = "ask /v1/completions, or correct chat_template.jinja in the model's folder"
+TEMPLATE_ADVICE = "use /v1/completions, or correct chat_template.jinja in the model's folder"
 SAID_FIRST = {
     ExitCode.PEER_LOST: "another rank is gone",
     ExitCode.MEMORY: "this node has too little memory",
-    ExitCode.GPU: "the GPU gave up",
+    ExitCode.GPU: "the GPU failed",
 }
-"""What people are told before MLX's own words; of everything else that this rank's network failed."""
+"""Text before MLX's own message; by default that the rank's network failed."""
 
 Sampler = Callable[[Any], Any]
 """Log-probabilities, a row per sequence, to one token per row."""
@@ -63,12 +63,12 @@ Agree = Callable[[Any], Any]
 
 @functools.cache
 def versions() -> tuple[str, str]:
-    """Versions of mlx and mlx-lm, which must be equal on all ranks."""
+    """Return the versions of mlx and mlx-lm, which must be equal on all ranks."""
     return version("mlx"), version("mlx-lm")
 
 
 def ending_of(error: Exception) -> RankEnd | None:
-    """What an error of MLX means for the rank; None for one that nobody expected."""
+    """Return the end of the rank that an error of MLX causes; None for an unexpected error."""
     code = meaning(str(error))
     if code is None:
         return None
@@ -89,7 +89,7 @@ class Loaded:
 
 
 def loaded_bytes() -> int:
-    """Memory that MLX holds now."""
+    """Return the memory that MLX holds now."""
     return int(mx.get_active_memory())
 
 
@@ -129,7 +129,7 @@ class Generator:
         self._generator._generation_batch.agree = agree
 
     def insert(self, prompt: Sequence[int], tokens_max: int, sampler: Sampler) -> int:
-        """Queue a sequence for this generator's next step; returns its uid."""
+        """Queue a sequence for this generator's next step. Return its uid."""
         (uid,) = self._generator.insert([list(prompt)], max_tokens=[tokens_max], samplers=[sampler])
         return int(uid)
 
@@ -137,7 +137,7 @@ class Generator:
         self._generator.remove(list(uids))
 
     def step(self) -> tuple[list[Read], list[Token]]:
-        """One decode step of all running sequences, and one prefill chunk of those that wait."""
+        """Run one decode step of all running sequences, and one prefill chunk of the waiting ones."""
         generator = self._generator
         waiting = len(generator._prompt_batch) + len(generator._unprocessed_sequences)
         generator.prefill_step_size = PREFILL_TOKENS // max(1, min(generator.prefill_batch_size, waiting))
@@ -181,7 +181,8 @@ class _AgreedBatch(GenerationBatch):  # type: ignore[misc]
         return told, self._current_logprobs
 
     def _chosen(self, logprobs: Any) -> Any:
-        """The next token of each row. Sequences that share a sampler, as greedy ones do, are asked for at once."""
+        """Return the next token of each row. Sequences with the same sampler, such as greedy ones, are sampled
+        together."""
         shared = self.samplers[0]
         if all(sampler is shared for sampler in self.samplers):
             return shared(logprobs)
@@ -220,7 +221,7 @@ class Tokenizer:
         self._silent = self._special_ids() - self._marker_ids()
 
     def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
-        """A conversation as the text that asks for its next answer. Raises ``NoTemplate``, ``FOREIGN_ERRORS``."""
+        """Render a conversation as the text of a prompt. Raises ``NoTemplate``, ``FOREIGN_ERRORS``."""
         if not self._encoding.has_chat_template:
             raise NoTemplate(f"this model has no chat template: {TEMPLATE_ADVICE}")
         try:
@@ -233,26 +234,26 @@ class Tokenizer:
         return str(text)
 
     def rendered(self, text: str) -> list[int]:
-        """Text that a template made, as token ids: it has its special tokens already."""
+        """Return the token ids of a template's text, which already has its special tokens."""
         return [int(token) for token in self._encoding.encode(text, add_special_tokens=False)]
 
     def plain(self, text: str) -> list[int]:
-        """Text as token ids, without a template."""
+        """Return the token ids of text without a template."""
         return [int(token) for token in self._encoding.encode(text)]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Token ids of a prompt as text."""
+        """Return the text of a prompt's token ids."""
         return str(self._encoding.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def detokenizer(self) -> Detokenizer:
         return Detokenizer(self._decode, self._silent, len(self._decoding))
 
     def markup(self, prompt: Sequence[int]) -> Scanner:
-        """Splits an answer to ``prompt`` into ``normal``, ``reasoning`` and ``tool``."""
+        """Return a scanner that splits an answer to ``prompt`` into ``normal``, ``reasoning`` and ``tool``."""
         return Scanner(self._markup, self._markup_depths, self._initial_state(list(prompt)))
 
     def parse_tool_calls(self, text: str, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Tool calls in the markup between ``tool_start`` and ``tool_end``. Raises ``FOREIGN_ERRORS``."""
+        """Parse the tool calls in the markup between ``tool_start`` and ``tool_end``. Raises ``FOREIGN_ERRORS``."""
         parsed = self._decoding.tool_parser(text, list(tools))
         return parsed if isinstance(parsed, list) else [parsed]
 
@@ -298,11 +299,11 @@ class Detokenizer:
         self._length = length
         self._before: list[int] = []
         self._said = ""
-        """What ``_before`` alone decodes to."""
+        """The text of ``_before`` alone."""
         self._held: list[int] = []
 
     def text(self, token: int) -> str:
-        """What this token completes; empty within a character."""
+        """Return the text that this token completes; empty within a character."""
         if token in self._silent or token >= self._length:
             return ""
         self._held.append(token)
@@ -312,7 +313,7 @@ class Detokenizer:
         return self.rest() if len(self._held) >= HELD_TOKENS_MAX else ""
 
     def rest(self) -> str:
-        """What is held back; what comes later does not complete it any more."""
+        """Return the held text, which no later token completes."""
         return self._release(self._decode(self._before + self._held)) if self._held else ""
 
     def _release(self, text: str) -> str:
@@ -331,11 +332,11 @@ class Scanner:
 
     @property
     def over(self) -> bool:
-        """A final control string has come: nothing after it is part of the answer."""
+        """Return whether a final control string has come: nothing after it belongs to the answer."""
         return self._state[0] is None
 
     def segments(self, text: str) -> list[tuple[str, str]]:
-        """One entry per state passed, the last is the current one."""
+        """Return one entry per state passed; the last is the current one."""
         (name, node, states, held), segments = TextStateMachine.split(self._state, text)
         if name is not None:
             # ``split`` holds back more: all since it last saw no control string begin.
@@ -346,19 +347,19 @@ class Scanner:
         return list(segments)
 
     def rest(self) -> str:
-        """What was held back at the end of the answer."""
+        """Return the text that is held at the end of the answer."""
         self._state, text, _ = TextStateMachine.flush(self._state)
         return str(text)
 
 
 def stop_scanner(stop: Sequence[str]) -> Scanner:
-    """A scanner with the one state ``normal`` that is over after any of these strings."""
+    """Return a scanner with the one state ``normal`` that ends after any of these strings."""
     machine = TextStateMachine({"normal": [(text, None) for text in stop]} if stop else None)
     return Scanner(machine, _depths(machine), "normal")
 
 
 def _depths(machine: Any) -> dict[int, int]:
-    """How much of a control string each node of a machine has read, by the node's ``id``."""
+    """Return how much of a control string each node of a machine has read, by the node's ``id``."""
     depths: dict[int, int] = {}
     level = [root for root, _ in machine._states.values()]
     depth = 0

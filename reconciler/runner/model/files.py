@@ -29,7 +29,7 @@ class ModelFiles:
     config: Mapping[str, Any]
     bytes: int
     digest: str
-    """Of ``config.json`` and the names and sizes of the weight files."""
+    """Digest of ``config.json`` and the names and sizes of the weight files."""
 
 
 def inspect(model_path: str) -> ModelFiles:
@@ -54,7 +54,7 @@ def inspect(model_path: str) -> ModelFiles:
 
 
 def check_division(files: ModelFiles, size: int) -> None:
-    """Attention heads must divide evenly among the ranks of a tensor-sharded group."""
+    """Check that the attention heads divide evenly among the ranks of a tensor-sharded group."""
     nested = files.config.get("text_config")
     config = {**(nested if isinstance(nested, dict) else {}), **files.config}
     for key, what in (
@@ -69,7 +69,7 @@ def check_division(files: ModelFiles, size: int) -> None:
 
 
 def invalid_weights(sentence: str) -> RankEnd:
-    """These weights cannot be served like this."""
+    """Return the end of a rank whose weights cannot be served."""
     return RankEnd(ExitCode.WEIGHTS, sentence)
 
 
@@ -105,7 +105,7 @@ def _check_index(directory: Path, present: set[str]) -> None:
 
 
 def _check_length(file: Path, size: int) -> None:
-    """A safetensors file is 8 bytes of header length, a JSON header, and the tensors it describes."""
+    """Check a file's length: 8 bytes of header length, a JSON header, and the tensors that it describes."""
     with file.open("rb") as opened:
         start = opened.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else HEADER_BYTES_MAX + 1

@@ -63,9 +63,10 @@ def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: 
 
 
 def _unread(files: ModelFiles, text: str) -> RankEnd | None:
-    """Whether a failed read was one into memory that is not there: MLX's CPU backend does not ask what it got.
+    """Return an end for lack of memory if a failed read went into unavailable memory, which MLX's CPU backend does not
+    check.
 
-    Raises ``RankEnd(WEIGHTS)`` where the files are not any more what they were.
+    Raises ``RankEnd(WEIGHTS)`` if the files have changed.
     """
     if READ_TEXT not in text:
         return None
@@ -79,7 +80,7 @@ def _unread(files: ModelFiles, text: str) -> RankEnd | None:
 
 
 def check_batching(model: Any, kind: object) -> None:
-    """Say at once what ``BatchGenerator`` would say at the first prompt."""
+    """Raise now what ``BatchGenerator`` would raise at the first prompt."""
     caches = [part for cache in make_prompt_cache(model) for part in getattr(cache, "caches", (cache,))]
     for cache in caches:
         if not hasattr(cache, "merge"):
@@ -90,7 +91,7 @@ def check_batching(model: Any, kind: object) -> None:
 
 
 def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> None:
-    """Say what ``sharded_load`` would not: it is lenient about tensors that are missing."""
+    """Check for missing tensors, which ``sharded_load`` tolerates."""
     model, config = load_model(files.directory, lazy=True, strict=True, trust_remote_code=trust_remote_code)
     why = unsplittable(model, config, files.directory).get(strategy)
     if why:
@@ -98,7 +99,7 @@ def _check_shard(files: ModelFiles, strategy: str, trust_remote_code: bool) -> N
 
 
 class _Requested(BaseException):
-    """``sharded_load`` has said which files it needs, and is not to go on."""
+    """Stops ``sharded_load`` once it has named the files that it needs."""
 
     def __init__(self, files: set[str]) -> None:
         super().__init__()
@@ -106,9 +107,10 @@ class _Requested(BaseException):
 
 
 def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple[Any, tuple[str, ...]]:
-    """A rank's stage of a pipeline, with no tensor read, and the weight files that mlx-lm would download for it.
+    """Return a rank's stage of a pipeline, without reading tensors, and the weight files that mlx-lm would download for
+    it.
 
-    ``group`` needs no more than a size and a rank. Raises what mlx-lm raises.
+    ``group`` needs only a size and a rank. Raises mlx-lm's errors.
     """
     models: list[Any] = []
 
@@ -132,7 +134,7 @@ def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple
 
 @contextmanager
 def _instead(**functions: Any) -> Iterator[None]:
-    """Other functions in mlx-lm's own module for a while."""
+    """Replace functions in mlx-lm's own module for a while."""
     before = {name: getattr(utils, name) for name in functions}
     try:
         for name, function in functions.items():
@@ -144,7 +146,7 @@ def _instead(**functions: Any) -> Iterator[None]:
 
 
 def _check_tensors(directory: Path, pipeline: Any, trust_remote_code: bool) -> None:
-    """An outline has a header and no tensors: whoever read those would talk nonsense."""
+    """Check that no needed file is an outline, which has a header but no tensors."""
     outlines = _outlines(directory)
     if not outlines:
         return
@@ -167,7 +169,7 @@ def _outlines(directory: Path) -> set[str]:
 
 
 def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict[str, str]:
-    """Strategies by which a model can never be split, with the reason."""
+    """Return the strategies by which a model can never be split, with the reasons."""
     kind = config.get("model_type")
     found = {}
     if not hasattr(model, "shard"):
@@ -175,10 +177,10 @@ def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict
     if not hasattr(getattr(model, "model", None), "pipeline"):
         found["pipeline"] = f"mlx-lm cannot run {kind} models as a pipeline"
     elif not (directory / INDEX).exists():
-        found["pipeline"] = f"a pipeline needs {INDEX}, which is not there"
+        found["pipeline"] = f"a pipeline needs {INDEX}, which is missing"
     return found
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of somebody else says, in short."""
+    """Return the first line of a foreign error, shortened."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(" :")[:400]

@@ -1,7 +1,7 @@
-"""What a rank will hold in memory, from a model whose tensors were never read.
+"""Computes the memory that a rank will need, from a model without reading its tensors.
 
-MLX is lazy: arrays know their shapes and types before anything is computed, and so do the parts that ``shard``
-and ``pipeline`` leave to a rank and the caches that a forward pass would fill. Nothing here computes anything.
+MLX is lazy: arrays know their shapes and types before anything is computed, and so do the parts that ``shard`` and
+``pipeline`` leave to a rank and the caches that a forward pass would fill. Nothing here is computed.
 
 Written against mlx 0.32.4 and mlx-lm 0.32.2.
 """
@@ -26,7 +26,7 @@ _COMPUTING = ((mx, "eval"), (mx, "async_eval"), (mx.array, "item"), (mx.array, "
 
 
 class Size:
-    """As much of an ``mx.distributed.Group`` as ``shard``, ``pipeline`` and layers ask for while nothing is computed."""
+    """The part of an ``mx.distributed.Group`` that ``shard``, ``pipeline`` and layers use without computing."""
 
     def __init__(self, ranks: int, rank: int = 0) -> None:
         self._ranks, self._rank = ranks, rank
@@ -39,7 +39,7 @@ class Size:
 
 
 def share(model: Any) -> dict[str, Any]:
-    """``wire.node.RankShare`` as plain values, of a model as a rank has it after ``shard`` or ``pipeline``."""
+    """Return ``wire.node.RankShare`` as plain values, for a model after ``shard`` or ``pipeline``."""
     held = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
     try:
         return {"weights_bytes": held, "cache": _cache(model)}
@@ -50,7 +50,8 @@ def share(model: Any) -> dict[str, Any]:
 
 
 def _cache(model: Any) -> list[list[int]]:
-    """Pairs of tokens and bytes per token: so much for each token of a sequence, at most for so many (0: all)."""
+    """Return pairs of tokens and bytes per token: the bytes for each token of a sequence, up to that number of tokens
+    (0: all)."""
     with _uncomputed():
         short, long = _filled(model, SHORT), _filled(model, LONG)
     sizes: Counter[int] = Counter()
@@ -62,14 +63,14 @@ def _cache(model: Any) -> list[list[int]]:
 
 
 def _filled(model: Any, tokens: int) -> list[Any]:
-    """The parts of a cache that has seen so many tokens of one sequence."""
+    """Return the parts of a cache that has seen ``tokens`` tokens of one sequence."""
     caches = make_prompt_cache(model)
     model(mx.zeros((1, tokens), dtype=mx.int32), cache=caches)
     return [part for cache in caches for part in getattr(cache, "caches", (cache,))]
 
 
 def _tokens_max(cache: Any) -> int:
-    """For how many tokens a cache keeps something; 0 where for every one."""
+    """Return the number of tokens that a cache keeps; 0 if it keeps all."""
     tokens = getattr(cache, "max_size", None)
     return tokens if type(tokens) is int and tokens > 0 else 0
 
@@ -97,7 +98,7 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 @contextmanager
 def _uncomputed() -> Iterator[None]:
-    """Collectives keep shapes and speak to nobody; whoever wants values is refused."""
+    """Replace collectives by functions that keep shapes and communicate with nobody; computing values is refused."""
     changes: list[tuple[Any, str, Any]] = [
         (mx.distributed, name, stand_in) for name, stand_in in _COLLECTIVES.items()
     ]

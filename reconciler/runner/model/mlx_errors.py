@@ -1,6 +1,6 @@
-"""What MLX's own words mean for a rank: its errors have no types, so they are told apart by their texts.
+"""Translates MLX's messages: its errors have no types, so they are distinguished by their texts.
 
-They are those of MLX 0.32: ``jaccl/{tcp,rdma,mesh}.cpp``, ``ring.cpp``, ``distributed.cpp`` and Metal's.
+The texts are those of MLX 0.32: ``jaccl/{tcp,rdma,mesh}.cpp``, ``ring.cpp``, ``distributed.cpp`` and Metal's.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _MEANINGS: tuple[tuple[int, str], ...] = (
         r"couldn't (connect|bind socket|listen|create socket|enable reuse\w+)|accept failed|can't parse address",
     ),
 )
-"""The first that is found in the text, in small letters, tells what happened."""
+"""Patterns in lower-case text; the first match decides."""
 
 
 def meaning(text: str) -> int | None:
-    """The exit status that an error of MLX asks for; None for one that nobody expected."""
+    """Return the exit status for an error of MLX; None for an unexpected error."""
     small = text.lower()
     return next((code for code, pattern in _MEANINGS if re.search(pattern, small)), None)

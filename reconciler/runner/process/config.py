@@ -15,7 +15,7 @@ CONTEXT_MAX = 1 << 20
 
 
 def read_config(path: str) -> RankConfig:
-    """The rank's configuration. Raises ``RankEnd(CONFIG)`` with what is wrong with it."""
+    """Return the rank's configuration. Raises ``RankEnd(CONFIG)`` with what is wrong."""
     if not path:
         raise _invalid(f"{CONFIG_VARIABLE} is not set: it names the rank's config.json")
     try:
@@ -32,7 +32,7 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
     size = config.size
     alone = size == 1
     return [
-        (size >= 1, f"size is {size}, the least is 1"),
+        (size >= 1, f"size is {size}, but must be at least 1"),
         (0 <= config.id.rank < size, f"rank {config.id.rank} is not one of a group of {size}"),
         (alone or len(config.addresses) == size, f"{len(config.addresses)} addresses for {size} ranks"),
         (alone or all(map(_is_address, config.addresses)), "addresses are not all ip:port"),
@@ -49,7 +49,7 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
             f"strategy is {config.strategy!r}, expected 'tensor' or 'pipeline'",
         ),
         (2 <= config.context <= CONTEXT_MAX, f"context is {config.context}, expected 2 to {CONTEXT_MAX}"),
-        (config.batch_max >= 1, f"batch_max is {config.batch_max}, the least is 1"),
+        (config.batch_max >= 1, f"batch_max is {config.batch_max}, but must be at least 1"),
         (config.rendezvous_seconds > 0, "rendezvous_seconds is not above 0"),
         (config.verbs_seconds > 0, "verbs_seconds is not above 0"),
         (config.keep_alive_seconds >= 0, "keep_alive_seconds is below 0"),
@@ -58,7 +58,7 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
 
 
 def _is_matrix(config: RankConfig) -> bool:
-    """Whether there is a device for every pair of a mesh, or for all neighbours of a ring."""
+    """Return whether there is a device for every pair of a mesh, or for all neighbours of a ring."""
     size, devices = config.size, config.devices
     if len(devices) != size or any(len(row) != size or row[rank] for rank, row in enumerate(devices)):
         return False
@@ -72,7 +72,7 @@ def _is_address(text: str) -> bool:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``ip:port`` as a pair; the text has passed ``read_config``."""
+    """Split ``ip:port``; the text has passed ``read_config``."""
     host, _, port = text.rpartition(":")
     return host, int(port)
 

@@ -1,4 +1,4 @@
-"""Why a rank ends."""
+"""The ends of ranks."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from reconciler.wire.launch import Phase, Progress
 log = logging.getLogger("reconciler.runner")
 
 INTERVAL_SECONDS = 0.1
-"""At most this often while working; changes of phase come at once."""
+"""Shortest time between reports while working; changes of phase are reported at once."""
 DETAIL_CHARACTERS_MAX = 800
 
 
 class ProgressPipe:
-    """What the shim knows of this rank. Safe to call from every thread; a thread of its own writes.
+    """Reports progress to the shim. Safe to call from every thread; a thread of its own writes.
 
     Without a descriptor (a rank started by hand) nothing is written.
     """
@@ -57,22 +57,22 @@ class ProgressPipe:
         self._write()
 
     def step(self, tokens: int = 0) -> None:
-        """One more decode step or prefill chunk is done, which has generated so many tokens."""
+        """Count a decode step or prefill chunk, and the tokens that it generated."""
         with self._lock:
             now = self._now
             self._now = dataclasses.replace(now, steps=now.steps + 1, tokens=now.tokens + tokens)
         self._changed.set()
 
     def reading(self, tokens: int) -> None:
-        """So many tokens of prompts are being read by what the steps have begun."""
+        """Report how many tokens of prompts are being read."""
         self._set(step_tokens=tokens)
 
     def demand(self, count: int) -> None:
-        """So many requests are waiting or running."""
+        """Report how many requests wait or run."""
         self._set(demand=count)
 
     def loaded(self, done: int, total: int) -> None:
-        """So many bytes of this rank's weights are in memory."""
+        """Report how many bytes of this rank's weights are in memory."""
         self._set(loaded_bytes=done, total_bytes=total)
 
     def _set(self, **changes: object) -> None:

@@ -24,9 +24,9 @@ from .ending import RankEnd
 from .progress import ProgressPipe
 
 ORDERLY_SECONDS = 1.0
-"""What the main thread gets to end by itself."""
+"""Time for the main thread to end in order."""
 HURRIED_SECONDS = 0.1
-"""The same where the system frees whatever the rank holds: the next group waits for its end."""
+"""Shorter time if the system frees the rank's resources anyway: the next group waits for its end."""
 
 LEAVE: str = Leave.TYPE  # type: ignore[attr-defined]
 
@@ -60,16 +60,16 @@ class Watch(threading.Thread):
         self._add(descriptor)
 
     def peer(self, rank: int, connection: socket.socket, hear: FrameHandler) -> None:
-        """Hand over the frames of a control connection; end the rank (``PEER_LOST``) when it ends."""
+        """Pass on the frames of a control connection; end the rank (``PEER_LOST``) when the connection ends."""
         self._peers[connection.fileno()] = _Peer(rank, connection, hear)
         self._add(connection.fileno())
 
     def ready(self, on_terminate: Callable[[], None]) -> None:
-        """From now on SIGTERM calls this, in the watch's thread, instead of ending the rank at once."""
+        """Call this on SIGTERM from now on, in the watch's thread, instead of ending the rank at once."""
         self._on_terminate = on_terminate
 
     def disarm(self) -> None:
-        """The rank is ending in order: what ends from now on is meant to."""
+        """Expect the rank's end from now on: later ends of connections are intended."""
         self._over = True
 
     def run(self) -> None:
@@ -108,7 +108,7 @@ class Watch(threading.Thread):
     def _check_shim(self, descriptor: int) -> None:
         if not os.read(descriptor, 4096):
             self._poll.unregister(descriptor)
-            self._end(RankEnd(ExitCode.ORPHANED, "the shim is gone: the pipe of standard input ended"))
+            self._end(RankEnd(ExitCode.ORPHANED, "the shim is gone: standard input was closed"))
 
     def _watch_peer(self, peer: _Peer) -> None:
         try:
@@ -146,4 +146,4 @@ class _Peer:
         self.hear = hear
         self.decoder = Decoder()
         self.leaves = False
-        """It has said that the group ends: the end of its connection is no loss."""
+        """Whether it has announced the end of the group, so that the end of its connection is no loss."""

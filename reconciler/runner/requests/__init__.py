@@ -1,0 +1,1 @@
+"""Requests to rank 0: the socket, and the prompt of each request. Start with ``server.py``."""

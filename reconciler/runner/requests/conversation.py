@@ -42,13 +42,13 @@ def _takes(tokenizer: Tokenizer, messages: Messages) -> bool:
 
 
 manners_of = functools.lru_cache(maxsize=4)(TemplateTraits)
-"""What is known of a tokenizer's template; a rank has one."""
+"""Traits of a tokenizer's template; a rank has one."""
 
 
 def render(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
 ) -> str:
-    """The text that asks for the next message. Raises ``Unanswerable``, and the template's ``FOREIGN_ERRORS``."""
+    """Return the prompt's text for the next message. Raises ``Unanswerable``, and the template's ``FOREIGN_ERRORS``."""
     shaped = [_message(message) for message in messages]
     if any(message["role"] == "system" for message in shaped):
         shaped = fold_system(shaped, manners_of(tokenizer))
@@ -72,14 +72,14 @@ def fold_system(messages: Messages, manners: TemplateTraits) -> Messages:
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as chat templates take it: content is text, the arguments of tool calls are objects."""
+    """Return a message for chat templates: content is text, and the arguments of tool calls are objects."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise invalid("every message needs a role", "messages")
     shaped = copy.deepcopy(dict(message))
     shaped["content"] = _content(message.get("content"))
     calls = shaped.get("tool_calls") or []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise invalid("tool_calls is a list of objects", "messages")
+        raise invalid("tool_calls must be a list of objects", "messages")
     for call in calls:
         function = call.get("function")
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
@@ -101,7 +101,7 @@ def _content(content: Any) -> str:
         or not all(isinstance(t, str) for t in texts)
     ):
         raise invalid(
-            "content is text, or a list of parts with text: this model takes nothing else", "messages"
+            "content must be text, or a list of text parts: this model accepts nothing else", "messages"
         )
     return "".join(str(text) for text in texts)
 

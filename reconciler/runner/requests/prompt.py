@@ -22,7 +22,7 @@ STOP_CHARACTERS_MAX = 4096
 USUAL_TOKEN_CHARACTERS = 8
 """Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
 SEAM_TOKENS = 64
-"""What a cut may add to the tokens of a text."""
+"""Most tokens that a cut may add to a text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prompt:
     """A request that can be answered."""
 
     tokens: tuple[int, ...]
-    """Of the conversation, without ``Generate.resume``."""
+    """Tokens of the conversation, without ``Generate.resume``."""
     tokens_max: int
     """Tokens that may still come; 0 when the answer is already as long as it may be."""
     answer: Answer
@@ -41,9 +41,9 @@ class Prompt:
 
 
 def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
-    """Bytes of text in a request. Raises ``Unanswerable`` when no tokenizer could make them fit.
+    """Return the bytes of text in a request. Raises ``Unanswerable`` if no tokenizer could make them fit.
 
-    Takes milliseconds, where a template and a tokenizer take seconds.
+    Takes milliseconds, while a template and a tokenizer take seconds.
     """
     length = 0
     if wish.prompt_tokens is not None and len(wish.prompt_tokens) >= context:
@@ -75,9 +75,9 @@ def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: 
     what = _prompt_parameter(wish)
     tokens = _tokens(wish, tokenizer, context)
     if not tokens:
-        raise invalid("the prompt is empty: it has no token that the model could go on from", what)
+        raise invalid("the prompt is empty: the model needs at least one token to continue from", what)
     if not all(0 <= token < vocabulary for token in (*tokens, *wish.resume)):
-        raise invalid(f"the prompt has tokens that the model does not know: ids are below {vocabulary}", what)
+        raise invalid(f"the prompt has unknown tokens: ids must be below {vocabulary}", what)
     left = context - len(tokens)
     if left < 1:
         raise _too_long(f"has {len(tokens)} tokens", context, what)
@@ -93,12 +93,12 @@ def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: 
 
 
 def _prompt_parameter(wish: Generate) -> str:
-    """The parameter that holds what is to be answered."""
+    """Return the parameter that contains the prompt."""
     return "messages" if wish.prompt is None and wish.prompt_tokens is None else "prompt"
 
 
 def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
-    """The token ids of what is to be answered."""
+    """Return the token ids of the prompt."""
     if wish.prompt_tokens is not None:
         return list(wish.prompt_tokens)
     if wish.prompt is not None:
@@ -109,12 +109,12 @@ def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
     except NoTemplate as error:
         raise invalid(str(error), what) from None
     except FOREIGN_ERRORS as error:
-        raise invalid(f"the model's chat template does not take these {what}: {error!s:.400}", what) from None
+        raise invalid(f"the model's chat template rejects these {what}: {error!s:.400}", what) from None
     return _encoded(tokenizer.rendered, text, context, what)
 
 
 def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: str) -> list[int]:
-    """Tokenize a prompt, but not all of one that is seen to be too long after a part of it."""
+    """Tokenize a prompt, and stop as soon as a part of it shows that it is too long."""
     usual = USUAL_TOKEN_CHARACTERS * context
     try:
         if len(text) > usual:
@@ -123,12 +123,12 @@ def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: 
                 raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context, what)
         return encode(text)
     except FOREIGN_ERRORS as error:
-        raise invalid(f"the model's tokenizer does not take this text: {error!s:.400}", what) from None
+        raise invalid(f"the model's tokenizer rejects this text: {error!s:.400}", what) from None
 
 
 def _tokens_max(wished: int | None, left: int) -> int:
     if wished is not None and wished < 1:
-        raise invalid(f"tokens_max is {wished}, the least is 1", "tokens_max")
+        raise invalid(f"tokens_max is {wished}, but must be at least 1", "tokens_max")
     return left if wished is None else min(wished, left)
 
 
@@ -147,7 +147,7 @@ def _check_sampling(sampling: Sampling) -> None:
 def _check_biases(sampling: Sampling, vocabulary: int) -> None:
     for bias in sampling.biases:
         if not 0 <= bias.token < vocabulary:
-            raise invalid(f"there is no token {bias.token}: ids are below {vocabulary}", "logit_bias")
+            raise invalid(f"there is no token {bias.token}: ids must be below {vocabulary}", "logit_bias")
         if not math.isfinite(bias.by):
             raise invalid(f"the bias of token {bias.token} is {bias.by}", "logit_bias")
 
@@ -155,7 +155,7 @@ def _check_biases(sampling: Sampling, vocabulary: int) -> None:
 def _check_stop(stop: tuple[str, ...]) -> None:
     if len(stop) > STOP_STRINGS_MAX or not all(0 < len(text) <= STOP_CHARACTERS_MAX for text in stop):
         raise invalid(
-            f"stop takes up to {STOP_STRINGS_MAX} strings of 1 to {STOP_CHARACTERS_MAX} characters", "stop"
+            f"stop accepts up to {STOP_STRINGS_MAX} strings of 1 to {STOP_CHARACTERS_MAX} characters", "stop"
         )
 
 

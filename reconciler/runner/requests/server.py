@@ -38,7 +38,7 @@ UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """Text of all requests together that wait to be tokenized."""
 _REASONS = {
     "overloaded": "too many requests are waiting here; try again later",
-    "draining": "this rank is being stopped; ask another",
+    "draining": "this rank is being stopped; use another",
 }
 
 log = logging.getLogger("reconciler.runner")
@@ -111,7 +111,7 @@ class Server:
             while (frame := await read(reader)) is not None:
                 self._on_frame(connection, frame)
         except WireError as error:
-            log.warning("dropped a client that does not keep to the protocol: %s", error)
+            log.warning("disconnected a client that violates the protocol: %s", error)
         except (OSError, TimeoutError):
             pass  # the peer is gone or silent, and its requests with it
         finally:
@@ -192,7 +192,7 @@ class Server:
 
 
 def _accept(connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
-    """A request's first events, and its ticket unless these are its last ones as well."""
+    """Send a request's first events. Return its ticket, unless these were also its last events."""
     error = reading.exception()
     if error is not None:
         failed = error.failed(wish.request) if isinstance(error, Unanswerable) else _unreadable(wish, error)
@@ -241,12 +241,12 @@ class _Connection:
             self.writer.transport.abort()
 
     def check_new(self, request: str) -> None:
-        """Raises ``WireError`` for the id of a request that is still open."""
+        """Raise ``WireError`` if the id belongs to an open request."""
         if request in self.requests:
             raise WireError(f"request {request!r} is still open on this connection")
 
     def cancel(self, request: str) -> Ticket | None:
-        """The ticket to cancel, if the request has got so far; it is not heard of again otherwise."""
+        """Return the ticket to cancel, if there is one yet; the request produces no further events."""
         opened = self.requests.get(request)
         if isinstance(opened, Ticket):
             return opened
@@ -256,7 +256,7 @@ class _Connection:
         return None
 
     def forget(self) -> list[Ticket]:
-        """All open requests, which nobody waits for any more."""
+        """Return all open requests, which nobody waits for any more."""
         tickets = [ticket for request in tuple(self.requests) if (ticket := self.cancel(request))]
         self.requests.clear()
         return tickets

@@ -1,4 +1,4 @@
-"""Why a request cannot be answered."""
+"""Reasons why a request cannot be answered."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from reconciler.wire.generation import Failed
 
 
 class Unanswerable(Exception):
-    """Why a request cannot be answered."""
+    """The reason why a request cannot be answered."""
 
     def __init__(self, code: str, text: str, parameter: str | None = None) -> None:
         super().__init__(text)
         self._fields = (code, text, parameter)
 
     def failed(self, request: str) -> Failed:
-        """The answer to the request of this name."""
+        """Return the answer to the request with this id."""
         return Failed(request, *self._fields)
 
 
 def invalid(text: str, parameter: str) -> Unanswerable:
-    """The request is wrong, and stays so on every rank."""
+    """Return the error for a request that is wrong on every rank."""
     return Unanswerable("invalid_request", text, parameter)

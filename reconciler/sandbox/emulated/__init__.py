@@ -47,14 +47,14 @@ from . import idleness
 from .line import Line
 
 CONFIG = "emulated_mac.json"
-"""Beside the package: ``machine`` and ``control``."""
+"""File beside the package with ``machine`` and ``control``."""
 RANK = "RECONCILER_RANK_CONFIG"
 """Set for ranks alone, and for processes that are about to be one."""
 MLX = "mlx.core"
 
 
 def begin() -> None:
-    """Called at the start of every process of the machine's Python."""
+    """Patch this process; called at the start of every process of the machine's Python."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     said = json.loads(Path(__file__).parent.with_name(CONFIG).read_text())

@@ -12,11 +12,11 @@ from typing import Any
 from .line import Line
 
 BROKEN_SECONDS = 2.5
-"""Until it is noticed that queue pairs are broken: by then the agent has told for how long they had rested."""
+"""Time until broken queue pairs are noticed; by then the agent has reported how long they were idle."""
 
 
 def patch(mx: Any, line: Line) -> None:
-    """Have every evaluation look at what is wrong with the machine first."""
+    """Make every evaluation check the machine's faults first."""
     feel = functools.partial(_feel, line, os.environ.get("RECONCILER_RANK_CONFIG") is not None)
     for name in ("eval", "async_eval", "synchronize"):
         setattr(mx, name, _felt(getattr(mx, name), feel))
@@ -46,7 +46,7 @@ def _feel(line: Line, is_rank: bool) -> None:
 
 
 def _block_forever(line: Line) -> None:
-    """As a collective that never ends: no signal wakes this thread, and others go on."""
+    """Block like a collective that never ends: no signal wakes this thread, and others continue."""
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         line.moves.wait()

@@ -1,4 +1,4 @@
-"""Time without work that has passed on an emulated Mac: whoever rehearses does not wait for it. Felt by its agent."""
+"""Simulates idle time on an emulated Mac for its agent, so that rehearsals need not wait."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 MODULE = "reconciler.agent.ranks.vitals"
-"""Of the agent, which counts for how long nobody has asked a rank for anything."""
+"""Module of the agent that counts idle time."""
 FILE = "emulated_mac.idle"
-"""Beside the package: for how many seconds nobody has, at least."""
+"""File beside the package with the smallest idle time in seconds."""
 
 
 def patch(vitals: Any, path: Path) -> None:
-    """Have ranks that rest be told of as resting for as long as the file says, where that is longer."""
+    """Report idle ranks as idle for at least as long as the file says."""
     real = vitals.Vitals.tick
 
     def tick(self: Any, *args: Any) -> bool:
@@ -25,7 +25,7 @@ def patch(vitals: Any, path: Path) -> None:
 
 
 def passed(path: Path) -> float:
-    """What the file says; 0 where there is none."""
+    """Return the content of the file; 0 without one."""
     try:
         return float(path.read_text())
     except (OSError, ValueError):

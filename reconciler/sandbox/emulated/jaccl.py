@@ -22,7 +22,7 @@ from .line import Line
 
 Gather = Callable[[bytes, int], bytes]
 Devices = list[list[list[str]]]
-"""By rank and by peer: the names of the devices between them."""
+"""Names of the devices between ranks, by rank and peer."""
 
 MESH_RANKS_MAX = 8
 RING_CABLES_MAX = 4
@@ -38,7 +38,7 @@ MISSING = (
 
 
 def patch(mx: Any, line: Line, ring: Callable[[bool], Any]) -> None:
-    """Replace what tells of JACCL in ``mx.distributed``, and its ring, by what the emulated machine has."""
+    """Replace JACCL and the ring in ``mx.distributed`` by those of the emulated machine."""
     init, is_available = mx.distributed.init, mx.distributed.is_available
 
     def emulated_init(strict: bool = False, backend: str = "any", *, all_gather_factory: Any = None) -> Any:
@@ -64,7 +64,7 @@ def patch(mx: Any, line: Line, ring: Callable[[bool], Any]) -> None:
 
 
 def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gather]) -> Any:
-    """The group, carried by MLX's ring. Raises ``RuntimeError`` and ``ValueError`` with JACCL's texts."""
+    """Return the group, carried by MLX's ring. Raises ``RuntimeError`` and ``ValueError`` with JACCL's texts."""
     rank, path, prefers_ring = (_variable(what) for what in ("rank", "devices", "ring"))
     if not rank or not path:
         raise RuntimeError(MISSING)
@@ -93,7 +93,7 @@ def _variable(what: str) -> str | None:
 
 
 def read_devices(said: Any) -> Devices:
-    """What the device file says. Raises ``RuntimeError`` with JACCL's texts."""
+    """Return the content of the device file. Raises ``RuntimeError`` with JACCL's texts."""
     if not isinstance(said, list):
         raise RuntimeError("[jaccl] The device file should start with an array")
     devices: Devices = []
@@ -119,7 +119,7 @@ def _names(cell: Any) -> list[str]:
 
 
 def chosen(devices: Devices, prefers_ring: bool) -> Devices:
-    """What of the devices is used: a ring where that is preferred and there is one, else a mesh, else a ring."""
+    """Return the devices to use: a ring if it is preferred and exists, else a mesh, else a ring."""
     size = len(devices)
     if (prefers_ring or not is_mesh(devices)) and is_ring(devices):
         if len(devices[0][1]) > RING_CABLES_MAX:
@@ -139,7 +139,7 @@ def chosen(devices: Devices, prefers_ring: bool) -> Devices:
 
 
 def is_mesh(devices: Devices) -> bool:
-    """Whether there is a device for every pair, and none from a rank to itself."""
+    """Return whether there is a device for every pair, and none from a rank to itself."""
     size = len(devices)
     return size > 1 and all(
         bool(row[at]) != (rank == at) for rank, row in enumerate(devices) for at in range(size)
@@ -147,7 +147,7 @@ def is_mesh(devices: Devices) -> bool:
 
 
 def is_ring(devices: Devices) -> bool:
-    """Whether all neighbours are joined by equally many devices. None at all is a ring too, as JACCL sees it."""
+    """Return whether all neighbours are joined by equally many devices. As in JACCL, no devices are a ring too."""
     size = len(devices)
     if size < 2:
         return False
@@ -165,7 +165,7 @@ def _checked(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gathered(gather: Gather, content: Any, size: int) -> list[bytes]:
-    """What all ranks share, which may be of different lengths: those are shared first, as JACCL does."""
+    """Return what all ranks share; the lengths, which may differ, are shared first, as in JACCL."""
     mine = json.dumps(content).encode()
     told = gather(struct.pack(">I", len(mine)), 4)
     lengths = struct.unpack(f">{size}I", told)

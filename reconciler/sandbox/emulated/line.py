@@ -23,25 +23,25 @@ class Line:
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._hello: dict[str, Any] = {}
         self.gpu = ""
-        """What the GPU raises; empty for nothing."""
+        """Error that the GPU raises; empty for none."""
         self.failed = ""
-        """What the next collective raises; empty for nothing."""
+        """Error that the next collective raises; empty for none."""
         self.mute = ""
-        """What becomes of its answers: ``silent`` (they get lost), ``broken`` (they break off), or empty."""
+        """Fate of its answers: ``silent`` (lost), ``broken`` (interrupted), or empty."""
         self.moves = threading.Event()
         """Unset while the process is to stand still."""
         self.moves.set()
 
     @property
     def hello(self) -> dict[str, Any]:
-        """What the sandbox answered first. Raises ``RuntimeError`` where there is none."""
+        """Return the sandbox's first answer. Raises ``RuntimeError`` without one."""
         with self._lock:
             if self._connection is None:
                 self._open()
         return self._hello
 
     def ask(self, what: str, **more: Any) -> dict[str, Any]:
-        """Say something and wait for the answer, for as long as that takes. Raises ``RuntimeError``."""
+        """Send a request and wait for the answer, however long. Raises ``RuntimeError``."""
         with self._lock:
             if self._connection is None:
                 self._open()

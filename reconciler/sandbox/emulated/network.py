@@ -26,8 +26,8 @@ Init = Callable[..., Any]
 
 
 def patch(line: Line) -> None:
-    """Have this process listen on loopback whatever the address, connect by the ways of the sandbox, and answer nothing
-    on Unix sockets while it is mute."""
+    """Let this process listen on loopback whatever the address, connect through the sandbox, and send no answers on
+    Unix sockets while it is mute."""
     bind, connect, send = socket.socket.bind, socket.socket.connect, socket.socket.send
 
     def bound(self: socket.socket, address: Any) -> None:
@@ -64,7 +64,7 @@ def _raise(answer: dict[str, Any]) -> None:
 
 
 def ring(mx: Any, line: Line) -> Init:
-    """``mx.distributed.init(backend="ring")`` over the emulated network, from the same environment."""
+    """Return ``mx.distributed.init(backend="ring")`` for the emulated network, with the same environment."""
     real = mx.distributed.init
 
     def init(strict: bool) -> Any:
@@ -84,7 +84,7 @@ def ring(mx: Any, line: Line) -> Init:
 
 
 def joined(real: Init, rank: int, size: int, ports: tuple[int, int], strict: bool = True) -> Any:
-    """MLX's ring of ranks that each listen on a port and find their right neighbour at another."""
+    """Return MLX's ring of ranks that each listen on a port and find their right neighbour at another."""
     addresses = [[f"{LOOPBACK}:1"] for _ in range(size)]
     addresses[(rank + 1) % size] = [f"{LOOPBACK}:{ports[1]}"]
     addresses[rank] = [f"{LOOPBACK}:{ports[0]}"]
@@ -126,7 +126,7 @@ def _sockets() -> set[int]:
 
 
 def _make_blocking(descriptor: int) -> None:
-    """Emulated Macs share the cores of one host: who waits for a neighbour leaves them to it."""
+    """Make a socket blocking: emulated Macs share the cores of one host, so waiting must not use them."""
     connection = socket.socket(fileno=os.dup(descriptor))
     with connection:
         wait = struct.pack("ll", 0, WAIT_MICROSECONDS)

@@ -1,0 +1,1 @@
+"""Emulated tools of a Mac, with the output of the real ones. Start with ``table.py``."""

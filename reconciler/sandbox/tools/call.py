@@ -20,7 +20,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What runs on a machine, which no state of it says."""
+    """The live facts of a machine, which are not part of its state."""
 
     processes: tuple[Process, ...] = ()
     ports: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Live:
     """Protection domains that they hold, of all devices together."""
     wired_bytes: int = 0
     disk_kib: tuple[int, int] = (2**30, 2**29)
-    """Of the disk with the user's folder: all, and free."""
+    """Size and free space of the disk with the user's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +53,29 @@ class ToolCall:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The arguments."""
+        """Return the arguments."""
         return self.argv[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What came of it."""
+    """The result of a tool."""
 
     stdout: str = ""
     stderr: str = ""
     code: int = 0
     world: World | None = None
-    """As it is from now on, where the tool has changed something."""
+    """The next world, if the tool changed it."""
     become: tuple[str, ...] = ()
     """The command that the tool becomes."""
     as_root: bool = False
-    """What it becomes runs as root."""
+    """Whether the following program runs as root."""
     hangs: bool = False
-    """It does not come back as long as this is so."""
+    """Whether it hangs while the fault lasts."""
     reboots: bool = False
     """The machine restarts."""
 
 
 def refused(asked: ToolCall, why: str, code: int = 1) -> ToolOutput:
-    """Nothing is changed, and why."""
+    """Return a refusal with its reason; nothing is changed."""
     return ToolOutput(stderr=f"{asked.argv[0]}: {why}\n", code=code)

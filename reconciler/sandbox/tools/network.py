@@ -1,4 +1,4 @@
-"""What tells of the network of an emulated Mac, and changes it, in the formats that real ones have been seen to print."""
+"""Tools that show and change the network of an emulated Mac, in the formats of real ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _changed(asked: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
 
 
 def _interface(address: str, mask: str) -> str:
-    """``10.77.0.1`` and ``0xfffffffc`` or ``255.255.255.252``, as ``10.77.0.1/30``. Raises ``ValueError``."""
+    """Return ``10.77.0.1`` and ``0xfffffffc`` or ``255.255.255.252`` as ``10.77.0.1/30``. Raises ``ValueError``."""
     if mask.startswith("0x"):
         mask = str(ipaddress.IPv4Address(int(mask, 16)))
     return str(ipaddress.IPv4Interface(f"{address}/{mask}" if mask else address))
@@ -73,7 +73,7 @@ def _bridge_changed(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
 
 
 def _blocks(asked: ToolCall) -> dict[str, str]:
-    """What is told of each interface, by its name."""
+    """Return the output for each interface, by its name."""
     machine = asked.machine
     blocks = {
         "lo0": "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 16384\n\tinet 127.0.0.1 netmask 0xff000000\n",

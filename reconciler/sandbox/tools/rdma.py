@@ -28,7 +28,7 @@ def nvram(asked: ToolCall) -> ToolOutput:
 
 
 def ioclasscount(asked: ToolCall) -> ToolOutput:
-    """Of all devices together."""
+    """Count the objects of all devices together."""
     machine, devices = asked.machine, len(asked.world.devices(asked.name))
     held = machine.domains_held * devices + asked.live.domains
     if not any(port.device for port in machine.ports):
@@ -104,7 +104,7 @@ def _colons(guid: str) -> str:
 
 
 def link_local(port: Port) -> str:
-    """Its IPv6 address of fe80::/64, made of its MAC (RFC 4291, appendix A)."""
+    """Return the port's IPv6 address in fe80::/64, derived from its MAC (RFC 4291, appendix A)."""
     a, b, c, d, e, f = (int(part, 16) for part in port.mac.split(":"))
     return f"fe80::{(a ^ 2) << 8 | b:x}:{c << 8 | 0xFF:x}:{0xFE00 | d:x}:{e << 8 | f:x}"
 

@@ -1,4 +1,4 @@
-"""What tells of the system of an emulated Mac, its memory, its power, its keepers, and of what runs there."""
+"""Tools that show the system of an emulated Mac: its memory, its power, its services and its processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def uname(asked: ToolCall) -> ToolOutput:
 
 
 def identity(asked: ToolCall) -> ToolOutput:
-    """``id``."""
+    """Answer ``id``."""
     told = {"-u": "501", "-un": asked.user}
     return ToolOutput(told.get(" ".join(asked.words), f"uid=501({asked.user}) gid=20(staff)") + "\n")
 
@@ -149,7 +149,7 @@ def profiles(asked: ToolCall) -> ToolOutput:
 
 
 def launchctl(asked: ToolCall) -> ToolOutput:
-    """There is no service: agents on emulated machines live in SSH sessions."""
+    """Report no service: agents on emulated machines live in SSH sessions."""
     if asked.words[:1] == ("print",) and len(asked.words) == 2:
         name = asked.words[1].partition("/")[2]
         return ToolOutput(
@@ -168,7 +168,7 @@ def ioreg(asked: ToolCall) -> ToolOutput:
 
 
 def find(asked: ToolCall) -> ToolOutput:
-    """Reports of panics and crashes: that is all that is looked for."""
+    """List reports of panics and crashes, the only use of this tool."""
     folder = asked.words[0] if asked.words else ""
     names = (
         asked.machine.panics
@@ -183,19 +183,19 @@ def find(asked: ToolCall) -> ToolOutput:
 
 
 def _written_at(name: str) -> float:
-    """By its name, such as ``panic-full-2026-10-06-231920.0002.panic``; long ago where that does not say."""
+    """Return the time in a report's name, such as ``panic-full-2026-10-06-231920.0002.panic``; long ago without one."""
     found = re.search(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{6}", name)
     return timegm(time.strptime(found[0], "%Y-%m-%d-%H%M%S")) if found else 0.0
 
 
 def report_name(kind: str, now: float) -> str:
-    """Of a report that is written now: ``panic-full-…`` or ``python3-…``."""
+    """Return the name of a report that is written now: ``panic-full-…`` or ``python3-…``."""
     moment = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(now))
     return f"panic-full-{moment}.0002.panic" if kind == "panic" else f"{kind}-{moment}.ips"
 
 
 def pgrep(asked: ToolCall) -> ToolOutput:
-    """``pgrep -P PARENT -f PATTERN``; launchd is the parent of whoever has lost its own."""
+    """Answer ``pgrep -P PARENT -f PATTERN``; launchd is the parent of orphans."""
     try:
         pattern = re.compile(asked.words[-1])
     except (re.error, IndexError):
@@ -207,7 +207,7 @@ def pgrep(asked: ToolCall) -> ToolOutput:
 
 
 def ps(asked: ToolCall) -> ToolOutput:
-    """Processes are real: the real one tells of them, in the columns that both systems have."""
+    """Run the real tool, because processes are real, with columns that both systems have."""
     return ToolOutput(become=("/bin/ps", *asked.words))
 
 
@@ -231,5 +231,5 @@ def xcode_select(asked: ToolCall) -> ToolOutput:
 
 
 def quiet(asked: ToolCall) -> ToolOutput:
-    """Does what it is asked for, of which nothing here tells."""
+    """Succeed without output."""
     return ToolOutput()

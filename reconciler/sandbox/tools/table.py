@@ -40,6 +40,6 @@ TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
 
 
 def answer(asked: ToolCall) -> ToolOutput:
-    """What the tool says that was asked."""
+    """Return the output of the called tool."""
     tool = TOOLS.get(asked.argv[0]) if asked.argv else None
     return tool(asked) if tool else refused(asked, "this machine has no such tool", 127)

@@ -1,6 +1,6 @@
-"""What happens to emulated machines and cables, and the way back of each. Pure: the next world comes of the last.
+"""Changes of emulated machines and cables, and how to undo each. Pure: each function returns the next world.
 
-Every function raises ``NoSuchThing`` for what there is not, and ``Invalid`` for what cannot happen.
+Every function raises ``NoSuchThing`` for missing things, and ``Invalid`` for impossible changes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from .state import (
 DOCK = "ThunderBay Flex 8"
 LEAK_BYTES = 64 * 2**30
 BOOT_SECONDS = 8.0
-"""From the last sign of life until SSH answers again."""
+"""Time of a restart until SSH answers again."""
 PANIC_SECONDS = 90.0
-"""The same after a panic, whose report is written first: longer than a node may give no answer until others take over."""
+"""Time of a restart after a panic, whose report is written first: longer than a node may be silent before others take
+over."""
 AT_THE_LOCK = float("inf")
 """``Machine.away_until`` of one whose disk a person has to unlock."""
 
@@ -41,43 +42,43 @@ AT_THE_LOCK = float("inf")
 
 
 def unplug(world: World, end: End) -> World:
-    """Pull the cable out of this receptacle; the rest of it goes with it."""
+    """Remove the cable in this receptacle, with its other end."""
     if _cable(world, end).plugged:
         return _with_cable(world, end, plugged=False)
     raise Invalid(
-        f"nothing is plugged in at {shown(end)}: plug it in with: reconciler sandbox plug {shown(end)}"
+        f"nothing is plugged in at {shown(end)}; plug a cable in with: reconciler sandbox plug {shown(end)}"
     )
 
 
 def plug(world: World, end: End, other: End | None = None) -> World:
-    """Plug in what was there last; or a new cable between two free receptacles."""
+    """Plug in the last cable again; or a new cable between two free receptacles."""
     if other is None:
         return _with_cable(world, end, plugged=True)
     for each in (end, other):
         world.port(each)
         if world.link_of(each) is not None:
             raise Invalid(
-                f"{shown(each)} has a cable already: take it out with: reconciler sandbox unplug {shown(each)}"
+                f"{shown(each)} already has a cable; unplug it with: reconciler sandbox unplug {shown(each)}"
             )
     if end[0] == other[0]:
-        raise Invalid(f"a cable from {end[0]} to itself joins nothing: name two machines")
+        raise Invalid(f"a cable from {end[0]} to itself joins nothing; give two machines")
     fast = world.port(end).thunderbolt5 and world.port(other).thunderbolt5
     kept = tuple(each for each in world.cables if not {end, other} & set(each.ends))
     return replace(world, cables=(*kept, Cable(end, other, TB5_GBPS if fast else TB4_GBPS)))
 
 
 def swap(world: World, a: End, b: End) -> World:
-    """What is in one receptacle is plugged into the other, and the other way round; swapped again it is as before."""
+    """Swap the cables of two receptacles; a second swap restores them."""
     one, other = _cable(world, a), _cable(world, b)
     if one == other:
-        raise Invalid(f"{shown(a)} and {shown(b)} are the two ends of one cable: name the ends of two")
+        raise Invalid(f"{shown(a)} and {shown(b)} are the ends of one cable; give ends of two cables")
     moved = {a: b, b: a}
     cables = tuple(
         replace(each, a=moved.get(each.a, each.a), b=moved.get(each.b, each.b)) for each in world.cables
     )
     for each in cables:
         if each.a[0] == each.b[0]:
-            raise Invalid(f"swapped like this, a cable would lead from {each.a[0]} to itself")
+            raise Invalid(f"after this swap, a cable would lead from {each.a[0]} to itself")
     return replace(world, cables=cables)
 
 
@@ -96,7 +97,7 @@ def dock(world: World, end: End, name: str = DOCK) -> World:
 
 
 def rdma(world: World, name: str, on: bool) -> World:
-    """As ``rdma_ctl`` does in Recovery, which is a reboot too: see ``reboot``."""
+    """Enable or disable RDMA as ``rdma_ctl`` does in Recovery, which restarts the machine: see ``reboot``."""
     machine = world.machine(name)
     if on and not any(port.thunderbolt5 for port in machine.ports):
         raise Invalid(f"{name} ({machine.model}) has no Thunderbolt 5, and so no RDMA")
@@ -129,20 +130,22 @@ def set_address(world: World, name: str, receptacle: int, address: str | None) -
         try:
             ipaddress.IPv4Interface(address)
         except ValueError:
-            raise Invalid(f"{address!r} is no IPv4 address with its prefix, such as 10.77.0.1/30") from None
+            raise Invalid(
+                f"{address!r} is not an IPv4 address with its prefix, such as 10.77.0.1/30"
+            ) from None
     world.machine(name).port(receptacle)
     return _with_port(world, name, receptacle, address=address)
 
 
 def lose_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
-    """The address of all ports, or of one, goes."""
+    """Remove the addresses of all ports, or of one."""
     for number in _numbers(world.machine(name), receptacle):
         world = _with_port(world, name, number, address=None)
     return world
 
 
 def find_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
-    """Ports without an address get one as macOS gives them by itself, where nothing else does."""
+    """Give ports without an address the one that macOS assigns automatically."""
     machine = world.machine(name)
     for number in _numbers(machine, receptacle):
         port = machine.port(number)
@@ -152,13 +155,13 @@ def find_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
 
 
 def self_assigned(port: Port) -> str:
-    """Of 169.254/16 (RFC 3927), always the same for the same port."""
+    """Return the automatic address in 169.254/16 (RFC 3927), which is always the same for a port."""
     digest = hashlib.sha256(port.mac.encode()).digest()
     return f"169.254.{1 + digest[0] % 254}.{digest[1]}/16"
 
 
 def addressed(world: World, pool: str = "10.77.0.0/16") -> World:
-    """Every plugged cable has a /30 of its own, and its ports are in no bridge: a network that is ready."""
+    """Give every plugged cable a /30 of its own, and take its ports out of the bridge, so that the network is ready."""
     nets = ipaddress.IPv4Network(pool).subnets(new_prefix=30)
     for cable in world.cables:
         if cable.plugged:
@@ -168,7 +171,7 @@ def addressed(world: World, pool: str = "10.77.0.0/16") -> World:
 
 
 def leak_wired(world: World, name: str, leaked_bytes: int = LEAK_BYTES) -> World:
-    """So much memory is wired for processes that are gone; only a reboot gives it back."""
+    """Wire memory that belongs to no process; only a restart frees it."""
     free = world.machine(name).memory_bytes - world.machine(name).wired_bytes
     if not 0 <= leaked_bytes < free:
         raise Invalid(f"{name} can have {free / 2**30:g} GiB wired at most")
@@ -176,7 +179,7 @@ def leak_wired(world: World, name: str, leaked_bytes: int = LEAK_BYTES) -> World
 
 
 def exhaust_pd(world: World, name: str, held: int = DOMAINS_MAX) -> World:
-    """So many protection domains of each device are held by nobody; only a reboot gives them back."""
+    """Hold protection domains of each device without an owner; only a restart frees them."""
     if not 0 <= held <= DOMAINS_MAX:
         raise Invalid(f"a device has {DOMAINS_MAX} protection domains")
     return with_machine(world, name, domains_held=held)
@@ -191,8 +194,8 @@ def fault(world: World, name: str, **faults: Any) -> World:
 
 
 def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = BOOT_SECONDS) -> World:
-    """It goes, and comes back: a new boot id, ``bridge0`` with every port in it again, no address, no wired limit,
-    and nothing held by anybody. What its network or a person's consent does to it is as before."""
+    """Restart a machine: a new boot id, ``bridge0`` with every port again, no address, no wired limit, and nothing
+    held. Settings of its network, and those that need a person, stay."""
     machine = world.machine(name)
     kept = Faults(privacy=machine.faults.privacy, partitioned=machine.faults.partitioned)
     return with_machine(
@@ -207,13 +210,13 @@ def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = B
 def panic(
     world: World, name: str, now: float, boot_id: str, report: str, seconds: float = PANIC_SECONDS
 ) -> World:
-    """As ``reboot``, and a report is left."""
+    """Restart like ``reboot``, and leave a panic report."""
     panics = (*world.machine(name).panics, report)
     return with_machine(reboot(world, name, now, boot_id, seconds), name, panics=panics)
 
 
 def unlock(world: World, name: str, now: float) -> World:
-    """A person types the password of the disk."""
+    """Enter the password of the disk."""
     if world.machine(name).away_until != AT_THE_LOCK:
         raise Invalid(f"{name} does not wait for the password of its disk")
     return with_machine(world, name, away_until=now)
@@ -223,12 +226,12 @@ def unlock(world: World, name: str, now: float) -> World:
 
 
 def with_machine(world: World, name: str, **changed: Any) -> World:
-    """The world with other values in fields of one machine."""
+    """Return the world with changed fields of one machine."""
     return replace_machine(world, name, lambda machine: replace(machine, **changed))
 
 
 def replace_machine(world: World, name: str, change: Callable[[Machine], Machine]) -> World:
-    """The world with another machine in place of one."""
+    """Return the world with one machine replaced."""
     world.machine(name)
     return replace(
         world, machines=tuple(change(each) if each.name == name else each for each in world.machines)

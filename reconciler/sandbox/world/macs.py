@@ -25,10 +25,10 @@ class Sold:
     chip: str
     gib: int
     interfaces: tuple[str, ...]
-    """By receptacle, from 1."""
+    """Interfaces by receptacle, from 1."""
     thunderbolt5: bool = True
     first_receptacle: int = 1
-    """Where cables go first: on a Mac Studio those beside Ethernet are left free."""
+    """The first receptacle to use: on a Mac Studio those beside Ethernet stay free."""
 
 
 SOLD: Mapping[str, Sold] = {
@@ -40,18 +40,18 @@ SOLD: Mapping[str, Sold] = {
     "macbook": Sold("MacBook Pro", "Mac17,6", "Apple M5 Max", 128, ("en1", "en6", "en2")),
     "mini-tb4": Sold("Mac mini", "Mac14,12", "Apple M2 Pro", 32, ("en2", "en3", "en4", "en5"), False),
 }
-"""By the names that ``--model`` takes."""
+"""Types of Macs by the names that ``--model`` accepts."""
 MESH, RING = "mesh", "ring"
 
 
 def build(name: str, kind: str, boot_id: str, boot_at: float) -> Machine:
-    """A Mac as it is on the day it is unpacked: RDMA is on, and every port is a member of ``bridge0``.
+    """Return a new Mac as it is delivered: RDMA is on, and every port is a member of ``bridge0``.
 
-    Raises ``Invalid`` for a kind that is not sold.
+    Raises ``Invalid`` for an unknown type.
     """
     sold = SOLD.get(kind)
     if sold is None:
-        raise Invalid(f"there is no kind of Mac {kind!r}: there are {', '.join(SOLD)}")
+        raise Invalid(f"there is no type of Mac {kind!r}; expected one of {', '.join(SOLD)}")
     ports = tuple(
         Port(at, interface, _uuid(name, f"domain {at}"), _mac(name, interface), sold.thunderbolt5)
         for at, interface in enumerate(sold.interfaces, start=1)
@@ -63,12 +63,12 @@ def build(name: str, kind: str, boot_id: str, boot_at: float) -> Machine:
 
 
 def cabled(machines: Sequence[Machine], fabric: str) -> tuple[Cable, ...]:
-    """Cables of a ``mesh`` (each with each) or a ``ring``, from the first receptacles on.
+    """Return the cables of a ``mesh`` (all pairs) or a ``ring``, from the first receptacles on.
 
-    Raises ``Invalid`` where there are too few receptacles, or the fabric is neither.
+    Raises ``Invalid`` for too few receptacles or an unknown shape.
     """
     if fabric not in (MESH, RING):
-        raise Invalid(f"{fabric!r} is no cabling: write mesh, ring, or a file with a Fabric")
+        raise Invalid(f"{fabric!r} is not a cabling; expected mesh, ring, or a file with a Fabric")
     names = [each.name for each in machines]
     pairs = list(itertools.combinations(names, 2))
     if fabric == RING and len(names) > 2:
@@ -86,13 +86,13 @@ def cabled(machines: Sequence[Machine], fabric: str) -> tuple[Cable, ...]:
 
 
 def cable(machines: Sequence[Machine], a: End, b: End) -> Cable:
-    """Between two receptacles, as fast as both are. Raises ``NoSuchThing``."""
+    """Return a cable between two receptacles, as fast as both allow. Raises ``NoSuchThing``."""
     fast = all(_named(machines, name).port(receptacle).thunderbolt5 for name, receptacle in (a, b))
     return Cable(a, b, TB5_GBPS if fast else TB4_GBPS)
 
 
 def world(names: Sequence[str], kind: str, fabric: str, boot_ids: Sequence[str], boot_at: float) -> World:
-    """Machines of one kind, cabled. Raises ``Invalid``."""
+    """Return machines of one type with cables. Raises ``Invalid``."""
     machines = tuple(
         build(name, kind, boot_id, boot_at) for name, boot_id in zip(names, boot_ids, strict=True)
     )
@@ -100,7 +100,7 @@ def world(names: Sequence[str], kind: str, fabric: str, boot_ids: Sequence[str],
 
 
 def kind_of(machine: Machine) -> str:
-    """Its name among ``SOLD``."""
+    """Return its name in ``SOLD``."""
     return next(kind for kind, sold in SOLD.items() if sold.model == machine.model)
 
 

@@ -28,20 +28,20 @@ RTR = "[jaccl] Changing queue pair to RTR failed with errno {}"
 IN_A_BRIDGE = 96
 NOT_REACHED = 60
 BROKEN = "[jaccl] Send failed with error code 22"
-"""Of a queue pair that is no longer what it was."""
+"""Error of a broken queue pair."""
 GPU = {
     "timeout": "[METAL] Command buffer execution failed: Caused GPU Timeout Error"
     " (00000002:kIOGPUCommandBufferCallbackErrorTimeout).",
     "oom": "[METAL] Command buffer execution failed: Insufficient Memory"
     " (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory).",
 }
-"""By what ``Faults.gpu`` is."""
+"""Errors by ``Faults.gpu``."""
 
 
 def opening(world: World, now: float, machine: str, devices: Sequence[str], held: Mapping[str, int]) -> str:
-    """Why a process cannot open these devices and take what it needs of each; empty where it can.
+    """Return why a process cannot open these devices and take what it needs of each; empty if it can.
 
-    ``held``: by device, how many processes there have it open. ``now`` in seconds since the Unix epoch.
+    ``held``: how many processes there have each device open. ``now`` in seconds since the Unix epoch.
     """
     known = world.devices(machine)
     for device in devices:
@@ -73,7 +73,7 @@ def _gid(world: World, now: float, end: End, held: int) -> str:
 
 
 def joining(world: World, mine: End, theirs: End | None) -> str:
-    """Why a queue pair here cannot be connected with the one that a peer has told of; empty where it can."""
+    """Return why a queue pair here cannot be connected with the peer's; empty if it can."""
     if world.port(mine).bridged:
         return RTR.format(IN_A_BRIDGE)
     if any(world.machine(end[0]).faults.pairs_refused for end in (mine, theirs) if end):
@@ -89,7 +89,7 @@ def joining(world: World, mine: End, theirs: End | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """How a machine reaches another: over a cable, or over the network that all share."""
+    """How a machine reaches another: over a cable, or over the common network."""
 
     here: str
     there: str
@@ -98,10 +98,10 @@ class Destination:
 
 
 def destination(world: World, machine: str, host: str, listener: str) -> Destination | str:
-    """Where an address leads, or the name of the error that a connection ends with.
+    """Return the destination of an address, or the name of the error with which a connection ends.
 
-    ``listener`` is the machine that listens on the port that is meant; empty for none. Nobody routes between the
-    cables of a Mac: the address of a port is found over its own cable alone.
+    ``listener`` is the machine that listens on the port; empty for none. Macs do not route between their cables: the
+    address of a port is reachable over its own cable only.
     """
     end = world.end_of_address(host)
     there = end[0] if end else listener
@@ -120,7 +120,7 @@ def destination(world: World, machine: str, host: str, listener: str) -> Destina
 
 
 def passes(world: World, now: float, way: Destination, rdma: bool = False) -> bool:
-    """Whether what is sent on a way arrives now. RDMA goes on without the addresses it was set up with."""
+    """Return whether data arrives now. RDMA continues without the addresses that set it up."""
     machines = [world.machine(name) for name in (way.here, way.there)]
     if any(machine.faults.hung or not machine.is_up(now) for machine in machines):
         return False

@@ -23,7 +23,7 @@ End = tuple[str, int]
 
 
 class NoSuchThing(Invalid):
-    """There is no machine, receptacle or cable of that name; the text names the nearest."""
+    """An unknown machine, receptacle or cable; the text suggests the nearest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,48 +44,49 @@ class Port:
 
     @property
     def device(self) -> str:
-        """Such as ``rdma_en3``; empty where the hardware has none."""
+        """Return the RDMA device, such as ``rdma_en3``; empty if the hardware has none."""
         return f"rdma_{self.interface}" if self.thunderbolt5 else ""
 
     @property
     def ip(self) -> str:
-        """The address alone; empty for none, and for a member of the bridge, which has none of its own."""
+        """Return the address without its prefix; empty if there is none, and for members of the bridge, which have
+        none."""
         return str(ipaddress.IPv4Interface(self.address).ip) if self.address and not self.bridged else ""
 
     @property
     def has_mapped_gid(self) -> bool:
-        """Whether its device has an IPv4-mapped GID: only while the interface itself has an address."""
+        """Return whether its device has an IPv4-mapped GID: only while the interface itself has an address."""
         return bool(self.device and self.ip)
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong with a machine, other than its settings and its cables. Nothing, unless it was asked for."""
+    """Faults of a machine other than its settings and cables; none by default."""
 
     privacy: bool = False
     """Local network privacy: connections to other machines fail at once with errno 65."""
     hung: bool = False
-    """Its ranks take part in nothing any more, and neither end nor say so."""
+    """Whether its ranks hang without ending."""
     verbs_wedged: bool = False
     """The verbs tools never come back."""
     gpu: str = ""
-    """What its GPU makes of the next work: ``timeout`` (once) or ``oom`` (each time)."""
+    """Result of the GPU's next work: ``timeout`` (once) or ``oom`` (each time)."""
     ports_held: int = 0
-    """How many more ranks find the port that they are to listen on in use."""
+    """How many more ranks find their port in use."""
     pairs_refused: bool = False
     """No queue pair is connected with one of its own, and nothing else shows it."""
     decayed: bool = False
     """Queue pairs that were made before it fail when they are used next."""
     idle_seconds: float = 0.0
-    """Its ranks have rested at least so long, as far as its agent knows."""
+    """Smallest idle time of its ranks, for its agent."""
     alone: bool = False
     """Groups of its ranks have a size of one, without an error."""
     mute: str = ""
-    """Its rank 0 makes progress, and its answers get lost (``silent``) or break off (``broken``)."""
+    """Whether rank 0's answers get lost (``silent``) or break off (``broken``) while it makes progress."""
     partitioned: bool = False
-    """Nothing comes from its network, and nothing gets there; its Thunderbolt cables go on."""
+    """Whether it is cut off from the network, except for its Thunderbolt cables."""
     ssh_seconds: float = 0.0
-    """How long each command over SSH waits before it begins."""
+    """Delay of each command over SSH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,13 @@ class Machine:
 
     name: str
     product: str
-    """As people call it, such as ``Mac Studio``."""
+    """Name for people, such as ``Mac Studio``."""
     model: str
     """Such as ``Mac15,14``."""
     chip: str
     memory_bytes: int
     ports: tuple[Port, ...]
-    """By their receptacles."""
+    """Ports by receptacle."""
     boot_id: str
     """UUID of this boot."""
     boot_at: float
@@ -111,7 +112,7 @@ class Machine:
     jaccl: bool = True
     """Whether its runtime's MLX has the JACCL backend."""
     wired_bytes: int = 3 * GIB
-    """What it wires by itself, while no rank lives there."""
+    """Memory that it wires itself while no rank runs."""
     leaked_bytes: int = 0
     """Wired for processes that are gone."""
     wired_limit_mb: int = 0
@@ -130,11 +131,11 @@ class Machine:
     """File names of its panic reports."""
     crashes: tuple[str, ...] = ()
     away_until: float = 0.0
-    """When it answers again after a reboot, in seconds since the Unix epoch; infinite: when a person unlocks it."""
+    """When it answers again after a restart, in seconds since the Unix epoch; infinite while it waits for a person."""
     faults: Faults = field(default_factory=Faults)
 
     def port(self, receptacle: int) -> Port:
-        """Raises ``NoSuchThing``."""
+        """Return a port. Raises ``NoSuchThing``."""
         for each in self.ports:
             if each.receptacle == receptacle:
                 return each
@@ -142,11 +143,11 @@ class Machine:
         raise NoSuchThing(f"{self.name} has no receptacle {receptacle}; it has {numbers}")
 
     def port_of(self, device: str) -> Port | None:
-        """By interface (``en3``) or RDMA device (``rdma_en3``)."""
+        """Return a port by interface (``en3``) or RDMA device (``rdma_en3``)."""
         return next((each for each in self.ports if device in (each.interface, each.device)), None)
 
     def is_up(self, now: float) -> bool:
-        """Whether it has booted; ``now`` in seconds since the Unix epoch."""
+        """Return whether it has booted; ``now`` in seconds since the Unix epoch."""
         return now >= self.away_until
 
 
@@ -168,11 +169,11 @@ class Cable:
 
     @property
     def carries_rdma(self) -> bool:
-        """By itself, whatever the machines at its ends do."""
+        """Return whether the cable itself carries RDMA."""
         return self.plugged and not self.dock and self.gbps >= TB5_GBPS
 
     def other(self, end: End) -> End:
-        """The end that is not this one."""
+        """Return the other end."""
         return self.b if end == self.a else self.a
 
 
@@ -184,64 +185,65 @@ class World:
     cables: tuple[Cable, ...] = ()
 
     def machine(self, name: str) -> Machine:
-        """Raises ``NoSuchThing``."""
+        """Return a machine. Raises ``NoSuchThing``."""
         for each in self.machines:
             if each.name == name:
                 return each
         names = [each.name for each in self.machines]
         meant = suggest(name, names)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
+        hint = f"did you mean {meant}?" if meant else f"expected one of {', '.join(names)}"
         raise NoSuchThing(f"there is no emulated machine {name!r}; {hint}")
 
     def port(self, end: End) -> Port:
-        """Raises ``NoSuchThing``."""
+        """Return a port. Raises ``NoSuchThing``."""
         return self.machine(end[0]).port(end[1])
 
     def cable_of(self, end: End) -> Cable | None:
-        """The cable that is, or was last, in this receptacle."""
+        """Return the cable that is, or was last, in this receptacle."""
         return next((each for each in self.cables if end in each.ends), None)
 
     def link_of(self, end: End) -> Cable | None:
-        """The cable that is in this receptacle, and in another one at its other end."""
+        """Return the cable in this receptacle if both its ends are plugged in."""
         cable = self.cable_of(end)
         return cable if cable is not None and cable.plugged else None
 
     def peer_of(self, end: End) -> End | None:
-        """Machine and receptacle at the other end of what is plugged in here."""
+        """Return machine and receptacle at the other end of the cable."""
         cable = self.link_of(end)
         return cable.other(end) if cable else None
 
     def is_active(self, end: End, now: float) -> bool:
-        """Whether the interface has a carrier: a cable, and a machine at its other end that has booted."""
+        """Return whether the interface has a carrier: a cable, and a booted machine at its other end."""
         peer = self.peer_of(end)
         return peer is not None and self.machine(end[0]).is_up(now) and self.machine(peer[0]).is_up(now)
 
     def devices(self, name: str) -> tuple[str, ...]:
-        """RDMA devices of a machine; none while RDMA is off."""
+        """Return the RDMA devices of a machine; none while RDMA is disabled."""
         machine = self.machine(name)
         return tuple(port.device for port in machine.ports if port.device) if machine.rdma_enabled else ()
 
     def is_verbs_up(self, end: End, now: float) -> bool:
-        """Whether the port of its device is ``PORT_ACTIVE``: RDMA on at both ends of a Thunderbolt 5 cable."""
+        """Return whether the port of its device is ``PORT_ACTIVE``: RDMA enabled at both ends of a Thunderbolt 5
+        cable."""
         cable = self.link_of(end)
         if cable is None or not cable.carries_rdma or not self.is_active(end, now):
             return False
         return all(self.port(each).device and self.machine(each[0]).rdma_enabled for each in cable.ends)
 
     def end_of_address(self, ip: str) -> End | None:
-        """Whose Thunderbolt port has this IPv4 address."""
+        """Return the Thunderbolt port with this IPv4 address."""
         found = ((m.name, port.receptacle) for m in self.machines for port in m.ports if port.ip == ip)
         return next(found, None)
 
 
 def read_end(text: str) -> End:
-    """``studio-1/3`` as machine and receptacle. Raises ``NoSuchThing``."""
+    """Parse ``studio-1/3`` as machine and receptacle. Raises ``NoSuchThing``."""
     name, slash, number = text.rpartition("/")
     if not (slash and name and number.isdecimal() and len(number) <= 2):
-        raise NoSuchThing(f"{text!r} names no receptacle: write NODE/RECEPTACLE, such as studio-1/3")
+        raise NoSuchThing(f"{text!r} is not a receptacle; expected NODE/RECEPTACLE, such as studio-1/3")
     return name, int(number)
 
 
 def shown(end: End) -> str:
-    """``studio-1/3``."""
+    """Return an end as ``studio-1/3``."""
     return f"{end[0]}/{end[1]}"

@@ -1,0 +1,1 @@
+"""The cluster repository: reading, committing, history and hooks. Start with ``repository.py``."""

@@ -1,4 +1,4 @@
-"""The cluster repository as one file, and a repository from such a file."""
+"""Writes the cluster repository to one file, and makes a repository from such a file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .repository import REF, ClusterRepo, run_git
 
 
 def write_bundle(repo: Path, bundle: Path) -> str | None:
-    """All branches, tags and other refs with everything that they need; the head of ``main``.
+    """Write all refs with everything that they need. Return the head of ``main``.
 
-    None, and no file, for a repository without a commit. Raises ``Invalid`` and ``Unreachable``.
+    Returns None and writes no file for a repository without commits. Raises ``Invalid`` and ``Unreachable``.
     """
     if not (repo / "HEAD").exists():
         return None
@@ -26,12 +26,12 @@ def write_bundle(repo: Path, bundle: Path) -> str | None:
 
 
 def read_bundle(bundle: Path | None, repo: Path) -> ClusterRepo:
-    """A new repository with all refs of a bundle, every object of it checked. Raises ``Invalid``."""
+    """Make a repository with all refs of a bundle, and check every object. Raises ``Invalid``."""
     made = ClusterRepo.create(repo, hooks.command())
     if bundle is not None:
         checked = ("-c", "transfer.fsckObjects=true", "-C", str(repo))
         try:
             run_git((*checked, "fetch", "--quiet", "--no-write-fetch-head", str(bundle), "+refs/*:refs/*"))
         except Invalid as error:
-            raise Invalid(f"{bundle.name} in it cannot be read: {error}") from error
+            raise Invalid(f"its {bundle.name} cannot be read: {error}") from error
     return made

@@ -1,4 +1,4 @@
-"""The history of one object: which commits changed it, and how it was before."""
+"""Finds the commits that changed an object, and its earlier text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from reconciler.source.yaml.pieces import decode, split
 from .repository import ClusterRepo, run_git
 
 COMMITS_MAX = 1000
-"""How far back anybody looks."""
+"""Most commits to look back."""
 
 Key = tuple[str, str]
 Objects = dict[Key, tuple[Any, str]]
-"""Plain value and text of each object."""
+"""Plain value and text of each object, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Commit:
     at: int
     subject: str
     blobs: tuple[tuple[str, str, str], ...]
-    """Path of each YAML file that it changed, with the names of its contents before and after; empty for none."""
+    """The changed YAML files: path, and blob names before and after; an empty name if there was no file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A commit that changed an object: its text before and after, None where it was not there."""
+    """A commit that changed an object: its text before and after; None if it did not exist."""
 
     commit: Commit
     file: str
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """How an object gets back to what it was. ``note`` says where more or less is undone than one might think."""
+    """An edit that restores an object. ``note`` says if it undoes more or less than expected."""
 
     edit: Edit
     message: str
@@ -57,7 +57,7 @@ class Undo:
 
 
 def commits(repo: ClusterRepo, limit: int = COMMITS_MAX) -> tuple[Commit, ...]:
-    """The newest commits of ``main`` that changed YAML files, newest first; merges as what they brought."""
+    """Return the newest commits of ``main`` that changed YAML files, newest first; a merge counts as its changes."""
     found: list[Commit] = []
     words = iter(repo.first_parents(limit).split("\0"))
     blobs: list[tuple[str, str, str]] = []
@@ -81,7 +81,7 @@ def _fields(commit: Commit) -> tuple[str, str, int, str]:
 
 
 def changes(repo: ClusterRepo, key: Key) -> tuple[Change, ...]:
-    """The commits that changed what an object means, newest first; comments alone do not count."""
+    """Return the commits that changed an object's meaning, newest first; changed comments do not count."""
     log = commits(repo)
     names = {name for commit in log for _, *pair in commit.blobs for name in pair if name}
     mentions = key[1].encode()
@@ -116,7 +116,7 @@ def _value(objects: Mapping[Key, tuple[Any, str, str]], key: Key) -> Any:
 
 
 def objects_in(content: bytes) -> Objects:
-    """The objects of a file of any age: what cannot be read, or is no object, is left out."""
+    """Return the objects in a file of any age; unreadable parts are skipped."""
     text = decode("", content)
     found: Objects = {}
     for piece in split(text) if isinstance(text, str) else ():
@@ -129,7 +129,7 @@ def objects_in(content: bytes) -> Objects:
 
 
 def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
-    """File and text of an object as it was at a revision. Raises ``Refused`` where it was not there."""
+    """Return file and text of an object at a revision. Raises ``Refused`` if it did not exist."""
     for file, content in repo.read(revision).items():
         found = objects_in(content).get(key)
         if found is not None:
@@ -141,35 +141,35 @@ def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
 
 
 def undo(repo: ClusterRepo, files: Mapping[str, bytes], key: Key) -> Undo:
-    """Take back the newest commit that changed an object.
+    """Revert the newest commit that changed an object.
 
-    As `git revert` does where that commit changed no other object and nothing later stands against it; else
-    the object alone becomes what it was. Raises ``Refused`` where there was nothing before.
+    Works like `git revert` if the commit changed no other object and later commits do not conflict; else restores
+    this object only. Raises ``Refused`` if the object did not exist before.
     """
     name = f"{key[0].lower()}/{key[1]}"
     newest = next(iter(changes(repo, key)), None)
     if newest is None:
-        raise Refused("NoHistory", f'no commit has "{name}"; what there is shows: reconciler get all')
+        raise Refused("NoHistory", f'no commit has "{name}"; list them with: reconciler get all')
     revision = newest.commit.revision[:10]
     if newest.before is None:
         raise Refused(
-            "NoHistory", f"{name} was created by {revision}: there is nothing before that to go back to"
+            "NoHistory", f"{name} was created by {revision}, so there is no earlier version to go back to"
         )
     (document,) = load({newest.file: newest.before.encode()}, part=True)
     if newest.others:
         also = ", ".join(f"{kind.lower()}/{other}" for kind, other in newest.others[:5])
-        note = f"{revision} changed {also} too: left as it is, only {name} goes back"
+        note = f"{revision} also changed {also}, which stays; only {name} goes back"
         return Undo(put_text(files, document), f"Roll back {name} to before {revision}", note)
     edit = _reverted(repo, files, newest.commit, document)
     if edit is None:
-        note = f"later commits changed the same lines as {revision}: only the text of {name} goes back"
+        note = f"later commits changed the same lines as {revision}, so only the text of {name} goes back"
         return Undo(put_text(files, document), f"Roll back {name} to before {revision}", note)
     message = f'Revert "{newest.commit.subject}"\n\nThis reverts commit {newest.commit.revision}.\n'
     return Undo(edit, message)
 
 
 def go_back(repo: ClusterRepo, files: Mapping[str, bytes], key: Key, revision: str) -> Undo:
-    """Make an object what it was at a revision. Raises ``Refused`` where it was not there."""
+    """Restore an object to its state at a revision. Raises ``Refused`` if it did not exist."""
     file, text = text_at(repo, revision, key)
     (document,) = load({file: text.encode()}, part=True)
     current = next((known for known in load(files) if known.key == key), None)
@@ -182,7 +182,7 @@ def go_back(repo: ClusterRepo, files: Mapping[str, bytes], key: Key, revision: s
 def _reverted(
     repo: ClusterRepo, files: Mapping[str, bytes], commit: Commit, document: Document
 ) -> Edit | None:
-    """The files without what a commit did to them; None where that conflicts, or ``document`` is not restored."""
+    """Return the files without the changes of a commit; None on a conflict, or if ``document`` is not restored."""
     contents = repo.blobs([name for _, *pair in commit.blobs for name in pair if name])
     changed: dict[str, bytes | None] = {}
     for path, old, new in commit.blobs:
@@ -205,12 +205,12 @@ def _reverted(
 
 
 def merged(current: bytes, base: bytes, other: bytes) -> bytes | None:
-    """``current`` with what leads from ``base`` to ``other``; None where git finds that they conflict."""
+    """Return ``current`` with the changes from ``base`` to ``other``; None on a conflict."""
     with tempfile.TemporaryDirectory(prefix="reconciler-merge-") as folder:
         paths = [Path(folder) / name for name in ("current", "base", "other")]
         for path, content in zip(paths, (current, base, other), strict=True):
             path.write_bytes(content)
         try:
             return run_git(("merge-file", "-p", "-q", *map(str, paths)))
-        except Invalid:  # its exit status is the number of conflicts
+        except Invalid:  # the exit status is the number of conflicts
             return None

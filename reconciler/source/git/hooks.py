@@ -1,7 +1,7 @@
-"""The hooks of the cluster repo as files: who writes them, and what is in them.
+"""Writes the git hooks of the cluster repository.
 
-``pre-receive`` validates, and so needs the reconciler's own Python. ``post-receive`` only tells the
-controller, and must be quick: plain Python that imports nothing of the product.
+``pre-receive`` validates, and therefore needs the reconciler's own Python. ``post-receive`` only notifies the
+controller and must be quick: plain Python that imports nothing of the product.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from reconciler.wire import SPOKEN
 
 CONTROLLER_SOCKET = "controller.sock"
-"""Beside the repository, in the reconciler's home."""
+"""Folder of the hooks, beside the repository in the reconciler's home."""
 
 _PRE_RECEIVE = """\
 #!/bin/sh
@@ -30,13 +30,13 @@ exec {command}
 
 _POST_RECEIVE = """\
 #!/bin/sh
-# Written by reconciler at each start: tells the controller to look.
+# Written by reconciler at each start: notifies the controller.
 [ -x {python} ] || exit 0
 exec {python} -I -S "$(dirname "$0")/notify.py" {socket}
 """
 
 _NOTIFY = '''\
-"""Tell the controller that main has moved. Never fails the push, and takes a second at the most."""
+"""Notify the controller that main has moved. Never fails the push, and takes at most a second."""
 import time
 STARTED = time.time()
 import json, socket, struct, sys
@@ -86,7 +86,7 @@ def main():
     try:
         notify(sys.argv[1])
     except TimeoutError:
-        print("reconciler: the controller is busy; it looks at this by itself")
+        print("reconciler: the controller is busy; it will pick this up soon")
     except (OSError, ValueError, AttributeError):
         print("reconciler: the controller is not running; it will pick this up when it starts")
 
@@ -96,14 +96,14 @@ main()
 
 
 def command() -> tuple[str, ...]:
-    """What validates a push with this very installation, whatever the pusher's environment is."""
+    """Return the command that validates a push with this installation, whatever the pusher's environment is."""
     root = Path(__file__).absolute().parents[3]
     module = "reconciler.source.hook"
     return ("/usr/bin/env", f"PYTHONPATH={root}", sys.executable, "-P", "-m", module, "pre-receive")
 
 
 def install(folder: Path, hook_command: Sequence[str]) -> None:
-    """Write the hooks that are missing or differ, each as a whole."""
+    """Write the hooks that are missing or differ, each atomically."""
     folder.mkdir(exist_ok=True)
     socket = folder.absolute().parent.parent / CONTROLLER_SOCKET
     python = shlex.quote(sys.executable)

@@ -1,4 +1,4 @@
-"""What git prints, taken apart. Pure."""
+"""Parses the output of git. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from reconciler.source.yaml.syntax_errors import clip
 
 
 def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
-    """Path to object name and size, from ``ls-tree -r -z -l``. Raises ``Invalid`` where one is missing."""
+    """Return object name and size by path, from ``ls-tree -r -z -l``. Raises ``Invalid`` if an object is missing."""
     blobs = {}
     for entry in filter(None, listing.split(b"\0")):
         description, _, raw = entry.partition(b"\t")
@@ -16,15 +16,15 @@ def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
         visible = not any(part.startswith(".") for part in path.split("/"))
         if mode in (b"100644", b"100755") and path.endswith((".yaml", ".yml")) and visible:
             if not size.isdigit():
-                raise Invalid(f"the contents of {clip(path)}, object {sha.decode()}, are missing")
+                raise Invalid(f"the contents of {clip(path)} are missing (object {sha.decode()})")
             blobs[path] = (sha.decode(), int(size))
     return dict(sorted(blobs.items()))
 
 
 def contents_of(output: bytes) -> list[bytes]:
-    """The contents in the output of ``cat-file --batch``: a line with the size, the bytes, a line break.
+    """Return the contents in the output of ``cat-file --batch``: a line with the size, the bytes, a line break.
 
-    Raises ``Invalid`` where an object is missing.
+    Raises ``Invalid`` if an object is missing.
     """
     contents, at = [], 0
     while at < len(output):

@@ -1,8 +1,8 @@
-"""The cluster repo: a bare git repository whose branch ``main`` is the desired state.
+"""The cluster repository: a bare git repository whose branch ``main`` is the desired state.
 
-Everything goes through the real ``git``, found on PATH, with a time-out on every call, no prompts, plain
-English, and no configuration but the repository's own: a user's global hooks, signing or URL rewriting must
-not change what the reconciler does. Only authors' names come from the user's configuration.
+All calls run the ``git`` on PATH with a time-out, without prompts, in English, and with the repository's own
+configuration only: a user's global hooks, signing or URL rewriting must not change what the reconciler does. Only
+authors' names come from the user's configuration.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from .output import contents_of, yaml_blobs
 BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
 IN_FORCE = "refs/reconciler/in-force"
-"""The commit that came into force last, for a controller whose store is lost. No clone fetches it by itself."""
+"""Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
 LOCK_SECONDS_MAX = 600.0
-"""git holds the lock of a branch for milliseconds: an older one is of a git that was killed."""
+"""git holds a branch's lock for milliseconds: an older lock is left over from a killed git."""
 QUARANTINE_SECONDS_MAX = 24 * 3600.0
-"""No push takes so long: objects in quarantine for longer are those of one that was killed."""
+"""No push takes this long: objects in quarantine for longer are left over from a killed push."""
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
 PUSH_BYTES_MAX = 256 * 1024 * 1024
 
 _SETTINGS = {
-    "core.hooksPath": "hooks",  # explicit, for a global hooksPath would win over the default
+    "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
     "core.logAllRefUpdates": "true",
     "gc.auto": "6700",
     "receive.fsckObjects": "true",
@@ -52,7 +52,7 @@ _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who a commit is by."""
+    """The author of a commit."""
 
     name: str
     email: str
@@ -60,26 +60,26 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRepo:
-    """The bare repository at ``path``. Calls block, each for at most its time-out.
+    """The bare repository at ``path``. Calls block, at most for their time-out.
 
-    All of them raise ``Invalid`` where git is missing or says that its input is wrong, and ``Unreachable``
-    where it does not answer in time.
+    All methods raise ``Invalid`` if git is missing or rejects its input, and ``Unreachable`` if it does not finish
+    in time.
     """
 
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables beside the caller's own: within a hook those that show git the pushed objects."""
+    """Additional environment variables: within a hook, those that let git see the pushed objects."""
 
     @classmethod
     def create(cls, path: Path, hook_command: Sequence[str]) -> ClusterRepo:
-        """The repository at ``path``, made where there is none; settings and hooks are brought up to date.
+        """Create the repository at ``path`` if it is missing, and update its settings and hooks.
 
         ``hook_command`` validates a push: ``hooks.command()``.
         """
         repo = cls(path)
         if not (path / "HEAD").exists():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise Invalid(f"{path} is there, but is no git repository: move it away")
+                raise Invalid(f"{path} exists but is not a git repository: move it away")
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(path)))
         present = dict(
@@ -95,14 +95,14 @@ class ClusterRepo:
     # --- reading -----------------------------------------------------------------------------------
 
     def head(self) -> str | None:
-        """The commit that ``main`` is at, or None before the first.
+        """Return the commit at the head of ``main``, or None before the first.
 
-        A branch that is there and cannot be read is ``Invalid``: `git rev-parse` would take it for none.
+        A branch that exists but cannot be read is ``Invalid``: `git rev-parse` would report it as missing.
         """
         return self._at(REF)
 
     def in_force(self) -> str | None:
-        """The commit that ``keep`` was told of last, or None."""
+        """Return the last commit that ``keep`` noted, or None."""
         return self._at(IN_FORCE)
 
     def _at(self, name: str) -> str | None:
@@ -114,10 +114,10 @@ class ClusterRepo:
         return next((revision for revision, ref in named if ref == name), None)
 
     def read(self, revision: str) -> dict[str, bytes]:
-        """The YAML files of a commit, path to contents; links, submodules and hidden names are left out.
+        """Return the YAML files of a commit by path, without links, submodules and hidden names.
 
-        Raises ``InvalidManifests`` where files are too large or too many to be read, and ``Invalid`` where
-        objects of the commit are missing or damaged.
+        Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
+        missing or damaged.
         """
         try:
             return self._read(_checked(revision))
@@ -140,21 +140,21 @@ class ClusterRepo:
 
     def _damaged(self, said: str) -> Invalid:
         return Invalid(
-            f"{self.path}: damaged ({said}); move it away, make another with `reconciler init`, "
+            f"{self.path} is damaged ({said}); move it away, create another with `reconciler init`, "
             "and push to that from a clone"
         )
 
     def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The contents of blobs by their full object names."""
+        """Return the contents of blobs by their full object names."""
         if not names:
             return {}
         listed = "".join(f"{_checked(name)}\n" for name in names).encode()
         return dict(zip(names, contents_of(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
 
     def first_parents(self, limit: int) -> str:
-        """git's raw log of what each commit on ``main`` changed of YAML files, newest first, as ``history`` reads it.
+        """Return git's raw log of the YAML files that each commit on ``main`` changed, newest first, for ``history``.
 
-        A merge counts as what it brought to ``main``.
+        A merge counts as the changes that it brought to ``main``.
         """
         if self.head() is None:
             return ""
@@ -163,7 +163,7 @@ class ClusterRepo:
         return self._git("log", *shape, f"-n{limit}", fields, REF, "--", "*.yaml", "*.yml")
 
     def resolve(self, revision: str) -> str:
-        """The commit that ``revision``, some characters of its name, is on ``main``. Raises ``Invalid``."""
+        """Return the commit on ``main`` whose name begins with ``revision``. Raises ``Invalid``."""
         found = b""
         if re.fullmatch(r"[0-9a-f]{4,40}", revision):
             arguments = self._located(("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"))
@@ -171,12 +171,12 @@ class ClusterRepo:
         name, head = found.decode().strip(), self.head()
         if not name or head is None or not self.is_ancestor(name, head):
             raise Invalid(
-                f"{revision} is no revision of {BRANCH}; expected at least 4 characters of a commit's name"
+                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id"
             )
         return name
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether ``newer`` was made on top of ``older``."""
+        """Return whether ``newer`` is a descendant of ``older``."""
         arguments = self._located(("merge-base", "--is-ancestor", _checked(older), _checked(newer)))
         process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
         if process.returncode > 1:
@@ -184,7 +184,7 @@ class ClusterRepo:
         return process.returncode == 0
 
     def keep(self, revision: str | None) -> None:
-        """Note which commit is in force; None for none."""
+        """Note which commit is in force; None if there is none."""
         if revision is None:
             self._git("update-ref", "-d", IN_FORCE)
         else:
@@ -195,10 +195,10 @@ class ClusterRepo:
     def commit(
         self, base: str | None, changes: Mapping[str, bytes | None], message: str, author: Author
     ) -> str:
-        """Make a commit on ``base`` and land it on ``main`` by a push, through the same hooks as anybody's.
+        """Make a commit on ``base`` and push it to ``main``, through the same hooks as every push.
 
-        A value of None removes the file. Returns the new revision, or ``base`` where nothing changes. Raises
-        ``Conflict`` when ``main`` is no longer at ``base``, and ``Refused`` with the hook's words.
+        A value of None removes the file. Returns the new revision, or ``base`` if nothing changes. Raises
+        ``Conflict`` if ``main`` is no longer at ``base``, and ``Refused`` with the hook's message.
         """
         tree = self._write_tree(base, changes)
         if base is not None and tree == self._git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
@@ -242,7 +242,9 @@ class ClusterRepo:
         if process.returncode == 0 or head == revision:
             return
         if head != base:
-            raise Conflict("somebody else has changed the cluster repo meanwhile: look again, then try again")
+            raise Conflict(
+                "somebody else has changed the cluster repository meanwhile: check the change, then try again"
+            )
         raise Refused("Rejected", hook_words(process.stderr.decode("utf-8", "replace")))
 
     # --- git ---------------------------------------------------------------------------------------
@@ -262,9 +264,9 @@ class ClusterRepo:
 
 
 def _drop_leftovers(path: Path) -> None:
-    """What a killed git leaves: locks keep everybody out, and what was received of a push takes up space.
+    """Remove what a killed git leaves: locks, which block everybody, and partly received pushes, which use space.
 
-    git removes no lock, and quarantined objects only in a `git gc`, which a small repository never has.
+    git never removes locks, and quarantined objects only in `git gc`, which a small repository never runs.
     """
     for lock in (path / f"{REF}.lock", path / "packed-refs.lock", path / "config.lock", path / "HEAD.lock"):
         if _age_seconds(lock) > LOCK_SECONDS_MAX:
@@ -275,7 +277,7 @@ def _drop_leftovers(path: Path) -> None:
 
 
 def _age_seconds(path: Path) -> float:
-    """How long ago it was changed last; less than nothing where it is not there."""
+    """Return the time since the last change; negative if the file does not exist."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:
@@ -283,9 +285,9 @@ def _age_seconds(path: Path) -> float:
 
 
 def author_of(folder: Path) -> Author:
-    """The author that git would name for a commit made in ``folder``, by the user's own configuration.
+    """Return the author that git would use for a commit in ``folder``, from the user's configuration.
 
-    Where git has none: the account's name, at this host.
+    Without a configured author: the account's name at this host.
     """
     process = _process(("-C", str(folder), "var", "GIT_AUTHOR_IDENT"), b"", None, TIMEOUT_SECONDS)
     match = re.match(r"(.+) <([^<>]*)> \d+ [-+]\d{4}$", process.stdout.decode("utf-8", "replace").strip())
@@ -296,7 +298,7 @@ def author_of(folder: Path) -> Author:
 
 
 def hook_words(stderr: str) -> str:
-    """What a hook on the other side printed, without git's ``remote: `` before every line."""
+    """Return what a remote hook printed, without git's ``remote: `` before every line."""
     lines = [
         line.removeprefix("remote:").strip(" ") for line in stderr.splitlines() if line.startswith("remote:")
     ]
@@ -311,7 +313,7 @@ def run_git(
     codes: tuple[int, ...] = (0,),
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> bytes:
-    """Run git and return what it prints. Raises ``Invalid`` for an exit status that is not in ``codes``."""
+    """Run git and return its output. Raises ``Invalid`` for an exit status that is not in ``codes``."""
     process = _process(arguments, stdin, environment or {}, timeout_seconds)
     if process.returncode not in codes:
         raise Invalid(f"git {_command(arguments)}: {_said(process.stderr)}")
@@ -321,9 +323,9 @@ def run_git(
 def _process(
     arguments: Sequence[str], stdin: bytes, environment: Mapping[str, str] | None, timeout_seconds: float
 ) -> subprocess.CompletedProcess[bytes]:
-    """One git process with its own process group, which ends with the time-out.
+    """Run git in a process group of its own, which is killed at the time-out.
 
-    ``environment`` None leaves the user's own configuration in force.
+    With ``environment`` None the user's own configuration applies.
     """
     command = ["git", "--no-pager", *arguments]
     try:
@@ -346,7 +348,7 @@ def _process(
             raise Unreachable(f"git {_command(arguments)} took more than {timeout_seconds:g} s") from None
         finally:
             if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended by then
                     os.killpg(process.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
@@ -369,14 +371,14 @@ def _said(stderr: bytes) -> str:
 
 
 def _checked(revision: str) -> str:
-    """A full object name: anything else could be taken for an option or an expression."""
+    """Return a full object name: anything else could be read as an option or an expression."""
     if not _SHA.fullmatch(revision):
         raise Invalid(f"expected a full commit id of 40 characters, got {revision[:60]!r}")
     return revision
 
 
 def _check_path(path: str) -> None:
-    """git itself skips in silence what it does not take as a path."""
+    """Raise ``Invalid`` for a path that git would silently skip."""
     parts = path.split("/")
     if not path.isprintable() or any(part.lower() in ("", ".", "..", ".git") for part in parts):
-        raise Invalid(f"expected a path within the cluster repo, got {path!r}")
+        raise Invalid(f"expected a path within the cluster repository, got {path!r}")

@@ -1,4 +1,4 @@
-"""Manifests as text to typed, validated documents: everything that is wrong with them is said at once."""
+"""Parses manifests into typed, validated documents, and reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .field_errors import explain, suggest
 from .syntax_errors import clip
 
 PROBLEMS_MAX = 1000
-"""Of all files together; there is no end to what can be wrong with the wrong kind of file."""
+"""Most problems to report for all files together: a file of the wrong kind may have endless ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ class Document:
 
     file: str
     index: int
-    """Which of the pieces between the file's ``---`` lines it is, from 0."""
+    """Index among the pieces between the file's ``---`` lines, from 0."""
     line: int
-    """Where its content begins, from 1."""
+    """Line on which its content begins, from 1."""
     manifest: Manifest
     text: str
-    """Its own source text, comments kept."""
+    """Its own source text, with comments."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Kind and name, which no two documents share."""
+        """Return kind and name, which are unique."""
         return self.manifest.kind, self.manifest.metadata.name
 
 
@@ -53,10 +53,10 @@ class _Read:
 
 
 def load(files: Mapping[str, bytes], *, part: bool = False) -> tuple[Document, ...]:
-    """Every document of ``files`` (name to contents), in the order of file names.
+    """Return every document of ``files`` (contents by name), sorted by file name.
 
-    Names serve for messages only. ``part``: more documents belong to these, in which objects may be that these
-    name. Raises ``InvalidManifests`` with every problem of every file.
+    Names are used in messages only. ``part``: further documents may have the objects that these refer to. Raises
+    ``InvalidManifests`` with every problem of every file.
     """
     problems: list[Problem] = []
     found: list[_Read] = []
@@ -65,7 +65,7 @@ def load(files: Mapping[str, bytes], *, part: bool = False) -> tuple[Document, .
         if len(problems) > PROBLEMS_MAX:
             listed = sorted(problems)[:PROBLEMS_MAX]
             last = listed[-1]
-            text = "more problems follow from here on; they are not listed"
+            text = "further problems are not listed"
             raise InvalidManifests((*listed, Problem(last.file, last.line, last.column, "", text)))
     if len(found) > pieces.DOCUMENTS_MAX:
         late = found[pieces.DOCUMENTS_MAX].document
@@ -77,7 +77,7 @@ def load(files: Mapping[str, bytes], *, part: bool = False) -> tuple[Document, .
 
 
 def parse(file: str, piece: pieces.Piece) -> Tree:
-    """The tree of one piece of a file."""
+    """Parse one piece of a file."""
     return parser.parse(file, piece.body, piece.line, piece.column)
 
 
@@ -105,7 +105,7 @@ def _read_file(file: str, content: bytes, problems: list[Problem]) -> list[_Read
 
 
 def _typed(file: str, root: Node, known: tuple[Problem, ...], problems: list[Problem]) -> Manifest | None:
-    """The manifest in a tree; what is wrong with it and not ``known`` goes to ``problems``, once a place."""
+    """Return the manifest in a tree; new problems (not ``known``) are added to ``problems``, one per place."""
     reported = {(problem.line, problem.column) for problem in known}
     fresh = _check_kind(file, root)
     manifest: Manifest | None = None
@@ -120,7 +120,7 @@ def _typed(file: str, root: Node, known: tuple[Problem, ...], problems: list[Pro
 
 
 def _check_kind(file: str, root: Node) -> list[Problem]:
-    """What is wrong with ``apiVersion`` and ``kind`` where that leaves no kind to check the rest against."""
+    """Return problems of ``apiVersion`` and ``kind`` that make it impossible to check the rest."""
     if not isinstance(root.value, dict):
         text = 'expected a mapping that begins with "apiVersion" and "kind", got '
         return [Problem(file, root.line, root.column, "", text + ("a list" if root.children else "text"))]
@@ -152,7 +152,7 @@ def _check_kind(file: str, root: Node) -> list[Problem]:
 
 
 def _across(found: list[_Read], part: bool) -> list[Problem]:
-    """Objects that get in each other's way: the later one is the problem, and names the earlier."""
+    """Return conflicts between objects, reported at the later one with the place of the earlier."""
     problems: list[Problem] = []
     first: dict[tuple[str, str], Document] = {}
     gateway: Document | None = None
@@ -162,20 +162,20 @@ def _across(found: list[_Read], part: bool) -> list[Problem]:
         earlier = first.setdefault(document.key, document)
         kind, name = document.key
         if earlier is not document:
-            text = f'{kind} "{name}" exists already, at {_at(earlier)}'
+            text = f'{kind} "{name}" already exists, at {_at(earlier)}'
             problems.append(_problem(read, text, "metadata", "name"))
             continue
         distinct.append(read)
         if isinstance(document.manifest, Gateway):
             if gateway is not None:
-                text = f'only one Gateway is possible; "{gateway.key[1]}" is at {_at(gateway)}'
+                text = f'only one Gateway is allowed; "{gateway.key[1]}" is at {_at(gateway)}'
                 problems.append(_problem(read, text, "kind"))
             gateway = gateway or document
     return [*problems, *_names_for_clients(distinct), *_cables(distinct, part)]
 
 
 def _names_for_clients(found: list[_Read]) -> list[Problem]:
-    """Deployment names and aliases are one namespace: clients ask for either as ``model``."""
+    """Return duplicates among deployment names and aliases, one namespace: clients use both as ``model``."""
     problems = []
     deployments = [(read, read.document.manifest) for read in found]
     owners: dict[str, str] = {}
@@ -198,7 +198,7 @@ def _names_for_clients(found: list[_Read]) -> list[Problem]:
 
 
 def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:
-    """Fabrics that share a cable or an address, or that join what is no Node."""
+    """Yield problems of Fabrics that share a cable or an address, or name unknown Nodes."""
     by_key = {read.document.key: read for read in found}
     places = {key: _at(read.document) for key, read in by_key.items()}
     for flaw in fabric_conflicts.problems([read.document.manifest for read in found], places, part):

@@ -1,4 +1,4 @@
-"""What is wrong with Fabrics beside each other, and beside the Nodes whose cables they name. Pure."""
+"""Checks Fabrics against each other and against the Nodes that they name. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from reconciler.resources import Fabric, Manifest, Node
 from .field_errors import suggest
 
 Places = Mapping[tuple[str, str], str]
-"""Where each object stands, as ``file:line``, by kind and name."""
+"""The place of each object, as ``file:line``, by kind and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class FabricProblem:
-    """One thing that is wrong with a Fabric: what, and at which of its fields."""
+    """A mistake in a Fabric: a message, and the field."""
 
     fabric: str
     path: tuple[str | int, ...]
@@ -24,7 +24,7 @@ class FabricProblem:
 
 
 def problems(manifests: Iterable[Manifest], places: Places, part: bool) -> Iterator[FabricProblem]:
-    """Every flaw, in the order of the manifests. ``part``: there may be Nodes beside these manifests."""
+    """Yield every mistake, in the order of the manifests. ``part``: further manifests may have Nodes."""
     manifests = tuple(manifests)
     nodes = {manifest.metadata.name for manifest in manifests if isinstance(manifest, Node)}
     fabrics = [manifest for manifest in manifests if isinstance(manifest, Fabric)]
@@ -42,16 +42,16 @@ def _unknown(fabric: Fabric, nodes: set[str]) -> Iterator[FabricProblem]:
             if name not in nodes:
                 nearest = suggest(name, sorted(nodes))
                 advice = (
-                    f'did you mean "{nearest}"? Where it was taken away, take its links out of the Fabric'
+                    f'did you mean "{nearest}"? If the Node was removed, remove its links from the Fabric'
                     if nearest
-                    else "add the Node first, or take its links out of the Fabric"
+                    else "add the Node first, or remove its links from the Fabric"
                 )
                 text = f'there is no Node "{name}"; {advice}'
                 yield FabricProblem(fabric.metadata.name, ("spec", "links", number, side), text)
 
 
 def _shared(fabrics: Iterable[Fabric], places: Places) -> Iterator[FabricProblem]:
-    """Receptacles that an earlier Fabric has a cable for."""
+    """Yield receptacles that an earlier Fabric already uses."""
     owners: dict[str, str] = {}
     for fabric in fabrics:
         name = fabric.metadata.name
@@ -59,12 +59,12 @@ def _shared(fabrics: Iterable[Fabric], places: Places) -> Iterator[FabricProblem
             for side, end in enumerate(pair):
                 owner = owners.setdefault(end, name)
                 if owner != name:
-                    text = f'{end} has a cable in Fabric "{owner}" already, at {places["Fabric", owner]}'
+                    text = f'{end} already has a cable in Fabric "{owner}", at {places["Fabric", owner]}'
                     yield FabricProblem(name, ("spec", "links", number, side), text)
 
 
 def _overlapping(fabrics: Iterable[Fabric], places: Places) -> Iterator[FabricProblem]:
-    """Pools of which an earlier Fabric gives out addresses."""
+    """Yield pools that overlap the pool of an earlier Fabric."""
     before: list[tuple[str, ipaddress.IPv4Network]] = []
     for fabric in fabrics:
         name, network = fabric.metadata.name, fabric.spec.addressing.network

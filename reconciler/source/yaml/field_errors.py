@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a document, as problems with places and plain sentences."""
+"""Turns pydantic's errors into problems with places and plain sentences."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from reconciler.errors import Problem
-from reconciler.resources import NAME_PATTERN, NAME_RULE
+from reconciler.resources import PATTERN_RULES
 from reconciler.source.yaml.parser import Node
 
 from .syntax_errors import clip
 
 PROBLEMS_MAX = 50
-"""Per document: more of them help nobody."""
+"""Most problems to report per document."""
 
 
 def explain(file: str, root: Node, kind: type[BaseModel], error: ValidationError) -> Iterator[Problem]:
-    """The problems of one document, at most ``PROBLEMS_MAX``, each at its key or value."""
+    """Yield the problems of one document, at most ``PROBLEMS_MAX``, each at its key or value."""
     seen: set[Problem] = set()
     for detail in error.errors(include_url=False)[:PROBLEMS_MAX]:
         problem = _problem(file, root, kind, detail)
@@ -54,10 +54,10 @@ def _problem(file: str, root: Node, kind: type[BaseModel], detail: Mapping[str, 
 def _follow(
     root: Node, loc: tuple[int | str, ...]
 ) -> tuple[Node, tuple[int | str, ...], tuple[int | str, ...]]:
-    """The node that ``loc`` leads to, what of ``loc`` is not in the document, and the path so far.
+    """Return the node at ``loc``, the rest of ``loc`` that is not in the document, and the path to the node.
 
-    What is not there is a missing field, pydantic's own name of a branch of a union, or a place within a
-    short form such as ``nodes: 4``.
+    The rest is a missing field, pydantic's own name of a branch of a union, or a place within a short form such
+    as ``nodes: 4``.
     """
     node, path, rest = root, [], []
     for step in loc:
@@ -84,7 +84,7 @@ def _dotted(path: Iterable[int | str]) -> str:
 
 
 def field_names(kind: type[BaseModel], path: Iterable[int | str]) -> list[str]:
-    """The fields, as YAML spells them, of the mapping at ``path`` within ``kind``; empty for a free one."""
+    """Return the YAML names of the fields of the mapping at ``path`` within ``kind``; empty for a free mapping."""
     models = [kind]
     for step in path:
         found = [f.annotation for m in models for f in m.model_fields.values() if f.alias == step]
@@ -99,7 +99,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def suggest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that ``word`` was probably meant to be, in whatever case or with ``_`` for a capital."""
+    """Return the known word that ``word`` probably means, ignoring case, ``_`` and ``-``; None if none is near."""
     plain = {_plain(candidate): candidate for candidate in known}
     close = difflib.get_close_matches(_plain(word[:80]), plain, n=1, cutoff=0.7)
     return plain[close[0]] if close else None
@@ -119,7 +119,7 @@ def _nearest(word: str, fields: list[str]) -> str:
 
 
 def got(node: Node) -> str:
-    """How a value is named in a message."""
+    """Return how a message names a value."""
     match node.value:
         case dict():
             return "a mapping"
@@ -134,7 +134,7 @@ def got(node: Node) -> str:
         case str() as text:
             return f'"{clip(text)}" (a string)'
         case other:
-            raise TypeError(f"no YAML value: {other!r}")
+            raise TypeError(f"not a YAML value: {other!r}")
 
 
 def _wrong(expected: str) -> Callable[[Mapping[str, Any], Node], str]:
@@ -147,7 +147,7 @@ def _wanted_text(context: Mapping[str, Any], node: Node) -> str:
 
 
 def _one_of(context: Mapping[str, Any], node: Node) -> str:
-    """A wrong word where a few are possible; pydantic lists them as ``'a', 'b' or 'c'``."""
+    """Return the message for a word that is not one of a few; pydantic lists them as ``'a', 'b' or 'c'``."""
     words = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
     shown = f'"{clip(node.value)}"' if isinstance(node.value, str) else got(node)
     if len(words) == 1:
@@ -159,12 +159,11 @@ def _one_of(context: Mapping[str, Any], node: Node) -> str:
 
 
 def _pattern(context: Mapping[str, Any], node: Node) -> str:
-    rule = NAME_RULE if context["pattern"] == NAME_PATTERN else f"text that matches {context['pattern']}"
-    return f'expected {rule}, got "{clip(str(node.value))}"'
+    return f'expected {PATTERN_RULES[context["pattern"]]}, got "{clip(str(node.value))}"'
 
 
 def _own_words(context: Mapping[str, Any], node: Node) -> str:
-    """A sentence of the kind itself, with the value where it does not name it."""
+    """Return the kind's own message, with the value if the message lacks it."""
     said = str(context["error"])
     return f"{said}, got {got(node)}" if said.startswith("expected ") and "got " not in said else said
 

@@ -1,7 +1,7 @@
-"""One field of a YAML document changed in its text, and nothing else of that text. Pure.
+"""Changes one field in the text of a YAML document, and nothing else. Pure.
 
-The places come from PyYAML's own nodes. What was written is read again: where it does not say exactly what it
-should (there are many ways to write YAML), the caller gets None and has to write the document anew.
+The places come from PyYAML's own nodes. The result is parsed again: if it does not mean exactly what it should
+(there are many ways to write YAML), the caller gets None and has to rewrite the document.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import yaml
 from reconciler.source.yaml.parser import LOADER, parse
 
 REMOVED: Any = object()
-"""As a field's new value: no such field."""
+"""New value of a field that is to be removed."""
 
 Path = Sequence[str]
 Spans = list[tuple[int, int, str]]
-"""From, to (in characters of the text), and what goes there instead."""
+"""Start, end (in characters of the text), and the replacement."""
 
 
 def changed(text: str, path: Path, value: Any) -> str | None:
-    """``text``, one document, with the field at ``path`` set to a plain ``value`` or ``REMOVED``.
+    """Return ``text`` (one document) with the field at ``path`` set to a plain ``value``, or ``REMOVED``.
 
-    Mappings that are missing on the way are made; None where this cannot be done in place.
+    Creates missing mappings on the way. Returns None if this cannot be done in place.
     """
     before = parse("", text).root
     root = yaml.compose(text, Loader=LOADER)
@@ -44,7 +44,7 @@ def changed(text: str, path: Path, value: Any) -> str | None:
 
 
 def with_field(plain: Any, path: Path, value: Any) -> Any:
-    """A plain mapping with one field changed; mappings that are missing on the way are made."""
+    """Return a plain mapping with one field changed; creates missing mappings on the way."""
     known = dict(plain) if isinstance(plain, dict) else {}
     name, rest = path[0], path[1:]
     if rest:
@@ -83,7 +83,7 @@ def _replacement(text: str, key: Any, old: Any, value: Any) -> Spans | None:
             header = text[start:end].partition("\n")[0]
             comment = header[len(header.partition("#")[0].rstrip()) :]
             return [(start, end, written(value) + comment)]
-        if start == end:  # nothing but the key and its colon
+        if start == end:  # only the key and its colon
             return [(start, start, " " + written(value))]
         return [(start, end, written(value, old.style))]
     if old.flow_style:
@@ -112,7 +112,7 @@ def _insertion(text: str, mapping: Any, name: str, value: Any) -> Spans | None:
 
 
 def written(value: Any, style: str | None = None) -> str:
-    """A plain value as YAML on one line; text in the quotes of ``style`` where there are any."""
+    """Return a plain value as YAML on one line; text keeps the quotes of ``style``."""
     quotes = style if isinstance(value, str) else None
     text: str = yaml.safe_dump(
         value,
@@ -159,7 +159,7 @@ def _flow_removal(text: str, mapping: Any, key: Any, value: Any) -> Spans | None
 
 
 def _comma(text: str, start: int, end: int) -> int | None:
-    """The comma between two entries, where nothing but white space stands before it."""
+    """Return the position of the comma between two entries, if only white space precedes it."""
     comma = text.find(",", start, end)
     return comma if comma >= 0 and not text[start:comma].strip() else None
 
@@ -178,7 +178,7 @@ def _entry(mapping: Any, name: str) -> tuple[Any, Any] | None:
 
 
 def _end(text: str, node: Any) -> int:
-    """Where a node's own text ends: of a block, PyYAML's mark is after the blank lines that follow it."""
+    """Return the end of a node's own text; PyYAML's mark of a block is after the blank lines that follow."""
     if isinstance(node, yaml.ScalarNode):
         start, end = node.start_mark.index, node.end_mark.index
         return start + len(text[start:end].rstrip()) if node.style in ("|", ">") else int(end)
@@ -193,6 +193,6 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _line_end(text: str, at: int) -> int:
-    """After the line break of the line that ``at`` is on."""
+    """Return the position after the line that contains ``at``."""
     found = text.find("\n", at)
     return len(text) if found < 0 else found + 1

@@ -1,4 +1,4 @@
-"""Kinds and names of manifests, without looking at what else they say: quick, for what is only offered."""
+"""Reads kinds and names of manifests without validating them: fast, for completion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import pieces
 
 
 def named(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Kind and name of every document that has both; what cannot be read is left out."""
+    """Yield kind and name of every document that has both; unreadable documents are skipped."""
     for file, content in files.items():
         text = pieces.decode(file, content)
         for piece in pieces.split(text) if isinstance(text, str) else ():

@@ -1,13 +1,13 @@
-"""YAML text to a tree of plain values that remembers where each of them stands.
+"""Parses YAML text into a tree of plain values with their lines and columns.
 
-Built from the parser's events rather than by PyYAML's constructors, because that gives every key and value
-its line and column, a bound on depth that does not rest on Python's stack, and a say on what YAML 1.1 makes
-of unquoted words. Three things of YAML are refused altogether, each with its own words:
+Uses the parser's events instead of PyYAML's constructors. This gives every key and value its place, limits the
+depth without relying on Python's stack, and decides what unquoted words mean. Three features of YAML are refused,
+each with its own message:
 
 - anchors and aliases: no manifest needs them, without them no text can grow when it is read ("billion
   laughs"), and a document can be replaced in place without changing another;
-- tags: what a value is follows from how it is written;
-- numbers and dates that surprise (``010`` is 8, ``1:30`` is 90): quotes or plain decimals say it clearly.
+- tags: the type of a value follows from how it is written;
+- surprising numbers and dates (``010`` is 8, ``1:30`` is 90): quotes or plain decimals are clear.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMBER_CHARACTERS_MAX = 20
 STRUCTURE_PROBLEMS_MAX = 50
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml where PyYAML was built with it, else the same grammar in Python, some ten times slower."""
+"""libyaml if PyYAML was built with it, else the same grammar in Python, about ten times slower."""
 
 _RESOLVERS: dict[str, list[tuple[str, re.Pattern[str]]]] = yaml.SafeLoader.yaml_implicit_resolvers
 _TAG = "tag:yaml.org,2002:"
@@ -48,33 +48,33 @@ _WORDS = {
 
 @dataclass(slots=True)
 class Node:
-    """One value. ``line`` and ``column`` count from 1; of an empty value they are its key's."""
+    """One value. ``line`` and ``column`` count from 1; an empty value has those of its key."""
 
     value: Any
     """Plain: dict, list, str, int, float, bool or None."""
     line: int
     column: int
     written: str = ""
-    """A scalar as it stands in the text, without quotes."""
+    """A scalar as it is written, without quotes."""
     quoted: bool = False
     children: dict[str | int, Node] = field(default_factory=dict)
     key: tuple[int, int] | None = None
-    """Line and column of the key that this is the value of."""
+    """Line and column of the value's key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What one piece of text held. ``root`` is None when that was nothing, or nothing readable."""
+    """The contents of one piece of text. ``root`` is None if it was empty or unreadable."""
 
     root: Node | None
     problems: tuple[Problem, ...]
     first_line: int = 0
     last_line: int = 0
-    """Lines of the content, counted as in ``Node``: comments before and after it are outside."""
+    """Lines of the content, counted as in ``Node``, without comments before and after it."""
 
 
 def parse(file: str, text: str, line: int = 1, column: int = 1, loader: Any = LOADER) -> Tree:
-    """Read the one document in ``text``, which begins at ``line`` and ``column`` of ``file``."""
+    """Parse the document in ``text``, which begins at ``line`` and ``column`` of ``file``."""
     builder = _Builder(file, line - 1, column - 1)
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -92,13 +92,13 @@ def parse(file: str, text: str, line: int = 1, column: int = 1, loader: Any = LO
 
 
 def _within(text: str, line: int, column: int, words: str) -> tuple[int, int, str]:
-    """libyaml puts the end of a text whose last line has no line break on the line after it."""
+    """Move an error onto the last line: without a final line break, libyaml reports the line after it."""
     last = text.count("\n")
     return (line, column, words) if line <= last else (last, len(text) - text.rfind("\n") - 1, words)
 
 
 class _GiveUp(Exception):
-    """The rest of this document would only repeat a problem that has been reported."""
+    """Stops the document, because the rest would only repeat a reported problem."""
 
 
 class _Builder:
@@ -111,19 +111,19 @@ class _Builder:
         self._column_offset = column_offset
         self._open: list[Node] = []
         self._key: list[tuple[str, int, int] | None] = []
-        """For each open mapping the key that waits for its value."""
+        """The key that waits for its value, for each open mapping."""
         self._paths: list[str] = []
-        """For each open mapping or list the path that led to it."""
+        """The path of each open mapping or list."""
         self._documents = 0
 
     def report(self, line: int, column: int, text: str, path: str = "") -> None:
-        """Note a problem at a place counted from 0 within this piece of text."""
+        """Add a problem at a place counted from 0 within this piece of text."""
         if len(self.problems) >= STRUCTURE_PROBLEMS_MAX:
             raise _GiveUp
         self.problems.append(Problem(self._file, *self._place(line, column), path, text))
 
     def on_event(self, event: yaml.Event) -> None:
-        """Go on by one event of the parser."""
+        """Process one event of the parser."""
         match event:
             case yaml.ScalarEvent():
                 self._ends(event)
@@ -198,7 +198,7 @@ class _Builder:
             parent.value.append(node.value)
             return
         key = self._key[-1]
-        if key is None:  # an alias as a key: reported, and nothing can be made of what follows
+        if key is None:  # an alias as a key: it was reported, and the rest cannot be used
             raise _GiveUp
         name, line, column = key
         node.key = (line, column)
@@ -208,7 +208,7 @@ class _Builder:
         self._key[-1] = None
 
     def _closes(self, event: Any) -> None:
-        if event.start_mark.index != event.end_mark.index:  # a bracket; the end of a block is no text
+        if event.start_mark.index != event.end_mark.index:  # a bracket; the end of a block has no text
             self._ends(event)
         self._open.pop()
         self._key.pop()
@@ -238,7 +238,7 @@ class _Builder:
     # --- values ------------------------------------------------------------------------------------
 
     def _resolve(self, event: Any) -> Any:
-        """The value of an unquoted scalar, as YAML 1.1 reads it, surprises refused."""
+        """Return the value of an unquoted scalar as in YAML 1.1; surprising ones are refused."""
         text: str = event.value
         tag = _implicit_tag(text)
         if tag == "null":
@@ -263,7 +263,7 @@ class _Builder:
             return None
         number = _odd_number(text)
         if number is None:
-            self._refuse(event, f'{text} is not a number that can be used here; put text in quotes: "{text}"')
+            self._refuse(event, f'{text} is not a usable number; if it is text, put it in quotes: "{text}"')
         else:
             self._refuse(
                 event, f'{text} is the number {number:g} in YAML; write {number:g}, or "{text}" in quotes'
@@ -305,7 +305,7 @@ def _implicit_tag(text: str) -> str:
 
 
 def _odd_number(text: str) -> float | None:
-    """What YAML 1.1 makes of octal, hexadecimal, binary, sexagesimal and grouped numbers."""
+    """Return the value of an octal, hexadecimal, binary, sexagesimal or grouped number in YAML 1.1."""
     try:
         number = float(yaml.safe_load(text))
     except (ValueError, OverflowError):

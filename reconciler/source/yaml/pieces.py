@@ -1,8 +1,8 @@
-"""A file of YAML documents as the pieces between its ``---`` lines, which together are the file again.
+"""Splits a file of YAML documents at its ``---`` lines into pieces, which can be joined again.
 
-YAML reads ``---`` at the start of a line as the start of a document wherever it stands, in block scalars
-too; so this split needs no parser, one broken document does not hide the others' problems, and one document
-can be replaced without touching the rest.
+In YAML, ``---`` at the start of a line always starts a document, even in block scalars. The split therefore needs
+no parser, a broken document does not hide the problems of others, and one document can be replaced without
+touching the rest.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _NOT_TEXT = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]|\r(?!\n)|[\x85\u2028\u2029]"
 )
 _LINE_BREAKS = "\r\x85\u2028\u2029"
-"""YAML ends lines with these as well: what an editor shows as line 3 would be another one in messages."""
+"""Further line breaks of YAML, with which line numbers in messages would differ from those in editors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One document, or the comments and blank lines where one could be."""
+    """One document, or comments and blank lines in place of one."""
 
     marker: str
-    """The ``---`` line, or just ``---`` when the document begins on it; empty for the file's beginning."""
+    """The ``---`` line, or just ``---`` if the document begins on it; empty at the file's beginning."""
     body: str
     line: int
     column: int
-    """Where ``body`` begins in the file, counted from 1."""
+    """Line in the file on which ``body`` begins, counted from 1."""
 
 
 def split(text: str) -> list[Piece]:
-    """The pieces of a file, at least one, in order."""
+    """Return the pieces of a file, at least one, in order."""
     pieces: list[Piece] = []
     marker, start, line = "", 0, 1
     for match in _MARKER.finditer(text):
@@ -58,12 +58,12 @@ def _piece(marker: str, body: str, line: int) -> Piece:
 
 
 def join(pieces: Iterable[Piece]) -> str:
-    """The file that ``split`` would take apart like this."""
+    """Return the file that consists of these pieces."""
     return "".join(piece.marker + piece.body for piece in pieces)
 
 
 def decode(file: str, content: bytes) -> str | Problem:
-    """The text of a file, or why it is not text that can be read."""
+    """Return the text of a file, or the problem that makes it unreadable."""
     if not file.isprintable():
         return Problem(clip(file), 1, 1, "", "a file's name must be printable text")
     if len(content) > FILE_BYTES_MAX:
@@ -85,8 +85,8 @@ def decode(file: str, content: bytes) -> str | Problem:
 
 
 def too_large(file: str, size: int) -> Problem:
-    """The problem of a file of ``size`` bytes that is beyond ``FILE_BYTES_MAX``."""
-    return Problem(file, 1, 1, "", f"the file has {size} bytes, the most is {FILE_BYTES_MAX}")
+    """Return the problem of a file whose ``size`` in bytes exceeds ``FILE_BYTES_MAX``."""
+    return Problem(file, 1, 1, "", f"the file has {size} bytes, more than the limit of {FILE_BYTES_MAX}")
 
 
 def _place(before: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The plain words of syntax errors, and how values are shown in messages."""
+"""Writes messages for syntax errors, and shows values in messages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 
 CLIP_CHARACTERS = 40
-"""A manifest may hold a secret in the wrong place: no message repeats more of a value than this."""
+"""Most characters of a value in a message, because a manifest may contain a secret in the wrong place."""
 
 
 def clip(text: str) -> str:
-    """``text`` on one line, at most ``CLIP_CHARACTERS`` of it, without what a terminal would act on."""
+    """Return at most ``CLIP_CHARACTERS`` of ``text``, on one line and without control characters."""
     shown = text[: CLIP_CHARACTERS + 1]
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
     return plain if len(text) <= CLIP_CHARACTERS else plain[:CLIP_CHARACTERS] + "…"
@@ -19,9 +19,9 @@ def clip(text: str) -> str:
 
 _INDENTATION = "the indentation does not fit the lines above"
 _NO_COLON = 'expected "key: value"; a ":" or the space after it is missing'
-_COLON = 'a ": " where none can be; put text that contains one in quotes, or check the indentation'
+_COLON = 'a ": " that is not allowed here; put text that contains one in quotes, or check the indentation'
 _LIST_PLACE = 'a list cannot begin here; put its "- " on the next line'
-_NOTHING_HERE = "expected a value; a bracket is missing, or is one too many"
+_NOTHING_HERE = "expected a value; a bracket is missing or superfluous"
 _ESCAPE = r'an unknown escape after "\"; write "\\" for a backslash, or use single quotes'
 
 _AT_PROBLEM = (
@@ -48,11 +48,11 @@ _AT_CONTEXT = (
     ("expected ',' or '}'", 'a "{" without its "}", or a missing ","'),
     ("found unexpected end of stream", "a quoted text is not closed"),
 )
-"""What libyaml and PyYAML say, and what it means. The second table's are best shown where the thing begins."""
+"""Messages of libyaml and PyYAML, and ours. Those of the second table are shown where the element begins."""
 
 
 def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
-    """Line and column, from 0, and plain words for what the parser of YAML stumbled over."""
+    """Return line and column, from 0, and a plain message for an error of the YAML parser."""
     said = error.problem or error.context or "not YAML"
     at, context = error.problem_mark, error.context_mark
     if "cannot start any token" in said and at is not None:
@@ -68,7 +68,7 @@ def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, st
 
 
 def _character(text: str, mark: Any) -> str:
-    """The character at a mark, which counts characters of lines as YAML breaks them."""
+    """Return the character at a mark, which counts in lines as YAML breaks them."""
     return text[mark.index : mark.index + 1]
 
 

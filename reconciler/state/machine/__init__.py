@@ -1,0 +1,1 @@
+"""Facts about a machine: hardware, cables, runtimes and weights. Start with ``facts.py``."""

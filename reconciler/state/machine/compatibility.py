@@ -1,6 +1,6 @@
-"""What the nodes of one group must have in common: their ranks run one computation, each a part of it.
+"""Compares the nodes of a group: their ranks run one computation, so their traits must agree.
 
-What is not known of a node is not held against it: an agent of an older version tells less.
+Unknown traits count as equal, because an older agent reports fewer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OF_SYSTEM = (SYSTEM, KERNEL, BUILD)
 
 
 def traits(report: NodeReport, weights: ModelReport | None = None) -> Traits:
-    """What counts of a node, and of the weights at one path there."""
+    """Return the traits of a node, and of its weights at one path."""
     runtime, darwin = report.runtime or {}, report.system == "Darwin"
     return (
         f"{report.system} {report.machine}",
@@ -53,23 +53,23 @@ def _weights(weights: ModelReport | None) -> str | None:
 
 
 def agree(one: Traits, other: Traits) -> bool:
-    """Whether nothing that is known of both is different."""
+    """Return whether all traits that are known of both are equal."""
     return not any(differences(one, other))
 
 
 def differences(one: Traits, other: Traits) -> Iterator[tuple[str, str, str]]:
-    """Each trait that differs, with both its values."""
+    """Yield each trait that differs, with both values."""
     for name, mine, theirs in zip(TRAITS, one, other, strict=True):
         if mine is not None and theirs is not None and mine != theirs:
             yield name, mine, theirs
 
 
 def together(one: Traits, other: Traits) -> Traits:
-    """What is known of two that agree."""
+    """Return the combined traits of two nodes that agree."""
     return tuple(mine if mine is not None else theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def unknown(known: Traits, darwin: bool) -> list[str]:
-    """The traits of a machine that it has not told."""
+    """Return the traits that a machine has not reported."""
     expected = (MLX, MLX_LM, ENGINE, BUILD) if darwin else (MLX, MLX_LM, ENGINE)
     return [name for name in expected if known[TRAITS.index(name)] is None]

@@ -1,4 +1,4 @@
-"""What probes tell of a machine, beside its agent's report. ``None`` means not known, which is never fine."""
+"""Facts about a machine from probes, in addition to its agent's report. ``None`` means unknown, which is never fine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PortFacts:
     interface: str = ""
     """Such as ``en3``."""
     device: str = ""
-    """Such as ``rdma_en3``; empty where there is none."""
+    """RDMA device, such as ``rdma_en3``; empty if there is none."""
     connected: bool | None = None
     """Whether something is at the other end of its cable."""
     peer: tuple[NodeName, int] | None = None
@@ -29,17 +29,17 @@ class PortFacts:
     bridged: bool | None = None
     """Whether the interface is a member of a bridge."""
     address: str | None = None
-    """Its IPv4 address; empty for none."""
+    """IPv4 address; empty if there is none."""
     mapped_gid: bool | None = None
     """Whether the device has an IPv4-mapped GID."""
     domain: str = ""
     """UUID of its Thunderbolt domain; empty where it has none, or it is not known."""
     peer_domain: str = ""
-    """That of the machine at the other end."""
+    """The domain UUID of the machine at the other end."""
     through: tuple[str, ...] = ()
     """Docks and hubs on the way there; without a machine, what is connected."""
     peer_model: str = ""
-    """What the machine at the other end calls itself, such as ``Mac16,5``; empty where none is told."""
+    """The model of the machine at the other end, such as ``Mac16,5``; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class MachineFacts:
     system: str = ""
     """``uname -s``."""
     version: tuple[int, ...] = ()
-    """Of macOS, such as ``(26, 2)``."""
+    """Version of macOS, such as ``(26, 2)``."""
     jaccl: bool | None = None
     """Whether the runtime's MLX has the JACCL backend."""
     rdma_enabled: bool | None = None
-    """By ``rdma_ctl status``."""
+    """RDMA setting, from ``rdma_ctl status``."""
     ports: tuple[PortFacts, ...] = ()
     verbs_answer: bool | None = None
     """False where a verbs tool did not come back in time."""
@@ -88,23 +88,23 @@ class MachineFacts:
     managed: bool | None = None
     """Whether an organisation manages it, and may restart it."""
     sleeps: bool | None = None
-    """Whether it falls asleep while nobody sits before it."""
+    """Whether it goes to sleep while nobody uses it."""
     sleep_minutes: tuple[int, int] | None = None
     """After how long it does, and after how long its disks do; 0 for never."""
     routes: tuple[Route, ...] | None = None
-    """All but the default route, and those to single hosts that it has learnt by itself."""
+    """All routes except the default route and learnt routes to single hosts."""
     throttled: bool | None = None
-    """Whether it is slowed down for its heat."""
+    """Whether heat throttles it."""
     bridge_service: bool | None = None
-    """Whether macOS makes its Thunderbolt bridge anew at every boot."""
+    """Whether macOS creates its Thunderbolt bridge again at every boot."""
     wired_limit_bytes: int | None = None
-    """What its GPU may wire; 0: the system's own limit."""
+    """Memory that the GPU may wire; 0 means the system's own limit."""
     booted_at: float | None = field(default=None, compare=False)
-    """When the machine's kernel started, by its own clock, in seconds since the Unix epoch. Like all that follows it is
-    told, and no news: setting the clock moves it."""
+    """When the machine's kernel started, by its own clock, in seconds since the Unix epoch. A change of this and the
+    following facts does not count as news: setting the clock moves it."""
     swap_used_bytes: int | None = field(default=None, compare=False)
     disk_free_bytes: int | None = field(default=None, compare=False)
-    """Of the disk with the user's folder."""
+    """Free bytes on the disk with the user's folder."""
     gpu_watts: float | None = field(default=None, compare=False)
     unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Which probes were asked in vain, and why, for people."""

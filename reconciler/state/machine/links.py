@@ -1,4 +1,4 @@
-"""How declared cables compare with those that are there."""
+"""Compares declared cables with the connected ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.state.faults import FaultClass
 
 
 class LinkState(Enum):
-    """What is to be said of one cable."""
+    """The state of one cable."""
 
     CONNECTED = "Connected"
     UNKNOWN = "Unknown"
@@ -19,12 +19,12 @@ class LinkState(Enum):
     MISSING = "Missing"
     WRONG_PORT = "WrongPort"
     SWAPPED = "Swapped"
-    """Two cables of which each is where an end of the other belongs."""
+    """Two cables, each of which has an end of the other."""
     THROUGH_DOCK = "ThroughDock"
     TOO_SLOW = "TooSlow"
     DOWN = "Down"
     UNDECLARED = "Undeclared"
-    """It is there, and no Fabric has it."""
+    """The cable is connected, but no Fabric declares it."""
 
 
 HARMLESS = (LinkState.CONNECTED, LinkState.UNKNOWN, LinkState.UNDECLARED)
@@ -38,23 +38,23 @@ class LinkStatus:
     link: Link
     state: LinkState
     text: str = ""
-    """What was seen, naming both ends, or why nothing was; empty for a cable that is as it should be."""
+    """The observation, naming both ends, or why there is none; empty if the cable is as declared."""
     person: str = ""
     """The exact steps that only a person can take."""
     gbps: int | None = None
     interfaces: tuple[str, str] = ("", "")
-    """Of both ends, such as ``en3``; empty where not known."""
+    """Interfaces of both ends, such as ``en3``; empty if unknown."""
     addresses: tuple[str, str] = ("", "")
-    """Those that the ends are meant to have, with their prefix; empty without a pool."""
+    """Addresses that the ends should have, with their prefix; empty without a pool."""
     verbs_only: bool = False
-    """Whether only RDMA minds: TCP goes over such a cable."""
+    """Whether only RDMA is affected: TCP works over such a cable."""
 
     @property
     def fault(self) -> FaultClass:
-        """The class of faults that it is one of where its state is a fault."""
+        """Return the class of faults of this state; only for states that are faults."""
         slow = self.state in (LinkState.TOO_SLOW, LinkState.THROUGH_DOCK)
         return FaultClass.UNSUPPORTED_PLATFORM if slow else FaultClass.LINK_DOWN
 
 
 Cabling = Mapping[str, tuple[LinkStatus, ...]]
-"""How the cables of each Fabric stand, by its name: its links in their order, then the cables that no Fabric has."""
+"""The cables of each Fabric by its name: its links in their order, then the undeclared cables."""

@@ -1,4 +1,4 @@
-"""What this controller knows of the managed runtimes of nodes."""
+"""What this controller knows about the nodes' managed runtimes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from reconciler.state.identity import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """When the old runtimes of a node were removed."""
+    """The last removal of a node's old runtimes."""
 
     key: str
-    """Of the runtime that it had then."""
+    """Key of the runtime at that time."""
     again_at: float | None = None
-    """Something ran from an older one: when to look again, in seconds of the controller's clock."""
+    """When to check again because something used an older runtime, in seconds of the controller's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Runtimes:
     wanted: Mapping[str, str] = field(default_factory=dict)
     """The name of the runtime that this version uses, by ``uname -s``/``uname -m``; empty where none is managed."""
     built: Mapping[NodeName, str] = field(default_factory=dict)
-    """What was found on a node, or was put there."""
+    """Keys of the runtimes that were found or built, by node."""
     told: Mapping[NodeName, str] = field(default_factory=dict)
-    """How far those that are being built are, for people."""
+    """Progress of the runtimes that are being built, for people."""
     tidied: Mapping[NodeName, Tidied] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource, hub_path
 
 ATTEMPTS_MAX = 3
-"""So often in a row without a byte more, and what passes by itself as a rule did not."""
+"""Most attempts in a row without progress, before even a usually temporary problem counts as permanent."""
 SLOW_BYTES_PER_SECOND = 1_000_000.0
 """A model of 40 GB takes half a day at that: somebody should know."""
 
@@ -21,7 +21,7 @@ ON_DEMAND = "verify/"
 
 @dataclass(frozen=True, slots=True)
 class FetchWeights:
-    """Have the weights of a Model on a node, from the hub, whole and verified."""
+    """Fetch the weights of a Model to a node, complete and verified."""
 
     model: str
     node: NodeName
@@ -29,22 +29,22 @@ class FetchWeights:
     source: FetchSource
     token: TokenRef | None
     wish: str
-    """What it is done for: another one may be tried although the last has failed."""
+    """The spec that needs them: another spec may try again although the last attempt failed."""
     origin: NodeName | None = None
     """A node that has them already, and gives them; None: they come from the hub."""
     sockets: tuple[str, str] = ("", "")
-    """Where the origin gives and this node takes, absolute on each."""
+    """Sockets at which the origin sends and this node receives, absolute on each."""
     only: tuple[str, ...] | None = None
-    """Weight files that are wanted in full, beside those that are there; None: all of them."""
+    """Weight files to fetch in full, in addition to the present ones; None means all."""
 
     @property
     def subject(self) -> str:
-        """What the step is about, for ``Memory.in_flight``."""
+        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"weights/{self.node}/{self.path}"
 
     @property
     def object(self) -> ObjectKey:
-        """Where its events belong."""
+        """Return the object of its events."""
         return ObjectKey("Model", self.model)
 
     @property
@@ -63,7 +63,7 @@ class FetchWeights:
 
 @dataclass(frozen=True, slots=True)
 class RemoveWeights:
-    """Take weights away that nobody wants any more."""
+    """Remove weights that are no longer wanted."""
 
     node: NodeName
     path: str
@@ -71,12 +71,12 @@ class RemoveWeights:
 
     @property
     def subject(self) -> str:
-        """As that of a fetch: of the same weights only one of them runs."""
+        """Return the same subject as a fetch, so that only one of both runs for the same weights."""
         return f"weights/{self.node}/{self.path}"
 
     @property
     def object(self) -> ObjectKey:
-        """Where its events belong."""
+        """Return the object of its events."""
         return ObjectKey("Node", self.node)
 
     @property
@@ -84,45 +84,45 @@ class RemoveWeights:
         return f"remove-weights/{self.node}/{self.path}"
 
     def __str__(self) -> str:
-        return f"remove {self.path} from {self.node} ({gigabytes(self.size)}): nobody wants it any more"
+        return f"remove {self.path} from {self.node} ({gigabytes(self.size)}): it is no longer wanted"
 
 
 def named(hub: HuggingFace | None) -> str:
-    """Repository and commit in one; empty for weights of a path."""
+    """Return repository and commit in one text; empty for weights at a path."""
     return f"{hub.repo}@{hub.revision}" if hub is not None else ""
 
 
 def folder(weights: str) -> str:
-    """Where what ``named`` gives is kept on every node."""
+    """Return the folder, on every node, of weights as ``named`` returns them."""
     repo, _, revision = weights.partition("@")
     return hub_path(repo, revision)
 
 
 def shown(weights: str) -> str:
-    """What ``named`` gives, for people."""
+    """Return weights as ``named`` returns them, for people."""
     repo, _, revision = weights.partition("@")
     return f"{repo} at {revision[:10]}"
 
 
 def present(weights: ModelReport | None, in_full: bool = True) -> bool:
-    """Whether weights are there, verified: with all files ``in_full``, or some of them as outlines."""
+    """Return whether weights are present and verified: ``in_full``, or with some files as outlines."""
     return weights is not None and weights.verified and not (in_full and weights.lacking)
 
 
 def running(weights: ModelReport | None) -> FetchReport | None:
-    """The fetch that goes on now."""
+    """Return the running fetch."""
     return weights.fetch if weights and weights.fetch and weights.fetch.running else None
 
 
 def failed(weights: ModelReport | None) -> FetchReport | None:
-    """The last fetch, where it has ended without weights."""
+    """Return the last fetch if it ended without weights."""
     if weights is None or present(weights) or weights.fetch is None:
         return None
     return weights.fetch if weights.fetch.progress.phase == FetchPhase.FAILED else None
 
 
 def given_up(weights: ModelReport | None) -> FetchReport | None:
-    """The last fetch, where nobody should wait for the next: a person has to do something, as far as can be told."""
+    """Return the last fetch if it failed for good: as far as known, a person has to act."""
     fetch = failed(weights)
     if fetch is None:
         return None
@@ -131,17 +131,17 @@ def given_up(weights: ModelReport | None) -> FetchReport | None:
 
 
 def unfetched(model: str, name: NodeName, weights: ModelReport) -> str:
-    """Why a node has no weights, for people."""
+    """Return why a node has no weights, for people."""
     fetch = failed(weights)
-    why = fetch.progress.text if fetch else "no deployment that uses them needs this node for them"
+    why = fetch.progress.text if fetch else "no deployment needs them on this node"
     return f"model {model}: its weights are not on {name}: {why}"
 
 
 def progress(fetch: FetchReport) -> str:
-    """How a fetch stands, for people: bytes, rate, time left."""
+    """Return the progress of a fetch for people: bytes, rate, time left."""
     now = fetch.progress
     if now.phase == FetchPhase.LISTING or not now.total_bytes:
-        return "asking the hub what there is"
+        return "asking the hub for its files"
     share = 100 * now.done_bytes // now.total_bytes
     text = f"{gigabytes(now.done_bytes)} of {gigabytes(now.total_bytes)} ({share} %)"
     if now.phase == FetchPhase.VERIFYING:
@@ -153,13 +153,13 @@ def progress(fetch: FetchReport) -> str:
 
 
 def slow(fetch: FetchReport) -> bool:
-    """Whether the bytes of a fetch come so slowly that somebody should know."""
+    """Return whether a fetch is slow enough to be reported."""
     now = fetch.progress
     return now.phase == FetchPhase.FETCHING and 0 < now.rate < SLOW_BYTES_PER_SECOND
 
 
 def gigabytes(size: int) -> str:
-    """Bytes for people, as hubs count them."""
+    """Return bytes for people, in the units of hubs."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 

@@ -1,0 +1,1 @@
+"""The types of statuses, incidents and notifications. Start with ``status.py``."""

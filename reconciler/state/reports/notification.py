@@ -1,4 +1,4 @@
-"""What somebody is told who did not ask: a message of an incident, on its way to a Notifier."""
+"""A message about an incident on its way to a Notifier."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ class Notice:
     notifier: str
     incident: int
     occasion: str
-    """``Occasion.value``, with a number where there may be several."""
+    """``Occasion.value``, with a number if there may be several."""
     at: float
-    """When there was something to tell."""
+    """Time of the occasion."""
     text: str
     attempts: int = 0
     """Counted before each one."""
     retry_at: float = 0.0
     ended_at: float | None = None
-    """When it was taken or given up; None as long as it waits."""
+    """Time of delivery or of giving up; None while it waits."""
     problem: str = ""
-    """Why the last attempt failed, without the URL; empty where it did not."""
+    """Why the last attempt failed, without the URL; empty if it did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How it stands with the messages to one Notifier."""
+    """The state of the messages to one Notifier."""
 
     waiting: int = 0
     given_up: int = 0
-    """Of those that are remembered."""
+    """Number of remembered messages that were given up."""
     sent_at: float | None = None
-    """When one was last taken."""
+    """Time of the last delivery."""
     problem: str = ""
-    """Why the latest attempt failed; empty where it did not."""
+    """Why the latest attempt failed; empty if it did not fail."""

@@ -1,4 +1,4 @@
-"""What is told of objects: conditions and events."""
+"""The types of conditions and events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Condition:
     """The spec that this is said of."""
 
     def updated(self, said: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
-        """As it is said now (the first four fields): this one where nothing about it has changed."""
+        """Return the condition with new values (the first four fields); this one if nothing has changed."""
         _, status, reason, message = said
         if (self.status, self.reason, self.message, self.generation) == (status, reason, message, generation):
             return self
@@ -41,7 +41,7 @@ class ObjectStatus:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of a type, if it has one."""
+        """Return the condition of a type, if there is one."""
         return next((c for c in self.conditions if c.type == type_), None)
 
 
@@ -55,7 +55,7 @@ class Event:
     reason: str
     message: str
     key: str = ""
-    """Empty: a fact of its own."""
+    """Key that prevents duplicates; empty if the event may repeat."""
     revision: str = ""
     hook_at: float | None = None
-    """When the repository's hook said that it had received this revision, by its own clock."""
+    """When the repository's hook received this revision, by its own clock."""

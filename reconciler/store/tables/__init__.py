@@ -1,0 +1,1 @@
+"""The tables of the store, one module each. Start with ``groups.py``."""

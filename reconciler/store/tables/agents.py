@@ -1,4 +1,5 @@
-"""The nodes that may have an agent, and how each is reached: somebody has to end it one day, manifest or not."""
+"""The nodes that may have an agent, and how to connect to each: a controller has to end it later, even without a
+manifest."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ class Agents:
         self._db = db
 
     def keep(self, node: NodeName, access: Access = LOCAL) -> None:
-        """With the way to it, in place of the one before."""
+        """Note that a node may have an agent, and how to connect to it."""
         written = access.model_dump_json(by_alias=True, exclude_defaults=True)
         self._db.execute("INSERT OR REPLACE INTO agents (node, access) VALUES (?, ?)", (node, written))
 
     def drop(self, node: NodeName) -> None:
-        """It has none any more."""
+        """Note that a node has no agent any more."""
         self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
 
     def all(self) -> Mapping[NodeName, Access]:
-        """How each of them is reached. Raises ``ValueError`` where what is written there makes no sense."""
+        """Return how to connect to each node. Raises ``ValueError`` for invalid data."""
         rows = self._db.execute("SELECT node, access FROM agents ORDER BY node")
         return {NodeName(row[0]): Access.model_validate_json(row[1]) for row in rows}

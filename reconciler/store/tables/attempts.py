@@ -1,4 +1,4 @@
-"""What was tried about each replica: the past formings, from which budgets and back-off follow."""
+"""The past attempts to form each replica, from which budgets and back-off follow."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sqlite3
 from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Standing
 
 ATTEMPTS_KEPT = 50
-"""For each replica. A budget looks at the last six that count and at the last that began anew; a person who
-drains nodes, or a cable that comes and goes, adds some that do not count in between."""
+"""Attempts to keep for each replica. A budget uses the last six that count and the last that restarted the count;
+drains and flapping cables add some that do not count in between."""
 
 
 class Attempts:
@@ -36,7 +36,7 @@ class Attempts:
         )
 
     def all(self) -> dict[ReplicaId, tuple[Attempt, ...]]:
-        """The formings of each replica, oldest first."""
+        """Return the attempts of each replica, oldest first."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, at, cause, fault, counted, text, wish, standing FROM attempts"
             " ORDER BY deployment, replica, epoch"

@@ -15,7 +15,7 @@ class Groups:
         self._db = db
 
     def put(self, group: GroupRecord) -> None:
-        """In place of the replica's group before."""
+        """Store a group in place of the replica's previous one."""
         replica = group.replica
         self._db.execute(
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
@@ -32,7 +32,7 @@ class Groups:
         )  # fmt: skip
 
     def all(self) -> dict[ReplicaId, GroupRecord]:
-        """Every group."""
+        """Return every group."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
             " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"

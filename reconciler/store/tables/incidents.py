@@ -1,4 +1,4 @@
-"""The incidents, as they were last told."""
+"""The incidents in their newest state."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class IncidentFilter:
     kind: str | None = None
     name: str | None = None
     open: bool = False
-    """Only those that are not over."""
+    """Find open incidents only."""
     since: float | None = None
-    """Only those that were open at that time or later."""
+    """Find incidents only that were open at that time or later."""
     limit: int = 100
 
 
@@ -40,7 +40,7 @@ class Incidents:
         self._db = db
 
     def last_id(self) -> int:
-        """The highest id that was ever given: ids are not given twice, also where old incidents are gone."""
+        """Return the highest id so far: ids are never reused, even after old incidents were removed."""
         row = self._db.execute("SELECT value FROM counters WHERE name = 'incident'").fetchone()
         return int(row[0]) if row else 0
 
@@ -61,12 +61,12 @@ class Incidents:
         )
 
     def unsettled(self) -> dict[int, Incident]:
-        """Those that go on, or may come back, by id."""
+        """Return the incidents that are open or may come back, by id."""
         rows = self._db.execute("SELECT body FROM incidents WHERE NOT settled ORDER BY id")
         return {incident.id: incident for incident in map(_read, rows)}
 
     def find(self, wanted: IncidentFilter) -> list[Incident]:
-        """The newest that are wanted, oldest first."""
+        """Return the newest matching incidents, oldest first."""
         rows = self._db.execute(
             "SELECT body FROM (SELECT id, body FROM incidents WHERE (:id IS NULL OR id = :id)"
             " AND (:kind IS NULL OR kind = :kind) AND (:name IS NULL OR name = :name)"

@@ -9,9 +9,9 @@ from reconciler.state.reports.notification import Delivery, Notice
 from reconciler.store.connection import Connection
 
 WAITING_MAX = 50
-"""For each Notifier: of more the oldest are given up."""
+"""Most waiting messages for each Notifier; beyond that the oldest are given up."""
 ENDED_KEPT = 20
-"""For each Notifier, of those that were taken or given up."""
+"""Ended messages to keep for each Notifier."""
 _COLUMNS = "notifier, incident, occasion, at, text, attempts, retry_at, ended_at, problem"
 
 
@@ -62,7 +62,7 @@ class Notices:
             )  # fmt: skip
 
     def next(self, notifier: str) -> Notice | None:
-        """The message that has waited longest: they are sent in their order."""
+        """Return the message that has waited longest: messages are sent in order."""
         row = self._db.execute(
             f"SELECT {_COLUMNS} FROM notices WHERE notifier = ? AND ended_at IS NULL ORDER BY at, rowid LIMIT 1",
             (notifier,),
@@ -70,21 +70,21 @@ class Notices:
         return Notice(*row) if row else None
 
     def forget(self, notifiers: Iterable[str]) -> None:
-        """Drop the messages to Notifiers that are gone; ``notifiers`` are those that there are."""
+        """Drop the messages to removed Notifiers; ``notifiers`` are the existing ones."""
         known = tuple(sorted(notifiers))
         marks = ", ".join("?" for _ in known)
         with self._db.writing():
             self._db.execute(f"DELETE FROM notices WHERE notifier NOT IN ({marks})", known)
 
     def give_up(self, problem: str) -> None:
-        """End all that waits, of a store that was restored: what it tells is long over."""
+        """Give up all waiting messages of a restored store, because they are outdated."""
         with self._db.writing():
             self._db.execute(
                 "UPDATE notices SET ended_at = at, problem = ? WHERE ended_at IS NULL", (problem,)
             )
 
     def deliveries(self) -> dict[str, Delivery]:
-        """How it stands with every Notifier that there was something to tell."""
+        """Return the state of the messages to every Notifier that had any."""
         found: dict[str, Delivery] = {}
         rows = self._db.execute(
             "SELECT notifier, sum(ended_at IS NULL), sum(ended_at IS NOT NULL AND problem <> ''),"

@@ -1,8 +1,8 @@
-"""The inventory: every object that is in force, as it was last read, and those that are still leaving.
+"""The inventory: every object in force as it was last read, and those being removed.
 
-It is written before anything is done about a revision, and shrinks only when nothing of an object is left.
-With it the controller knows what is in force when the source cannot tell: after a restart while the newest
-revision is wrong or held, and when the repository is damaged or the watched folder gone.
+It is written before a revision is acted on, and an object leaves it only when nothing of it runs. It tells the
+controller what is in force when the source cannot: after a restart while the newest revision is wrong or held, and when
+the repository is damaged or the watched folder is gone.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Objects:
     # --- what is in force ----------------------------------------------------------------------
 
     def apply(self, incoming: Desired, at: float) -> Desired:
-        """Have a revision in force: the same, with the generation and first sight of each object.
+        """Put a revision in force. Return it with the generation and first time of each object.
 
-        A changed spec has its generation raised. What the revision does not have begins to leave. Approvals of
-        other revisions lapse.
+        A changed spec increases its generation. Objects that are missing from the revision begin to leave. Approvals of
+        other revisions expire.
         """
         objects = incoming.objects()
         with self._db.writing():
@@ -67,12 +67,12 @@ class Objects:
         )
 
     def revision(self) -> str | None:
-        """The revision that came into force last; None in a new store."""
+        """Return the revision that came into force last; None in a new store."""
         row = self._db.execute("SELECT revision FROM in_force").fetchone()
         return row[0] if row else None
 
     def in_force(self) -> Desired | None:
-        """What came into force last, whole; None where that is not known."""
+        """Return the complete desired state that came into force last; None if it is unknown."""
         revision = self.revision()
         if revision is None:
             return None
@@ -90,14 +90,14 @@ class Objects:
         return replace(Desired.of(revision, manifests), generations=generations, created=created)
 
     def keys(self) -> frozenset[ObjectKey]:
-        """The objects in force."""
+        """Return the objects in force."""
         rows = self._db.execute("SELECT kind, name FROM objects WHERE deleted_at IS NULL")
         return frozenset(ObjectKey(*row) for row in rows)
 
     # --- what is leaving -----------------------------------------------------------------------
 
     def leaving(self) -> Mapping[ObjectKey, Leaving]:
-        """The objects whose manifests are gone and of which something may be left."""
+        """Return the removed objects of which something may still run."""
         rows = self._db.execute(
             "SELECT kind, name, manifest, generation, deleted_at FROM objects WHERE deleted_at IS NOT NULL"
         )
@@ -135,18 +135,19 @@ class Objects:
             )
 
     def approved(self) -> frozenset[str]:
-        """The revisions that were approved."""
+        """Return the approved revisions."""
         return frozenset(row[0] for row in self._db.execute("SELECT revision FROM approvals"))
 
 
 def _digest(manifest: Manifest) -> str:
-    """Of the spec without what is as by default: a field that a later version adds changes no object."""
+    """Return a digest of the spec without default values, so that a field added by a later version changes no
+    object."""
     spec = manifest.model_dump_json(by_alias=True, include={"spec"}, exclude_defaults=True)
     return hashlib.sha256(spec.encode()).hexdigest()
 
 
 def _manifest(kind: str, text: str | None) -> Manifest | None:
-    """None for an object that a store of version 1 had noted without its manifest, or that is no longer valid."""
+    """Return the manifest; None if a store of version 1 lacks it, or if it is no longer valid."""
     if text is None or kind not in KINDS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The last restart of each machine: written down before it is told to, for afterwards nobody could."""
+"""The last restart of each machine, stored before the machine is asked, because afterwards it may be impossible."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Reboots:
         self._db = db
 
     def note(self, node: NodeName, reboot: Reboot) -> None:
-        """In place of the one before."""
+        """Store a restart in place of the previous one."""
         self._db.execute(
             "INSERT OR REPLACE INTO reboots (node, at, boot_id, reason, told) VALUES (?, ?, ?, ?, ?)",
             (node, reboot.at, reboot.boot_id, reboot.reason, reboot.told),
         )
 
     def drop(self, node: NodeName) -> None:
-        """It was not done."""
+        """Remove a restart that was not carried out."""
         self._db.execute("DELETE FROM reboots WHERE node = ?", (node,))
 
     def all(self) -> dict[NodeName, Reboot]:
-        """The last one of each machine."""
+        """Return the last restart of each machine."""
         rows = self._db.execute("SELECT node, at, boot_id, reason, told FROM reboots ORDER BY node")
         return {NodeName(row[0]): Reboot(row[1], row[2], row[3], bool(row[4])) for row in rows}

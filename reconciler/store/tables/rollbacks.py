@@ -15,7 +15,7 @@ class Rollbacks:
         self._db = db
 
     def note(self, deployment: DeploymentName, setback: Rollback) -> None:
-        """In place of the one before."""
+        """Store a rollback in place of the previous one."""
         self._db.execute(
             "INSERT OR REPLACE INTO setbacks (deployment, model, tried, served, restarted_at, at, text)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -26,7 +26,7 @@ class Rollbacks:
         )  # fmt: skip
 
     def all(self) -> dict[DeploymentName, Rollback]:
-        """The last one of each deployment, whether it still applies or not."""
+        """Return the last rollback of each deployment, whether it still applies or not."""
         rows = self._db.execute(
             "SELECT deployment, model, tried, served, restarted_at, at, text FROM setbacks ORDER BY deployment"
         )

@@ -41,7 +41,7 @@ class Transports:
         )  # fmt: skip
 
     def free(self, replica: ReplicaId, transport: str) -> None:
-        """Have a transport tried again."""
+        """Allow a transport to be tried again."""
         self._db.execute(
             "DELETE FROM rungs WHERE deployment = ? AND replica = ? AND transport = ?",
             (replica.deployment, replica.index, transport),
@@ -54,7 +54,7 @@ class Transports:
         )
 
     def failures(self) -> dict[ReplicaId, tuple[TransportFailure, ...]]:
-        """What failed each replica, in the order of names."""
+        """Return the failed transports of each replica, sorted by name."""
         rows = self._db.execute(
             "SELECT deployment, replica, transport, facts, at, text, fault, person FROM rungs"
             " ORDER BY deployment, replica, transport"
@@ -74,6 +74,6 @@ class Transports:
         )
 
     def verbs(self) -> dict[NodeName, VerbsAttempts]:
-        """How often RDMA was set up in vain on each machine since the boot that is named."""
+        """Return the failed set-ups of RDMA on each machine in its boot."""
         rows = self._db.execute("SELECT node, boot_id, count FROM verbs_attempts ORDER BY node")
         return {NodeName(row[0]): VerbsAttempts(row[1], row[2]) for row in rows}

@@ -219,9 +219,9 @@ def _unfinished_state(bench: Bench) -> None:
     [
         (_half_made_directory, "Completed"),
         (_half_removed_directory, "absent"),
-        (_directory_without_a_shim, "never started: it left no word"),
-        (_socket_that_nobody_listens_to, "never started: it left no word"),
-        (_unfinished_state, "never started: it left no word"),
+        (_directory_without_a_shim, "never started: it printed no reason"),
+        (_socket_that_nobody_listens_to, "never started: it printed no reason"),
+        (_unfinished_state, "never started: it printed no reason"),
     ],
 )
 async def test_wherever_a_kill_strikes_the_next_agent_reports_what_is_left(
@@ -353,8 +353,8 @@ async def test_an_agent_killed_before_any_action_of_a_start_leaves_at_most_one_p
         assert started == (1 if endings[-1] == "ready" else 0)
         await bench.kill_agent()
 
-    assert endings == sorted(endings, key=["absent", "never started: it left no word", "ready"].index)
-    assert set(endings) == {"absent", "never started: it left no word", "ready"}
+    assert endings == sorted(endings, key=["absent", "never started: it printed no reason", "ready"].index)
+    assert set(endings) == {"absent", "never started: it printed no reason", "ready"}
 
 
 @pytest.mark.timeout(300)

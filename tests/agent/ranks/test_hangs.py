@@ -87,7 +87,7 @@ async def test_a_rank_that_hears_no_sigterm_is_killed_and_its_end_says_so(bench:
     report = await ended(link)
     assert report.exit is not None
     assert report.exit.signal == signal.SIGKILL
-    assert report.exit.detail == "it was asked to end and had not after 0.5 s"
+    assert report.exit.detail == "it was asked to end and had not ended after 0.5 s"
 
 
 async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(bench: Bench) -> None:

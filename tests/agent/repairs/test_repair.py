@@ -128,7 +128,7 @@ async def test_a_repair_whose_process_is_killed_as_well_is_undone_by_the_next_ag
     (place.folder / "hang-inet").unlink()
 
     found = await over(await place.agent())
-    assert (found.state, found.problem) == (RepairState.UNDONE, "it was broken off")
+    assert (found.state, found.problem) == (RepairState.UNDONE, "it was interrupted")
     assert place.settings == BEFORE
 
 

@@ -78,8 +78,8 @@ def test_a_file_that_is_cut_short_is_named(model: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("model.safetensors", b"", "model.safetensors is no safetensors file (it is empty)"),
-        ("model.safetensors", b"<html>not found</html>", "model.safetensors is no safetensors file"),
+        ("model.safetensors", b"", "model.safetensors is not a safetensors file (it is empty)"),
+        ("model.safetensors", b"<html>not found</html>", "model.safetensors is not a safetensors file"),
         ("model.safetensors", struct.pack("<Q", 4) + b"[{]}", "header cannot be read"),
         ("config.json", b"", "config.json: Expecting value"),
         ("config.json", b"[]", "config.json: expected a JSON object"),

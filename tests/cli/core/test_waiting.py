@@ -57,7 +57,7 @@ def test_a_wait_says_after_two_seconds_what_it_waits_for_and_lives_through_a_res
     with running(cluster, "wait", "md/tiny", goal, "--timeout=110s") as waiting:
         wait_for(lambda: any("waiting for modeldeployments/tiny: Stalled:" in line for line in waiting.err))
         cluster.kill()
-        wait_for(lambda: any("the controller is gone" in line for line in waiting.err))
+        wait_for(lambda: any("the controller has ended" in line for line in waiting.err))
         cluster.start()
         cluster.apply(manifest("tiny").replace("model: tiny}", "model: tiny, serving: {context: 512}}"))
         assert waiting.wait() == 0
@@ -87,12 +87,12 @@ def test_a_condition_of_an_older_spec_does_not_count() -> None:
     ("arguments", "message"),
     [
         (("md/tiny",), "Missing option '--for'"),
-        (("md/tiny", "--for=ready"), "is nothing to wait for; expected condition=NAME[=VALUE], delete"),
-        (("md/tiny", "--for=condition="), "is nothing to wait for"),
+        (("md/tiny", "--for=ready"), "expected condition=NAME[=VALUE], delete"),
+        (("md/tiny", "--for=condition="), "cannot wait for"),
         (("md/tiny", "--for=jsonpath={.a"), "expected }"),
-        (("md/tiny", "--for=jsonpath={.a}b"), "expected =VALUE behind the path"),
-        (("md/tiny", "--for=jsonpath={.a}="), "expected =VALUE behind the path"),
-        (("md/tiny", "--for=delete", "--timeout=soon"), '"soon" is no duration'),
+        (("md/tiny", "--for=jsonpath={.a}b"), "expected =VALUE after the path"),
+        (("md/tiny", "--for=jsonpath={.a}="), "expected =VALUE after the path"),
+        (("md/tiny", "--for=delete", "--timeout=soon"), '"soon" is not a duration'),
         (("md", "--for=delete"), "expected KIND/NAME..., KIND NAME..., KIND --all or KIND -l SELECTOR"),
         (("md/tiny", "--all", "--for=delete"), "expected KIND/NAME..."),
     ],

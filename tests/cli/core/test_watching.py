@@ -33,10 +33,10 @@ def test_a_watch_prints_rows_as_they_change_and_goes_on_over_a_restart(cluster: 
         watch.wait_for(lambda lines: any(line.startswith("tiny ") and "0/2" in line for line in lines))
 
         cluster.kill()
-        wait_for(lambda: watch.err[:1] == ["note: the controller is gone; waiting for it to come back ..."])
+        wait_for(lambda: watch.err[:1] == ["note: the controller has ended; waiting for the next one ..."])
         printed = len(watch.out)
         cluster.start()
-        wait_for(lambda: watch.err[1:] == ["note: the controller is back"])
+        wait_for(lambda: watch.err[1:] == ["note: a controller is running again"])
         cluster.apply(replicas(3))
         watch.wait_for(lambda lines: any("0/3" in line for line in lines))
         # A controller that has just come back has read nothing yet: that is no deletion.

@@ -86,7 +86,7 @@ WRONG = [
     ("{.items[*}", 10, "expected ]"),
     ("{.kind", 7, "expected }"),
     ("{range .items[*]}{.a}", 2, "this range has no {end}"),
-    ("{.a}{end}", 9, "there is no range that could end here"),
+    ("{.a}{end}", 9, "no range is open here"),
     ("{.items[?(@.a<>1)]}", 14, "expected one of ==, !=, <, <=, >, >="),
     ("{.items[?(@.a=~'x')]}", 14, "expected one of ==, !=, <, <=, >, >="),
     ("{.items[?(@.a==)]}", 16, "expected a path such as @.name"),
@@ -98,7 +98,7 @@ WRONG = [
     ("{.a .b}", 5, "expected }"),
     ('{"\\q"}', 4, r"expected one of \n"),
     (".metadata.name", 1, "a template has its paths in braces"),
-    ("{range .a[*]}" * 40, 13 * 33 + 1, "no more than 32 ranges"),
+    ("{range .a[*]}" * 40, 13 * 33 + 1, "at most 32 ranges"),
 ]
 
 

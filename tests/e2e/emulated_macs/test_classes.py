@@ -239,7 +239,9 @@ def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> b
     found = [each for each in body["findings"] if each["class"] == fault and case["finding"] in each["seen"]]
     if found:
         assert code == 1
-        assert any(case.get("todo", "the controller does it") in each["steps"] for each in found), found
+        assert any(case.get("todo", "the controller is working on it") in each["steps"] for each in found), (
+            found
+        )
         return True
     healed = (
         each

@@ -100,7 +100,7 @@ def test_the_whole_cluster_is_stopped_while_streams_run_and_started_again(tiny: 
     assert [(answer.error, answer.finish, answer.text) for answer in streams] == [
         ("", "stop", reference) for _ in streams
     ]
-    assert printed.splitlines()[-1].startswith("all is quiet: no rank runs")
+    assert printed.splitlines()[-1].startswith("no rank runs any more")
     assert tiny.ranks() == []
     stopped = tiny.deployments()["tiny"]["conditions"]
     assert {c["type"]: (c["status"], c["reason"]) for c in stopped if c["type"] != "Reconciling"} == {

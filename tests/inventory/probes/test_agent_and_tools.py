@@ -94,7 +94,7 @@ async def test_a_verbs_tool_that_hangs_is_ended_reported_and_left_alone_for_a_wh
         probes = Probes(clock)
         facts = await probe_facts(probes, link)
         assert facts.verbs_answer is False
-        assert dict(facts.unknown)["RDMA ports"] == "ibv_devinfo did not come back within 0.5 s"
+        assert dict(facts.unknown)["RDMA ports"] == "ibv_devinfo did not end within 0.5 s"
         assert [port.device for port in facts.ports] == ["rdma_en1", "rdma_en6", "rdma_en2"]
         assert {port.verbs_up for port in facts.ports} == {None}
         clock.now += 30

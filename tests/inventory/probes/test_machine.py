@@ -142,14 +142,14 @@ def test_a_bridge_comes_back_with_the_next_boot_where_its_service_is_enabled() -
     service = network.Service("Thunderbolt Bridge", True, "Thunderbolt Bridge", "bridge0")
     assert facts((network.SERVICES, (service,))).bridge_service is True
     assert facts((network.SERVICES, (replace(service, enabled=False),))).bridge_service is False
-    assert facts((network.SERVICES, Unknown("it said nothing"))).bridge_service is None
+    assert facts((network.SERVICES, Unknown("it printed nothing"))).bridge_service is None
 
 
 def test_what_is_not_known_is_reported_with_its_reason() -> None:
     found = facts(
-        (system.SYSTEM_VERSION, Unknown("it said nothing")), (management.FILEVAULT, Unknown("it failed"))
+        (system.SYSTEM_VERSION, Unknown("it printed nothing")), (management.FILEVAULT, Unknown("it failed"))
     )
-    assert found.unknown == (("FileVault", "it failed"), ("system version", "it said nothing"))
+    assert found.unknown == (("FileVault", "it failed"), ("system version", "it printed nothing"))
     assert (found.version, found.filevault, found.boot_id) == ((), None, MAC.boot_id)
 
 

@@ -266,10 +266,10 @@ class SimMachines(LocalMachines):
         await world.sleep(ASK_SECONDS)
         rank = world.sockets.get(socket)
         if rank is None or not rank.process.alive:
-            raise Unreachable("rank 0 broke off")
+            raise Unreachable("lost the connection to rank 0")
         if kind == ERROR:
             world.oracles.broke_off(rank)
-            raise Unreachable("rank 0 broke off")
+            raise Unreachable("lost the connection to rank 0")
         if kind == LOST or rank.hung or not rank.machine.reachable:
             await world.sleep(120.0)
             world.oracles.broke_off(rank)

@@ -179,7 +179,7 @@ class SimHost:
         return self._machine.disk.ranks[id].process
 
     def words(self, id: RankId) -> str:
-        return "it left no word"
+        return "it printed no reason"
 
     def read_log(self, id: RankId, bytes_max: int, offset: int | None) -> tuple[str, int]:
         return "", 0

@@ -44,7 +44,7 @@ def test_creating_renews_hooks_and_settings_that_are_outdated(repo: ClusterRepo)
 def test_a_folder_of_something_else_is_left_alone(home: Path) -> None:
     (home / "cluster.git").mkdir()
     (home / "cluster.git" / "thesis.txt").write_text("all of it")
-    with pytest.raises(Invalid, match="is no git repository: move it away"):
+    with pytest.raises(Invalid, match="is not a git repository: move it away"):
         ClusterRepo.create(home / "cluster.git", hooks.command())
     assert [path.name for path in (home / "cluster.git").iterdir()] == ["thesis.txt"]
 
@@ -74,8 +74,8 @@ def test_files_beyond_the_bound_are_named(repo: ClusterRepo, person: Person) -> 
     status, output = person.pushes()
     assert status == 1
     assert output[1:3] == [
-        f"  large.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, the most is {FILE_BYTES_MAX}",
-        f"  larger.yaml:1:1: the file has {FILE_BYTES_MAX + 2} bytes, the most is {FILE_BYTES_MAX}",
+        f"  large.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, more than the limit of {FILE_BYTES_MAX}",
+        f"  larger.yaml:1:1: the file has {FILE_BYTES_MAX + 2} bytes, more than the limit of {FILE_BYTES_MAX}",
     ]
 
 

@@ -104,7 +104,7 @@ def test_where_the_commit_changed_others_too_they_stay(repo: ClusterRepo) -> Non
     both = commit(repo, "both", n=node("a", "2GiB") + "---\n" + node("b", "2GiB"))
     found, after = undone(repo)
     assert after == {"n.yaml": node("a") + "---\n" + node("b", "2GiB")}
-    assert found.note == f"{both[:10]} changed node/b too: left as it is, only node/a goes back"
+    assert found.note == f"{both[:10]} also changed node/b, which stays; only node/a goes back"
     assert found.message == f"Roll back node/a to before {both[:10]}"
 
 
@@ -115,7 +115,7 @@ def test_where_a_revert_conflicts_the_object_alone_goes_back(repo: ClusterRepo) 
     found, after = undone(repo)
     assert after == {"n.yaml": node("a")}
     assert found.note == (
-        f"later commits changed the same lines as {wrong[:10]}: only the text of node/a goes back"
+        f"later commits changed the same lines as {wrong[:10]}, so only the text of node/a goes back"
     )
 
 
@@ -129,7 +129,7 @@ def test_there_may_be_nothing_to_go_back_to(repo: ClusterRepo) -> None:
     with pytest.raises(Refused, match='no commit has "node/a"'):
         undo(repo, {}, KEY)
     first = commit(repo, "first", n=node("a"))
-    with pytest.raises(Refused, match=f"node/a was created by {first[:10]}: there is nothing before"):
+    with pytest.raises(Refused, match=f"node/a was created by {first[:10]}, so there is no earlier version"):
         undo(repo, files(repo), KEY)
 
 
@@ -150,5 +150,5 @@ def test_revisions_may_be_abbreviated(repo: ClusterRepo) -> None:
     first = commit(repo, "first", n=node("a"))
     assert repo.resolve(first[:7]) == first
     for wrong in ("abc", "main", "--all", "0" * 40, "HEAD~1"):
-        with pytest.raises(Invalid, match="is no revision of main"):
+        with pytest.raises(Invalid, match="is not a revision of main"):
             repo.resolve(wrong)

@@ -81,7 +81,7 @@ async def test_a_controller_that_is_busy_does_not_hold_up_the_push(repo: Cluster
     async with Controller(repo.path.parent, answers=False):
         status, output = await asyncio.to_thread(person.pushes)
     assert status == 0
-    assert output[1] == "reconciler: the controller is busy; it looks at this by itself"
+    assert output[1] == "reconciler: the controller is busy; it will pick this up soon"
 
 
 def test_bad_manifests_are_kept_out_with_every_problem(repo: ClusterRepo, person: Person) -> None:
@@ -136,7 +136,7 @@ def test_history_cannot_be_dropped_by_force(repo: ClusterRepo, person: Person) -
     status, output = person.pushes("--force", "origin", "HEAD:main")
     assert (status, repo.head()) == (1, head)
     assert output[0] == (
-        "reconciler: this push would drop commits from main; its history is kept. "
+        "reconciler: this push would drop commits from main, whose history is kept. "
         "Pull and merge first, or go back with git revert"
     )
 
@@ -146,7 +146,7 @@ def test_main_cannot_be_deleted(repo: ClusterRepo, person: Person) -> None:
     person.pushes()
     status, output = person.pushes("origin", ":main")
     assert status == 1
-    assert output[0] == "reconciler: main cannot be deleted: it is what the cluster should be"
+    assert output[0] == "reconciler: main cannot be deleted: it is the desired state of the cluster"
     assert repo.head() is not None
 
 

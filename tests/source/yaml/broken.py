@@ -19,7 +19,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "an unknown kind": (NODE.replace("Node", "Pod").encode(), 'x.yaml:2:7: kind: unknown kind "Pod"'),
     "an unknown field": (NODE.replace("local", "remote").encode(), "x.yaml:6:3: spec.remote: unknown field"),
     "a wrong type": (NODE.replace("node-x", "[x]").encode(), "x.yaml:4:9: metadata.name: "),
-    "a name twice": (node("node-a").encode(), 'x.yaml:4:9: metadata.name: Node "node-a" exists already'),
+    "a name twice": (node("node-a").encode(), 'x.yaml:4:9: metadata.name: Node "node-a" already exists'),
     "a key twice": ((NODE + "kind: Node\n").encode(), "x.yaml:7:1: kind: duplicate key, first on line 2"),
     "a bomb": (BOMB.encode(), 'x.yaml:1:4: a: an anchor ("&")'),
     "a merge key": ((NODE + "  <<: {}\n").encode(), 'x.yaml:7:3: spec: merging with "<<"'),
@@ -37,7 +37,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "a second gateway": (
         b"apiVersion: reconciler/v1alpha1\nkind: Gateway\nmetadata: {name: b}\n"
         b"spec: {listen: '127.0.0.1:1', auth: {mode: none}}\n",
-        "x.yaml:2:7: kind: only one Gateway is possible",
+        "x.yaml:2:7: kind: only one Gateway is allowed",
     ),
     "an alias that is a name": (
         deployment("other", 2).replace("  serving:", "  serving:\n    aliases: [tiny]").encode(),

@@ -37,8 +37,8 @@ def test_a_link_to_an_unknown_node_is_named_with_its_place_and_the_nearest_node(
     assert problems_of(
         nodes=NODES, fabric=fabric("studios", "studio-1/3, studio-2/3", "studio-1/4, studoi-3/3")
     ) == [
-        'fabric.yaml:7:20: spec.links[1][1]: there is no Node "studoi-3"; did you mean "studio-3"? Where it was taken'
-        " away, take its links out of the Fabric"
+        'fabric.yaml:7:20: spec.links[1][1]: there is no Node "studoi-3"; did you mean "studio-3"? If the Node was'
+        " removed, remove its links from the Fabric"
     ]
 
 
@@ -72,7 +72,7 @@ def test_a_receptacle_is_in_one_fabric() -> None:
         a=fabric("left", "studio-1/3, studio-2/3"),
         b=fabric("right", "studio-2/4, studio-3/4", "studio-3/3, studio-2/3"),
         nodes=NODES,
-    ) == ['b.yaml:7:20: spec.links[1][1]: studio-2/3 has a cable in Fabric "left" already, at a.yaml:1']
+    ) == ['b.yaml:7:20: spec.links[1][1]: studio-2/3 already has a cable in Fabric "left", at a.yaml:1']
 
 
 def test_the_pools_of_two_fabrics_are_apart() -> None:

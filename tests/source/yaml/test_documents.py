@@ -57,7 +57,7 @@ def test_a_model_that_does_not_exist_is_for_the_planner_to_report() -> None:
 
 def test_an_object_that_occurs_twice_is_named_with_both_places() -> None:
     assert problem_lines(a=node("x"), b=node("y") + "---\n" + node("x")) == [
-        'b.yaml:11:9: metadata.name: Node "x" exists already, at a.yaml:1'
+        'b.yaml:11:9: metadata.name: Node "x" already exists, at a.yaml:1'
     ]
 
 
@@ -67,7 +67,7 @@ def test_one_name_may_be_used_by_two_kinds() -> None:
 
 def test_there_is_one_gateway() -> None:
     assert problem_lines(a=gateway("main"), b=gateway("second")) == [
-        'b.yaml:2:7: kind: only one Gateway is possible; "main" is at a.yaml:1'
+        'b.yaml:2:7: kind: only one Gateway is allowed; "main" is at a.yaml:1'
     ]
 
 
@@ -85,7 +85,7 @@ def test_an_alias_cannot_be_the_name_of_a_deployment_even_of_a_later_one() -> No
 
 def test_documents_are_compared_even_where_others_are_wrong() -> None:
     assert problem_lines(a=gateway("main"), b=gateway("second"), c="kind: Nod\napiVersion: x\n") == [
-        'b.yaml:2:7: kind: only one Gateway is possible; "main" is at a.yaml:1',
+        'b.yaml:2:7: kind: only one Gateway is allowed; "main" is at a.yaml:1',
         'c.yaml:1:7: kind: unknown kind "Nod", did you mean "Node"?',
         'c.yaml:2:13: apiVersion: expected "reconciler/v1alpha1", got "x"',
     ]

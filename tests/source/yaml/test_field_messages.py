@@ -76,10 +76,7 @@ spec:
     for name in "abc"
 )
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
-ONE_TRANSPORT = (
-    "exactly one of local and ssh is to be given: local: {} for the machine that the controller runs on, ssh: {host,"
-    " user, hostKey} for another"
-)
+ONE_TRANSPORT = "use either local or ssh: local: {} for the controller's own machine, ssh: {host, user, hostKey} for another"
 NAME_RULE = 'expected lower-case letters, digits, "-" and ".", with a letter or digit at both ends, got'
 
 CASES: dict[str, tuple[str, str, str, str]] = {
@@ -110,18 +107,21 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a host key that is none": (
         NODE, "local: {}", "ssh: {host: a, user: b, hostKey: AAAAC3NzaC1lZDI1NTE5}",
-        '6:36: spec.ssh.hostKey: it is no public key of OpenSSH, such as "ssh-ed25519 AAAA…": on the machine it is the'
-        " line in /etc/ssh/ssh_host_ed25519_key.pub",
+        '6:36: spec.ssh.hostKey: not a public key of OpenSSH, such as "ssh-ed25519 AAAA…": copy the line in'
+        " /etc/ssh/ssh_host_ed25519_key.pub of the machine",
     ),
     "a host key as known_hosts has it": (
         NODE, "local: {}", f"ssh: {{host: a, user: b, hostKey: host {HOST_KEY}}}",
-        "6:36: spec.ssh.hostKey: it is a line of known_hosts: leave out its first word, so that it begins with the key's"
+        "6:36: spec.ssh.hostKey: this is a line of known_hosts: remove its first word, so that it begins with the key's"
         " type",
     ),
     "a host key that was cut off": (
         NODE, "local: {}", f"ssh: {{host: a, user: b, hostKey: {HOST_KEY[:72]}}}",
-        "6:36: spec.ssh.hostKey: the public key is not whole: after ssh-ed25519 all of its base64 is to follow, on one"
-        " line",
+        "6:36: spec.ssh.hostKey: the public key is incomplete: all of its base64 must follow ssh-ed25519, on one line",
+    ),
+    "an interpreter without its folder": (
+        NODE, "local: {}", "local: {}\n  python: python3",
+        '7:11: spec.python: expected an absolute path, got "python3"',
     ),
     "an address that is a name": (
         NODE, "local: {}", "local: {}\n  address: studio.local",
@@ -282,7 +282,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "an address that is not on loopback": (
         GATEWAY, "127.0.0.1:8400", "0.0.0.0:8400",
-        "6:11: spec.listen: 0.0.0.0 is not a loopback address: without authentication the endpoint stays "
+        "6:11: spec.listen: 0.0.0.0 is not a loopback address, and without authentication the endpoint must stay "
         "on this machine",
     ),
     "an address without a port": (
@@ -300,20 +300,20 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a webhook of another machine": (
         NOTIFIER, "http://127.0.0.1:9000", "https://example.com",
-        "7:10: spec.webhook.url: its host is not this machine: such a URL is a secret, and manifests are in git; "
+        "7:10: spec.webhook.url: the host is not this machine: such a URL is a secret, and manifests are in git; "
         "use urlFrom: {env: NAME} or {file: PATH}",
     ),
     "a webhook without a scheme": (
         NOTIFIER, "http://127.0.0.1:9000", "example.com",
-        '7:10: spec.webhook.url: it is no URL such as "http://127.0.0.1:9000/hook"',
+        '7:10: spec.webhook.url: not a URL such as "http://127.0.0.1:9000/hook"',
     ),
     "a webhook with two URLs": (
         NOTIFIER, "  tell:", "    urlFrom: {env: HOOK}\n  tell:",
-        "8:14: spec.webhook.urlFrom: exactly one of url, urlFrom.env and urlFrom.file is to be given",
+        "8:14: spec.webhook.urlFrom: use exactly one of url, urlFrom.env and urlFrom.file",
     ),
     "a webhook with no URL": (
         NOTIFIER, "url: http://127.0.0.1:9000/s3cret", "urlFrom: {}",
-        "7:14: spec.webhook.urlFrom: exactly one of url, urlFrom.env and urlFrom.file is to be given",
+        "7:14: spec.webhook.urlFrom: use exactly one of url, urlFrom.env and urlFrom.file",
     ),
     "an occasion that is none": (
         NOTIFIER, "[opened]", "[openend]",
@@ -337,11 +337,11 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a link of a node with itself": (
         FABRIC, "[a/4, c/3]", "[a/4, a/5]",
-        "10:7: spec.links[1]: both ends are at a: a link joins two nodes",
+        "10:7: spec.links[1]: both ends are on a, but a link joins two nodes",
     ),
     "a receptacle with two cables": (
         FABRIC, "[a/4, c/3]", "[a/3, c/3]",
-        "6:3: spec: links 1 and 2 both end at a/3: a receptacle takes one cable",
+        "6:3: spec: links 1 and 2 both end at a/3, but a receptacle takes one cable",
     ),
     "a pool that is no network": (
         FABRIC, "10.77.0.0/16", "ten",
@@ -349,7 +349,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a pool with a host's address": (
         FABRIC, "10.77.0.0/16", "10.77.0.1/16",
-        '7:11: spec.addressing.pool: expected an IPv4 network with its prefix, here "10.77.0.0/16", got'
+        '7:11: spec.addressing.pool: expected the network address and its prefix, "10.77.0.0/16", got'
         ' "10.77.0.1/16" (a string)',
     ),
     "a pool of addresses that others have": (
@@ -359,7 +359,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a pool with too little room": (
         FABRIC, "10.77.0.0/16", "10.77.0.0/30",
-        "6:3: spec: addressing.pool 10.77.0.0/30 has room for 1 links, and there are 2: give it a shorter prefix",
+        "6:3: spec: addressing.pool 10.77.0.0/30 has room for 1 links, but there are 2: use a shorter prefix",
     ),
     "an unknown kind": (
         DEPLOYMENT, "kind: ModelDeployment", "kind: Deployment",

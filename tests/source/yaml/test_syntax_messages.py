@@ -25,11 +25,11 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "two colons on a line": (
         "kind: Node: a\n",
-        'f.yaml:1:11: a ": " where none can be; put text that contains one in quotes, or check the indentation',
+        'f.yaml:1:11: a ": " that is not allowed here; put text that contains one in quotes, or check the indentation',
     ),
     "a deeper line after a value": (
         "kind: Node\n  name: a\n",
-        'f.yaml:2:7: a ": " where none can be; put text that contains one in quotes, or check the indentation',
+        'f.yaml:2:7: a ": " that is not allowed here; put text that contains one in quotes, or check the indentation',
     ),
     "a word where a field is expected": (
         "kind: Node\nmetadata\nspec: {}\n",
@@ -37,7 +37,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "a bracket that is open where the text ends": (
         "kind: Node\nmetadata: {",
-        "f.yaml:2:12: expected a value; a bracket is missing, or is one too many",
+        "f.yaml:2:12: expected a value; a bracket is missing or superfluous",
     ),
     "a line that is indented between two levels": (
         "spec:\n    local: {}\n  memory: {}\n",
@@ -61,7 +61,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "a bracket that was never opened": (
         "aliases: ]\n",
-        "f.yaml:1:10: expected a value; a bracket is missing, or is one too many",
+        "f.yaml:1:10: expected a value; a bracket is missing or superfluous",
     ),
     "a quote that is not closed": (
         'kind: "Node\nspec: {}\n',
@@ -138,11 +138,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "half a hexadecimal": (
         NODE.replace("name: a", "name: 0x_"),
-        'f.yaml:4:9: metadata.name: 0x_ is not a number that can be used here; put text in quotes: "0x_"',
+        'f.yaml:4:9: metadata.name: 0x_ is not a usable number; if it is text, put it in quotes: "0x_"',
     ),
     "infinity": (
         NODE.replace("name: a", "name: .inf"),
-        'f.yaml:4:9: metadata.name: .inf is not a number that can be used here; put text in quotes: ".inf"',
+        'f.yaml:4:9: metadata.name: .inf is not a usable number; if it is text, put it in quotes: ".inf"',
     ),
     "a number of many digits": (
         NODE.replace("name: a", "name: " + "7" * 5000),
@@ -183,7 +183,7 @@ NOT_TEXT: dict[str, tuple[bytes, str]] = {
     ),
     "more than a mebibyte": (
         b"#" * (FILE_BYTES_MAX + 1),
-        f"f.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, the most is {FILE_BYTES_MAX}",
+        f"f.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, more than the limit of {FILE_BYTES_MAX}",
     ),
 }
 
@@ -265,7 +265,7 @@ def test_a_file_of_nothing_but_dashes_is_refused_at_once() -> None:
 def test_problems_without_end_are_not_listed_without_end() -> None:
     text = message_of({f"{i}.yaml": b"kind: Nod\n---\n" * 900 for i in range(9)})
     assert len(text.split("\n")) == PROBLEMS_MAX + 1
-    assert "0.yaml:999:7: more problems follow from here on; they are not listed" in text.split("\n")[-2:]
+    assert "0.yaml:999:7: further problems are not listed" in text.split("\n")[-2:]
 
 
 def test_the_name_of_a_file_cannot_speak_to_the_terminal() -> None:
@@ -284,7 +284,7 @@ def test_problems_of_all_files_and_documents_come_together_in_order() -> None:
     assert message_of(files).split("\n") == [
         'a.yaml:1:1: expected a mapping that begins with "apiVersion" and "kind", got text',
         'b.yaml:1:7: text cannot begin with "@"; put it in quotes',
-        "b.yaml:4:1: expected a value; a bracket is missing, or is one too many",
+        "b.yaml:4:1: expected a value; a bracket is missing or superfluous",
     ]
 
 

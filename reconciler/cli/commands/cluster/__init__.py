@@ -1,0 +1,1 @@
+"""Commands that run, stop, back up or emulate a cluster. Start with ``up.py``."""

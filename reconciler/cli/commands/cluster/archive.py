@@ -1,7 +1,7 @@
-"""One file with the state of a cluster: a list of contents with digests first, then what it lists.
+"""Reads and writes backups: one file with a list of contents and digests, then the contents.
 
-It is read with suspicion: it may be cut short, of a newer version, or made by somebody else. Nothing in it
-says where anything is written.
+A backup is not trusted: it may be truncated, newer, or made by somebody else. Nothing in it decides where
+files are written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a backup says of itself. ``files`` are sizes in bytes and SHA-256 by name."""
+    """The list of contents of a backup. ``files`` are sizes in bytes and SHA-256 by name."""
 
     at: str
     """UTC, RFC 3339."""
@@ -53,7 +53,7 @@ class Contents:
 
 
 def write(target: Path, folder: Path, at: str, revision: str | None) -> Contents:
-    """Make ``target`` (mode 0600, whole or not at all) of the files in ``folder``. Raises ``OSError``."""
+    """Write the files of ``folder`` into ``target`` (mode 0600), completely or not at all. Raises ``OSError``."""
     paths = [folder / name for name in (STORE, BUNDLE) if (folder / name).exists()]
     contents = Contents(at, revision, {path.name: (path.stat().st_size, _digest(path)) for path in paths})
     text = json.dumps(contents.body(), indent=1).encode()
@@ -86,17 +86,17 @@ def _digest(path: Path) -> str:
 
 
 def read(source: Path, folder: Path) -> Contents:
-    """Put the files of a backup into ``folder``, each as it was. Raises ``Invalid``, or ``OSError`` for the disk."""
+    """Extract the files of a backup into ``folder``. Raises ``Invalid``, or ``OSError`` for the disk."""
     with source.open("rb") as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r:gz") as archive:
                 return _read(source, archive, folder)
         except (tarfile.TarError, EOFError, zlib.error, UnicodeError) as error:
-            raise _unusable(source, f"it is damaged, or cut short ({error})") from error
+            raise _unusable(source, f"it is damaged or truncated ({error})") from error
         except OSError as error:
-            if error.errno is not None:  # without a number it is gzip that speaks, of what it has read
+            if error.errno is not None:  # an error without a number comes from gzip
                 raise
-            raise _unusable(source, f"it is damaged, or cut short ({error})") from error
+            raise _unusable(source, f"it is damaged or truncated ({error})") from error
 
 
 def _read(source: Path, archive: tarfile.TarFile, folder: Path) -> Contents:
@@ -107,7 +107,7 @@ def _read(source: Path, archive: tarfile.TarFile, folder: Path) -> Contents:
     needed, free = sum(size for size, _ in contents.files.values()), shutil.disk_usage(folder).free
     if needed > free:
         raise Invalid(
-            f"{source} needs {needed} bytes in {folder.parent}, {free} are free; nothing was changed"
+            f"{source} needs {needed} bytes in {folder.parent}, but {free} are free; nothing was changed"
         )
     missing = dict(contents.files)
     for entry in archive:
@@ -115,11 +115,11 @@ def _read(source: Path, archive: tarfile.TarFile, folder: Path) -> Contents:
             continue
         size, digest = missing.pop(entry.name, (-1, ""))
         if not entry.isreg() or entry.size != size:
-            raise _unusable(source, f"it holds {entry.name!r}, which {CONTENTS} does not list like that")
+            raise _unusable(source, f"it contains {entry.name!r}, which does not match {CONTENTS}")
         if _copied(_opened(archive, entry), folder / entry.name) != digest:
-            raise _unusable(source, f"{entry.name} in it is not what it was when the backup was made")
+            raise _unusable(source, f"{entry.name} in it has changed since the backup was made")
     if missing:
-        raise _unusable(source, f"{', '.join(missing)} is missing in it")
+        raise _unusable(source, f"{', '.join(missing)} is missing from it")
     return contents
 
 
@@ -130,7 +130,7 @@ def _opened(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _copied(stream: IO[bytes], target: Path) -> str:
-    """The SHA-256 of what was copied."""
+    """Copy a stream, and return the SHA-256 of its content."""
     digest = hashlib.sha256()
     with target.open("xb") as file:
         while chunk := stream.read(_CHUNK_BYTES):
@@ -144,7 +144,7 @@ def _contents(source: Path, text: bytes) -> Contents:
         body = json.loads(text)
         kind, version = body["kind"], body["version"]
         if kind != _KIND or not isinstance(version, int):
-            raise _unusable(source, f"{CONTENTS} in it speaks of something else")
+            raise _unusable(source, f"its {CONTENTS} is not that of a backup")
         if version > VERSION:
             raise Invalid(
                 f"{source}: written by a newer reconciler ({body.get('madeBy')}, backup version {version}; this one"
@@ -155,8 +155,8 @@ def _contents(source: Path, text: bytes) -> Contents:
             raise _unusable(source, f"it lists {', '.join(map(repr, files))}, expected {STORE} and {BUNDLE}")
         return Contents(str(body["at"]), body["revision"], files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unusable(source, f"{CONTENTS} in it cannot be read ({error!r})") from error
+        raise _unusable(source, f"its {CONTENTS} cannot be read ({error!r})") from error
 
 
 def _unusable(source: Path, why: str) -> Invalid:
-    return Invalid(f"{source} is no backup that can be used: {why}; nothing was changed")
+    return Invalid(f"{source} is not a usable backup: {why}; nothing was changed")

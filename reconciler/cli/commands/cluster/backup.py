@@ -1,4 +1,4 @@
-"""`backup` and `restore`: what a cluster is, in one file."""
+"""`backup` and `restore`: save a cluster's state to one file, and bring it back."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from . import archive
     "--output",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="The file to write, or the folder to write it into.  [default: this folder]",
+    help="File to write, or folder to write it into.  [default: this folder]",
 )
 @click.pass_obj
 def backup(settings: Settings, output: Path) -> None:
     """Write the cluster repository and the store into one file.
 
-    A controller may run meanwhile. Weights, logs, runtimes and the secrets of groups are not in it; manifests
-    and events are: keep it private. Its name is printed.
+    A controller may run meanwhile. The file contains manifests and events, so keep it private. Weights, logs,
+    runtimes and the secrets of groups are not in it. Its name is printed.
 
     \b
     Examples:
@@ -40,12 +40,14 @@ def backup(settings: Settings, output: Path) -> None:
     from reconciler.source.git.bundles import write_bundle
 
     if not settings.store.exists() and not settings.repo.exists():
-        raise Invalid(f"there is no cluster in {settings.home}: nothing to back up (another home: --home)")
+        raise Invalid(
+            f"there is no cluster in {settings.home}, so nothing to back up; for another home use --home"
+        )
     now = datetime.now(UTC)
     target = output / f"reconciler-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
     if target.exists():
         raise Conflict(f"{target} exists; choose another name")
-    # Beside the target: it is there that room is needed, for the home's disk may be full.
+    # Beside the target, because the home's disk may be full.
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.absolute().parent) as made:
         folder = Path(made)
         if settings.store.exists():
@@ -59,13 +61,15 @@ def backup(settings: Settings, output: Path) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace what is there; it is kept aside, until the next time.")
+@click.option(
+    "--force", is_flag=True, help="Replace the existing cluster; it is kept aside until the next restore."
+)
 @click.pass_obj
 def restore(settings: Settings, file: Path, force: bool) -> None:
-    """Put the cluster repository and the store of a backup in place.
+    """Restore the cluster repository and the store from a backup.
 
-    Nothing of reconciler may run in the home but agents and ranks: what they serve is adopted or replaced by the
-    next `reconciler up`. Epochs go on growing. Weights are not in a backup; those that are there stay.
+    Stop everything in the home except agents and ranks first. The next `reconciler up` adopts or replaces what they
+    serve. Epochs continue to grow. Weights are not in a backup, and existing weights stay.
 
     \b
     Examples:
@@ -88,7 +92,7 @@ def restore(settings: Settings, file: Path, force: bool) -> None:
     aside = settings.home / swap.ASIDE
     click.echo(f"restored {file}, made {contents.at}, {_at(contents.revision)}")
     if force and aside.exists():
-        click.echo(f"what was there before is in {aside}")
+        click.echo(f"the previous cluster is in {aside}")
     click.echo("start it with: reconciler up")
 
 
@@ -98,7 +102,7 @@ def _at(revision: str | None) -> str:
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """Neither `up` nor a controller has the home meanwhile. Raises ``Conflict`` naming the one that has."""
+    """Keep `up` and controllers out of the home meanwhile. Raises ``Conflict`` naming the one that runs."""
     from reconciler.bootstrap import Home
 
     from .up import only_one
@@ -113,12 +117,12 @@ def _check_empty(settings: Settings) -> None:
     committed = (settings.repo / "HEAD").exists() and ClusterRepo(settings.repo).head() is not None
     if committed or settings.store.exists():
         raise Conflict(
-            f"there is a cluster in {settings.home}; to replace it, keeping it aside: reconciler restore --force FILE"
+            f"there is a cluster in {settings.home}; to replace it and keep it aside: reconciler restore --force FILE"
         )
 
 
 def _staged(settings: Settings, file: Path) -> archive.Contents:
-    """Everything of a backup, checked and ready to be put in place. Raises ``Invalid``."""
+    """Extract and check a backup, ready to be put in place. Raises ``Invalid``."""
     from reconciler import store
     from reconciler.bootstrap import Home, swap
     from reconciler.source.git.bundles import read_bundle
@@ -132,6 +136,6 @@ def _staged(settings: Settings, file: Path) -> archive.Contents:
             read_bundle(bundle, draft / settings.repo.name)
             bundle.unlink()
     except Invalid as error:
-        raise Invalid(f"{file} is no backup that can be used: {error}; nothing was changed") from error
+        raise Invalid(f"{file} is not a usable backup: {error}; nothing was changed") from error
     store.carry_over(draft / archive.STORE, settings.store, Home(settings.home).nodes_with_agents())
     return contents

@@ -1,4 +1,4 @@
-"""The processes that `up` supervises, as commands of their own; a service manager may run them as well."""
+"""The processes that `up` supervises, as commands; a service manager may also run them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def controller(settings: Settings, watch: Path | None) -> int:
 
 
 @click.command(hidden=True)
-@click.option(
-    "--any-port", is_flag=True, help="Take the next free port when the one in the manifest is taken."
-)
+@click.option("--any-port", is_flag=True, help="Use the next free port if the manifest's is taken.")
 @click.pass_obj
 def gateway(settings: Settings, any_port: bool) -> int:
     """Run the gateway."""

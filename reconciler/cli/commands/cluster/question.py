@@ -1,4 +1,4 @@
-"""One question to the endpoint, as any client would ask it."""
+"""Asks the endpoint one question, as any client would."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TOKENS_MAX = 256
 
 
 def request_body(model: str, question: str) -> dict[str, Any]:
-    """The body of a chat completion. Temperature 0: the same question gets the same answer."""
+    """Return the body of a chat completion, with temperature 0 for repeatable answers."""
     return {"model": model, "messages": [{"role": "user", "content": question}], "temperature": 0}
 
 
 def ask_endpoint(endpoint: str, model: str, question: str) -> str:
-    """The text that ``endpoint`` (such as ``http://127.0.0.1:8400/v1``) answers with.
+    """Return the text with which ``endpoint`` (such as ``http://127.0.0.1:8400/v1``) answers.
 
-    Straight to the address, whatever proxies the environment names. Raises ``Invalid`` when there is no
+    Connects directly, without the environment's proxies. Raises ``Invalid`` if there is no usable
     answer.
     """
     target = urlsplit(endpoint)
@@ -38,7 +38,7 @@ def ask_endpoint(endpoint: str, model: str, question: str) -> str:
             raise Invalid(f"{endpoint} answered {response.status}: {answer['error']['message']}")
         text: str = answer["choices"][0]["message"]["content"]
     except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError) as error:
-        raise Invalid(f"{endpoint} gave no usable answer: {error!r}") from error
+        raise Invalid(f"no usable answer from {endpoint}: {error!r}") from error
     finally:
         connection.close()
     return text

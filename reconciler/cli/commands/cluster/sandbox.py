@@ -1,4 +1,4 @@
-"""`sandbox`: emulated Macs to try manifests on, and faults to rehearse with."""
+"""`sandbox`: emulate Macs to try manifests and rehearse faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .sandbox_view import view
 DOWN_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
 EXAMPLES = Path(__file__).parents[4] / "examples" / "models"
-"""Linked into each machine where no other folder is named, and it is there."""
+"""Model folder that is linked into each machine by default, if it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class _How:
 
 @click.group(cls=SuggestingGroup)
 def sandbox() -> None:
-    """Emulate Macs here, and break them.
+    """Emulate Macs on this machine, and rehearse faults on them.
 
-    Each is reached over SSH on loopback and answers as a Mac does; what runs on it is real. See docs/rehearse.md.
+    Each is reached over SSH on loopback and answers like a Mac. The processes on it are real. See docs/rehearse.md.
 
     \b
     Examples:
@@ -58,33 +58,35 @@ def sandbox() -> None:
 
 @sandbox.command()
 @click.option(
-    "--nodes", type=click.IntRange(1, 16), help="How many; with -f, how many Nodes the manifests are to have."
+    "--nodes",
+    type=click.IntRange(1, 16),
+    help="Number of Macs; with -f, the number of Nodes that the manifests must have.",
 )
 @click.option(
     "--fabric",
-    help="How they are cabled: mesh, ring, or a file with a Fabric; by default as the Fabrics of the manifests say, "
-    "else mesh.",
+    help="Cabling: mesh, ring, or a file with a Fabric; by default that of the manifests' Fabrics, else mesh.",
 )
 @click.option(
-    "--mac", help="Which: studio, studio-max, mini, macbook, mini-tb4; by default studio, or by names."
+    "--mac",
+    help="Type of Mac: studio, studio-max, mini, macbook, mini-tb4; by default from its name, else studio.",
 )
 @click.option(
     "-f",
     "--filename",
     "paths",
     multiple=True,
-    help="Manifests: each Node becomes an emulated Mac, and all else is kept.",
+    help="Manifests: each Node becomes an emulated Mac, and all other objects are kept.",
 )
 @click.option(
     "--models",
     type=click.Path(path_type=Path),
-    help="Link the model folders in here into each machine; by default those of the examples.",
+    help="Link the model folders in this folder into each machine; by default those of the examples.",
 )
-@click.option("--addressed", is_flag=True, help="With the network of the cables already set.")
-@click.option("--detach", is_flag=True, help="Return when all is there, and leave it running.")
+@click.option("--addressed", is_flag=True, help="Set the network of the cables beforehand.")
+@click.option("--detach", is_flag=True, help="Return when everything is ready, and leave it running.")
 @click.pass_obj
 def up(settings: Settings, /, detach: bool, **options: Any) -> int:
-    """Start emulated Macs, and write the manifests by which they are reached.
+    """Start emulated Macs, and write manifests with Nodes for them.
 
     \b
     Examples:
@@ -99,7 +101,7 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
     ground = Ground(settings.home / "sandbox")
     if _answers(ground.control):
         raise Conflict(
-            "emulated Macs run here already: reconciler sandbox status, or end them: reconciler sandbox down"
+            "emulated Macs are already running; show them with: reconciler sandbox status, stop them with: reconciler sandbox down"
         )
     how = _How(**options)
     world, manifests = _requested_machines(how)
@@ -115,13 +117,13 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
 
 
 def _requested_machines(how: _How) -> tuple[Any, list[Any]]:
-    """The machines with their cables, and the manifests that go with them. Raises ``Invalid``."""
+    """Return the machines with their cables, and the manifests for them. Raises ``Invalid``."""
     from reconciler.cli.core.commits import load_paths
     from reconciler.sandbox import cluster
     from reconciler.sandbox.world import changes
 
     if not how.paths and not how.nodes:
-        raise click.UsageError("say how many, with --nodes, or which, with -f MANIFESTS")
+        raise click.UsageError("give the number of Macs with --nodes, or manifests with -f MANIFESTS")
     boot_ids = [str(uuid.uuid4()).upper() for _ in range(cluster.MACHINES_MAX)]
     manifests = [each.manifest for each in load_paths(how.paths)] if how.paths else []
     machines = cluster.of_nodes(manifests, how.mac, boot_ids, time.time(), how.nodes)
@@ -148,7 +150,7 @@ def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -
 
 
 def _cabling(fabric: str | None) -> tuple[str | None, list[Any]]:
-    """A word for a cabling, or the Fabrics of a file."""
+    """Return the name of a cabling, or the Fabrics of a file."""
     from reconciler.sandbox.world.macs import MESH, RING
     from reconciler.source.files import read_paths
     from reconciler.source.yaml.documents import load
@@ -156,11 +158,11 @@ def _cabling(fabric: str | None) -> tuple[str | None, list[Any]]:
     if fabric in (None, MESH, RING):
         return fabric, []
     if not Path(fabric).exists():
-        raise Invalid(f"{fabric!r} is neither mesh nor ring, and no file with a Fabric")
+        raise Invalid(f"{fabric!r} is not mesh, ring, or a file with a Fabric")
     found = [each.manifest for each in load(read_paths((fabric,), lambda: b""), part=True)]
     fabrics = [each for each in found if each.kind == "Fabric"]
     if not fabrics:
-        raise Invalid(f"there is no Fabric in {fabric}: write mesh, ring, or a file with one")
+        raise Invalid(f"there is no Fabric in {fabric}; use mesh, ring, or a file with one")
     return None, fabrics
 
 
@@ -180,7 +182,7 @@ async def _until_signal(work: Any) -> int:
 
 
 def _detached(settings: Settings, folder: Path) -> int:
-    """The same command without --detach, in a session of its own; until it says that it is ready."""
+    """Run the same command without --detach in a session of its own, and wait until it is ready."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     arguments = [word for word in sys.argv[1:] if word != "--detach"]
     log = folder / "log"
@@ -209,7 +211,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 @sandbox.command()
 @click.pass_obj
 def down(settings: Settings) -> int:
-    """End the emulated Macs and everything that runs on them.
+    """Stop the emulated Macs and everything that runs on them.
 
     \b
     Examples:
@@ -221,9 +223,7 @@ def down(settings: Settings) -> int:
     with suppress(OSError, TimeoutError):
         _ask(ground.control, {"ask": "down"}, DOWN_SECONDS)
     swept = asyncio.run(sweep(ground))
-    click.echo(
-        "no emulated Mac runs any more" + (f"; {swept} processes were left, and are killed" if swept else "")
-    )
+    click.echo("all emulated Macs have stopped" + (f"; killed {swept} leftover processes" if swept else ""))
     return 0
 
 
@@ -253,7 +253,7 @@ def _request(settings: Settings, question: dict[str, Any]) -> dict[str, Any]:
         answer = _ask(Ground(settings.home / "sandbox").control, question, ANSWER_SECONDS)
     except (OSError, TimeoutError):
         raise Unreachable(
-            f"no emulated Macs run for {settings.home}; start some: reconciler sandbox up --nodes 2 --detach"
+            f"no emulated Macs run for {settings.home}; start some with: reconciler sandbox up --nodes 2 --detach"
         ) from None
     if not answer["ok"]:
         raise Invalid(answer["error"])
@@ -273,7 +273,7 @@ def _answers(control: Path) -> bool:
 
 
 def _fault(name: str, command: Any) -> click.Command:
-    """A click command for one of ``faults.COMMANDS``."""
+    """Return a click command for one of ``faults.COMMANDS``."""
 
     def act(settings: Settings, words: Sequence[str], undo: bool = False) -> int:
         answer = _request(settings, {"ask": "do", "command": name, "words": list(words), "undo": undo})
@@ -283,7 +283,7 @@ def _fault(name: str, command: Any) -> click.Command:
     examples = [f"reconciler sandbox {name} {words}" for words in command.examples]
     if not command.back:
         examples.append(f"{examples[0]} --undo")
-    back = f"Taken back by {command.back}.\n\n    " if command.back and command.back != name else ""
+    back = f"Undo it with {command.back}.\n\n    " if command.back and command.back != name else ""
     text = f"{command.summary}\n\n    {back}\b\n    Examples:\n" + "".join(
         f"      {line}\n" for line in examples
     )
@@ -291,7 +291,7 @@ def _fault(name: str, command: Any) -> click.Command:
         click.Argument(["words"], nargs=-1, required=True, metavar=command.usage)
     ]
     if not command.back:
-        arguments.append(click.Option(["--undo"], is_flag=True, help="Take it back."))
+        arguments.append(click.Option(["--undo"], is_flag=True, help="Undo the fault."))
     call: Callable[..., int] = click.pass_obj(act)
     return click.Command(name, params=arguments, callback=call, help=text, short_help=command.summary)
 

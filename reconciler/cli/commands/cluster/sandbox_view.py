@@ -1,4 +1,4 @@
-"""How `sandbox status` shows emulated Macs: a table of machines, one of cables, each line within 100 columns."""
+"""Formats `sandbox status`: a table of machines and one of cables, in at most 100 columns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FAULTS = {
     "pairs_refused": "queue pairs refused",
     "decayed": "queue pairs decayed",
     "alone": "groups of one",
-    "mute": "gives no answer",
+    "mute": "does not answer",
     "partitioned": "cut off from the network",
 }
 
 
 def view(world: Mapping[str, Any]) -> list[str]:
-    """Lines for a terminal, of what the control socket tells."""
+    """Return lines for a terminal, from the control socket's answer."""
     machines = [
         (
             each["name"],
@@ -52,7 +52,7 @@ def _rdma(machine: Mapping[str, Any]) -> str:
 
 def _state(machine: Mapping[str, Any]) -> str:
     if not machine["up"]:
-        return "restarts" if machine["away_until"] else "waits for its disk's password"
+        return "restarting" if machine["away_until"] else "waits for its disk's password"
     return ", ".join(_wrong(machine)) or "up"
 
 
@@ -62,11 +62,11 @@ def _wrong(machine: Mapping[str, Any]) -> Iterator[str]:
     if faults["gpu"]:
         yield f"GPU fails ({faults['gpu']})"
     if faults["ssh_seconds"]:
-        yield f"SSH waits {faults['ssh_seconds']:g} s"
+        yield f"SSH delayed by {faults['ssh_seconds']:g} s"
     if not machine["jaccl"]:
         yield "no JACCL"
     if machine["leaked_bytes"]:
-        yield f"{table_layout.size(machine['leaked_bytes'])} wired for nobody"
+        yield f"{table_layout.size(machine['leaked_bytes'])} leaked"
     if machine["domains_held"]:
         yield f"{machine['domains_held']} protection domains held"
     if machine["panics"]:

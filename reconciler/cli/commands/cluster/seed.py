@@ -1,4 +1,4 @@
-"""What `up` puts into a home that lacks it: manifests into an empty repository, model folders."""
+"""Fills a new home for `up`: manifests into an empty repository, and missing model folders."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reconciler.errors import Invalid
 
 
 def seed_manifests(settings: Settings, paths: tuple[str, ...], say: Callable[[str], None]) -> None:
-    """Commit manifests to an empty cluster repository; one with commits is the truth, and is left alone."""
+    """Commit manifests to an empty cluster repository; one with commits is left unchanged."""
     repo = prepare(settings)
     if not paths:
         return
-    load_paths(paths)  # wrong manifests are told in any case
+    load_paths(paths)  # mistakes in manifests are reported in any case
     if repo.head() is not None:
         say(
-            f"{repo.path} has commits already and is what counts; to change it: reconciler apply -f {paths[0]}"
+            f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {paths[0]}"
         )
         return
     landed = commit_paths(repo, paths, "Start the cluster")
@@ -30,16 +30,16 @@ def seed_manifests(settings: Settings, paths: tuple[str, ...], say: Callable[[st
 
 
 def seed_models(source: Path, target: Path, say: Callable[[str], None]) -> None:
-    """Copy model folders (those with a ``config.json``) that the model directory does not have: all or nothing of each."""
+    """Copy model folders (those with a ``config.json``) that the model directory lacks, each completely or not at all."""
     if not source.is_dir():
-        raise Invalid(f"{source}: not a folder; --models takes one that holds folders of weights")
+        raise Invalid(f"{source} is not a folder; --models needs one that contains folders of weights")
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in sorted(source.iterdir()):
         if not (folder / "config.json").is_file() or (target / folder.name).exists():
             continue
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         say(f"copying model {folder.name} ({table_layout.size(size)}) into {target}")
-        draft = target / f".{folder.name}.partial"  # one `up` at a time: nobody else writes it
+        draft = target / f".{folder.name}.partial"  # only one `up` runs at a time, so nobody else writes it
         shutil.rmtree(draft, ignore_errors=True)
         try:
             shutil.copytree(folder, draft)

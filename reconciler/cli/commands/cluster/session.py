@@ -1,4 +1,4 @@
-"""One run of `up`: from the first process to the last, with what goes on in plain words."""
+"""One run of `up`: starts, watches and stops the processes, and says what happens."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.3
 REMIND_SECONDS = 1.5
 ANSWER_SECONDS = 2.0
-"""A controller that takes longer is reported as not answering; `up` itself must stay responsive."""
+"""A controller that takes longer is reported as not answering, because `up` itself must stay responsive."""
 ONCE_SECONDS_MAX = 120.0
 ACCEPT_SECONDS_MAX = 10.0
-"""For a controller that is only starting to hear that it is to stop everything."""
+"""How long a controller that is still starting may take to receive the request to stop everything."""
 STOP_SECONDS_MAX = 60.0
 LOG_LINES = 5
 EXAMPLE = ("model", "messages")
-"""What a first request needs; more would not fit a line."""
+"""Fields of a first request in the example; more would not fit a line."""
 
 
 @dataclass(slots=True)
 class UpOptions:
-    """Which end was asked for, by signals."""
+    """The kind of end that signals have requested."""
 
     stops: int = 0
-    """How often Ctrl-C was pressed: at the second time nothing is waited for any more."""
+    """How often Ctrl-C was pressed: the second time, nothing is waited for."""
     leave: bool = False
 
     @property
@@ -52,7 +52,7 @@ class UpOptions:
 
 @contextmanager
 def signals() -> Iterator[UpOptions]:
-    """SIGINT asks to stop; SIGTERM and SIGHUP (a closed terminal) ask to leave the ranks alone."""
+    """Handle SIGINT as a request to stop everything, SIGTERM and SIGHUP (a closed terminal) to leave ranks running."""
     asked = UpOptions()
 
     def on_interrupt(number: int, frame: object) -> None:
@@ -75,7 +75,7 @@ def signals() -> Iterator[UpOptions]:
 
 
 class Session:
-    """One run of `up`. The first of the supervisor's children is the controller."""
+    """One run of `up`. The supervisor's first child is the controller."""
 
     def __init__(
         self, settings: Settings, say: Screen, asked: UpOptions, supervisor: Supervisor, footing: FileIdentity
@@ -96,7 +96,7 @@ class Session:
         return self._supervisor.children[0]
 
     def run(self, question: str | None) -> int:
-        """Until Ctrl-C, or until ``question`` is answered; the exit status."""
+        """Run until Ctrl-C, or until ``question`` is answered. Return the exit status."""
         self._say.show("starting the controller and the gateway ...")
         self._supervisor.start()
         try:
@@ -126,9 +126,9 @@ class Session:
         return 0
 
     def _not_ready(self) -> str:
-        lines = [f"not ready after {ONCE_SECONDS_MAX:.0f} s; it waits for: {self._waits_for}"]
+        lines = [f"not ready after {ONCE_SECONDS_MAX:.0f} s; waiting for: {self._waits_for}"]
         for child in self._supervisor.children:
-            lines += [f"the end of {child.log}:", child.last_lines(LOG_LINES) or "(nothing)"]
+            lines += [f"last lines of {child.log}:", child.last_lines(LOG_LINES) or "(none)"]
         return "\n".join(lines)
 
     # --- looking -----------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Session:
         return Client(self._settings.socket, ANSWER_SECONDS)
 
     def _served(self) -> tuple[str, str] | None:
-        """The endpoint and a deployment behind it, once everything that is wanted is served."""
+        """Return the endpoint and a deployment, once every deployment is served."""
         if not self._welcomed:
             return None
         try:
@@ -151,15 +151,15 @@ class Session:
         if behind:
             self._waits_for = ", ".join(behind)
         elif not wanted:
-            raise Invalid("there is nothing to ask: no ModelDeployment with replicas is among the manifests")
+            raise Invalid("--once has nothing to ask: the manifests have no ModelDeployment with replicas")
         return (endpoint, wanted[0]) if endpoint and wanted and not behind else None
 
     def _restart_children(self) -> None:
-        """Start again what has died, but not in a home that was taken away: that would make a new one."""
+        """Restart dead children, unless the home was removed: restarting would create a new one."""
         if self._identity.replaced:
             raise Conflict(
-                f"{self._settings.home} was taken away: everything that ran there ends; "
-                "start anew with: reconciler up"
+                f"{self._settings.home} was removed: everything that ran there ends; "
+                "start again with: reconciler up"
             )
         self._supervisor.restart_dead()
 
@@ -181,14 +181,14 @@ class Session:
                 self._await_calm(client)
 
     def _print_events(self, client: Client) -> None:
-        """What has happened in this run: a story from before it need not be told again."""
+        """Print the events of this run only."""
         body = client.ask(ListEvents(self._last_event, since=self._began_at))
         self._last_event = body["last"]
         for event in body["items"]:
             self._say(event_line(event))
 
     def _await_calm(self, client: Client) -> None:
-        """Say what is waited for, until nothing is left that the loop itself could do."""
+        """Show what is awaited, until the controller has nothing left to do."""
         status = client.ask(ShowStatus())
         items = client.ask(Get())["items"]
         gateway = any(item["kind"] == "Gateway" for item in items)
@@ -212,12 +212,12 @@ class Session:
             self._say(f"\nnot done: {refused['object']}: {refused['text']}")
         home = _shown(self._settings.home)
         if not items:
-            self._say(f"nothing is wanted yet; commit manifests: reconciler --home {home} apply -f DIR")
+            self._say(f"there are no manifests yet; commit some with: reconciler --home {home} apply -f DIR")
         elif status["endpoint"]:
             self._say(f"\nendpoint: {status['endpoint']}{_port_note(items, status['endpoint'])}")
             self._print_example(status["endpoint"], items)
         else:
-            self._say("\nthere is no endpoint: no Gateway is among the manifests")
+            self._say("\nthere is no endpoint: the manifests have no Gateway")
         self._say(f"          reconciler --home {home} get all")
 
     def _print_example(self, endpoint: str, items: list[dict[str, Any]]) -> None:
@@ -237,19 +237,17 @@ class Session:
         if self._identity.replaced:
             return
         if self._options.leave:
-            self._say("ranks and agents go on; the next `reconciler up` adopts them")
+            self._say("ranks and agents keep running; the next `reconciler up` adopts them")
         else:
             self._stop_everything()
 
     def _stop_everything(self) -> None:
-        """Have the controller end ranks and agents, then itself; one that dies meanwhile has to finish."""
-        self._say("stopping every rank and agent (Ctrl-C again: do not wait) ...")
+        """Have the controller stop ranks and agents, then itself; if it dies meanwhile, the next one finishes."""
+        self._say("stopping every rank and agent (press Ctrl-C again to stop waiting) ...")
         stopping = _Stopping(self._controller)
         while not stopping.done:
             if self._options.stops > 1 or stopping.late:
-                self._say(
-                    "not everything has stopped; what still runs is adopted by the next `reconciler up`"
-                )
+                self._say("not everything has stopped; the next `reconciler up` adopts what still runs")
                 return
             self._restart_children()
             with suppress(ReconcilerError), self._client() as client:
@@ -260,7 +258,7 @@ class Session:
 
 
 class _Stopping:
-    """How far a controller is with stopping everything."""
+    """The progress of a controller that stops everything."""
 
     def __init__(self, controller: Child) -> None:
         self._controller = controller
@@ -269,7 +267,7 @@ class _Stopping:
         controller.delay = controller.restart_at = 0.0
 
     def ask(self, client: Client) -> None:
-        """Tell the controller to stop everything, once each."""
+        """Ask each controller once to stop everything."""
         process = self._controller.process
         if process is not None and self._accepted_by != process.pid:
             client.ask(Stop())
@@ -278,7 +276,7 @@ class _Stopping:
 
     @property
     def done(self) -> bool:
-        """Whether the controller that was told has ended in order; another end makes it start again."""
+        """Return whether the controller that was asked has ended in order; after any other end it is restarted."""
         process = self._controller.process
         status = process.poll() if process is not None and process.pid == self._accepted_by else None
         self._controller.ended = self._controller.ended and status in (None, 0)
@@ -286,7 +284,7 @@ class _Stopping:
 
     @property
     def late(self) -> bool:
-        """Whether it is waited for no longer: one that was started again meanwhile has the time of a new one to hear."""
+        """Return whether to stop waiting; a restarted controller gets the time of a new one."""
         now, process = time.monotonic(), self._controller.process
         heard = process is not None and process.pid == self._accepted_by
         deaf_since = max(self._began_at, self._controller.started_at)
@@ -296,14 +294,14 @@ class _Stopping:
 
 
 def _port_note(items: list[dict[str, Any]], endpoint: str) -> str:
-    """Why the endpoint is not where the manifest has it."""
+    """Say why the endpoint has another port than the manifest."""
     wanted = next(item["spec"]["listen"] for item in items if item["kind"] == "Gateway")
     port = wanted.rpartition(":")[2]
     return "" if f":{port}/" in endpoint else f"   ({wanted} is taken)"
 
 
 def _shown(home: Path) -> str:
-    """The home as it can be typed."""
+    """Return the home in the form in which it can be typed."""
     import shlex
 
     return shlex.quote(str(home))

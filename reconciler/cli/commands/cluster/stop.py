@@ -1,4 +1,4 @@
-"""`stop` and `start`: the whole cluster put to rest, and set to work again."""
+"""`stop` and `start`: stop serving on the whole cluster, and start again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, report, write_options
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, until_read
 from reconciler.cli.output.screen import Screen
-from reconciler.errors import Refused
+from reconciler.errors import Refused, listing
 from reconciler.resources import STOPPED, Node
 
 _MARK = ("metadata", "labels", STOPPED)
@@ -25,11 +25,11 @@ _CORDONED, _IN_USE = "cordoned", "in-use"
 @write_options
 @click.pass_obj
 def stop(settings: Settings, how: How, timeout: float) -> None:
-    """Put the whole cluster to rest: before maintenance of all of it, or a move.
+    """Stop all ranks of the cluster, for maintenance or a move.
 
-    Every node is drained by one commit: groups finish the requests they have, at most 30 s, and end; nothing is
-    formed again until `reconciler start`, whatever restarts meanwhile. Agents, controller and gateway go on. It
-    returns when no rank is left.
+    One commit drains every node: groups finish their requests within 30 s, and end. No group is formed again
+    until `reconciler start`, whatever restarts meanwhile. Agents, controller and gateway keep running. Returns
+    when no rank is left.
 
     \b
     Examples:
@@ -44,16 +44,16 @@ def stop(settings: Settings, how: How, timeout: float) -> None:
     say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
     if landed.revision is not None:
         until_empty(settings, landed.revision, names, timeout, say)
-    say("all is quiet: no rank runs; to set the cluster to work again: reconciler start")
+    say("no rank runs any more; to serve again: reconciler start")
 
 
 @click.command(cls=WritingCommand)
 @write_options
 @click.pass_obj
 def start(settings: Settings, how: How) -> None:
-    """Set to work again what `reconciler stop` has put to rest.
+    """Serve again after `reconciler stop`.
 
-    Nodes that were cordoned or drained before it stay so.
+    Nodes that were cordoned or drained before the stop stay so.
 
     \b
     Examples:
@@ -66,12 +66,12 @@ def start(settings: Settings, how: How) -> None:
 
 
 def _stopping(files: Files) -> Any:
-    """Drain every node that is not drained already. Raises ``Refused`` where there is none at all."""
+    """Drain every node that is not yet drained. Raises ``Refused`` if there is no node."""
     from reconciler.source.editing import set_fields
 
     nodes = _nodes(files)
     if not nodes:
-        raise Refused("NotFound", "there are no nodes to stop; what there is shows: reconciler get all")
+        raise Refused("NotFound", f"there are no nodes to stop; {listing('all')}")
     wanted: dict[tuple[str, str], Values] = {
         (NODE, name): {}
         if node.spec.drain
@@ -86,7 +86,7 @@ def _stopping(files: Files) -> Any:
 
 
 def _starting(files: Files) -> Any:
-    """Undo what ``_stopping`` did. Raises ``Refused`` where it has done nothing."""
+    """Undo ``_stopping``. Raises ``Refused`` if it drained no node."""
     from reconciler.source.editing import set_fields
     from reconciler.source.yaml.fields import REMOVED
 
@@ -94,7 +94,7 @@ def _starting(files: Files) -> Any:
     if not stopped:
         raise Refused(
             "NotStopped",
-            "no node was drained by reconciler stop; to use single ones again: reconciler uncordon NODE...",
+            "no node was drained by reconciler stop; to use single nodes again: reconciler uncordon NODE...",
         )
     wanted: dict[tuple[str, str], Values] = {}
     for name, node in stopped.items():

@@ -1,4 +1,4 @@
-"""Children that are started again whenever they die, and that end with their parent, however it ends."""
+"""Supervises children: restarts them when they die, and ends them with their parent, however it ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PARENT_VARIABLE = "RECONCILER_PARENT_FD"
-"""As in ``bootstrap``: a pipe's descriptor whose end tells a child that its parent is gone."""
+"""Variable, as in ``bootstrap``, with the descriptor of a pipe that closes when the parent is gone."""
 
 BACK_OFF_SECONDS_MIN = 0.2
 BACK_OFF_SECONDS_MAX = 5.0
 HEALTHY_SECONDS = 10.0
-"""A child that has lived so long starts anew with the shortest back-off."""
+"""A child that has run this long restarts with the shortest back-off."""
 END_SECONDS = 15.0
-"""The gateway gives running answers 10 s."""
+"""Longer than the 10 s that the gateway allows running answers."""
 LOG_BYTES_MAX = 8 * 1024 * 1024
-"""A log that is longer is put aside, in place of the one put aside before."""
+"""A longer log is rotated, and replaces the one rotated before."""
 LAST_WORDS_BYTES = 4096
 LAST_WORDS_CHARACTERS = 300
 
@@ -39,18 +39,18 @@ class Child:
     restart_at: float = 0.0
     delay: float = BACK_OFF_SECONDS_MIN
     ended: bool = False
-    """Told to end: not started again."""
+    """Was asked to end, and is not restarted."""
     log_offset: int = 0
-    """Where in the log this process began."""
+    """Offset in the log at which this process began."""
     told: str = ""
-    """What was last said about its end: an exit that repeats is told once."""
+    """Last message about its end: a repeated exit is reported once."""
 
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
     def last_lines(self, lines: int = 1) -> str:
-        """The last lines that this process, or the one before it, has logged."""
+        """Return the last lines that this process, or the one before it, has logged."""
         try:
             with self.log.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
@@ -63,12 +63,12 @@ class Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Keeps children running. ``say`` is told, in a sentence, what happened to them."""
+    """Keeps children running. ``say`` gets a sentence about each thing that happens to them."""
 
     children: list[Child]
     say: Callable[[str], None]
     search_path: Path
-    """Where children find this very installation of the reconciler, whatever the current folder is."""
+    """Path on which children find this installation of the reconciler, whatever the current folder is."""
     clock: Callable[[], float] = field(default=time.monotonic)
     _read: int = -1
     _write: int = -1
@@ -80,7 +80,7 @@ class Supervisor:
             self._spawn(child)
 
     def restart_dead(self) -> None:
-        """Start again what has died, each after its back-off. Call it a few times a second."""
+        """Restart dead children, each after its back-off. Call it a few times a second."""
         for child in self.children:
             if child.alive:
                 child.log_offset = min(child.log_offset, _make_room(child.log))
@@ -98,7 +98,9 @@ class Supervisor:
         child.delay = min(BACK_OFF_SECONDS_MAX, child.delay * 2)
         child.process = None
         words = child.last_lines() if process.returncode > 0 else ""
-        text = f"the {child.name} {_ending(process.returncode)} and is started again{': ' if words else ''}{words}"
+        text = (
+            f"the {child.name} {_ending(process.returncode)} and is restarted{': ' if words else ''}{words}"
+        )
         told, child.told = child.told, _without_time(text)
         if child.told != told or process.returncode < 0:
             self.say(text)
@@ -121,7 +123,7 @@ class Supervisor:
         child.started_at = self.clock()
 
     def end(self, seconds: float = END_SECONDS) -> None:
-        """End all children, side by side; those that are still there after ``seconds`` are killed."""
+        """End all children in parallel; kill those that still run after ``seconds``."""
         for child in self.children:
             child.ended = True
             if child.alive and child.process is not None:
@@ -133,7 +135,7 @@ class Supervisor:
             try:
                 child.process.wait(max(0.0, deadline - self.clock()))
             except subprocess.TimeoutExpired:
-                self.say(f"the {child.name} does not end by itself: it is killed")
+                self.say(f"the {child.name} does not end: killing it")
                 child.process.kill()
                 child.process.wait()
         for descriptor in (self._read, self._write):
@@ -147,16 +149,16 @@ def _ending(status: int) -> str:
 
 
 def _without_time(text: str) -> str:
-    """Digits differ from one time to the next (times, pids) where the failure is the same."""
+    """Return a text without digits, because times and pids differ between equal failures."""
     return "".join(character for character in text if not character.isdigit())
 
 
 def _make_room(log: Path) -> int:
-    """The size of a log that is to be continued, which may be that of a process that writes on meanwhile."""
+    """Rotate a log if it is too long, and return its size. Another process may be writing to it."""
     size = log.stat().st_size if log.exists() else 0
     if size <= LOG_BYTES_MAX:
         return size
-    with suppress(OSError):  # a full disk: the copy is lost, and what it would have taken becomes free
+    with suppress(OSError):  # on a full disk the copy is lost, and its space becomes free
         shutil.copyfile(log, log.with_name(f"{log.name}.1"))
     os.truncate(log, 0)
     return 0

@@ -1,4 +1,4 @@
-"""`up`: a whole cluster in the foreground."""
+"""`up`: run a cluster in the foreground."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ class _How:
 
 
 @click.command()
-@click.option(
-    "-f", "--filename", "paths", multiple=True, help="Manifests to start an empty cluster repository with."
-)
+@click.option("-f", "--filename", "paths", multiple=True, help="Manifests for an empty cluster repository.")
 @click.option(
     "--watch",
     type=click.Path(path_type=Path),
-    help="Read manifests from this folder instead of git, for trying.",
+    help="Read manifests from this folder instead of git, to try them.",
 )
-@click.option("--models", type=click.Path(path_type=Path), help="Copy model folders from here when missing.")
-@click.option("--any-port", is_flag=True, help="Take the next free port when the endpoint's is taken.")
+@click.option(
+    "--models", type=click.Path(path_type=Path), help="Copy missing model folders from this folder."
+)
+@click.option("--any-port", is_flag=True, help="Use the next free port if the endpoint's is taken.")
 @click.option(
     "--once",
     is_flag=False,
     flag_value=QUESTION,
     metavar="[QUESTION]",
-    help="Ask one question when everything is ready, print the answer, then stop everything.",
+    help="Ask one question once everything is ready, print the answer, then stop everything.",
 )
 @click.pass_obj
 def up(settings: Settings, /, **options: Any) -> int:
     """Run the controller and the gateway here, and keep them running.
 
-    Ctrl-C stops every rank and agent on this machine, then ends. SIGTERM ends the controller and the
-    gateway only: ranks go on, and the next `up` adopts them.
+    Ctrl-C stops every rank and agent, then ends. SIGTERM ends the controller and the gateway only: ranks keep
+    running, and the next `up` adopts them.
 
     \b
     Examples:
@@ -70,14 +70,14 @@ def up(settings: Settings, /, **options: Any) -> int:
     """
     how = _How(**options)
     if how.watch is not None and how.paths:
-        raise click.UsageError("--watch and -f exclude each other: a watched folder needs no repository")
+        raise click.UsageError("--watch and -f cannot be combined: a watched folder needs no repository")
     Home(settings.home).check()
     say = Screen()
     with only_one(settings) as footing, signals() as asked:
         if how.watch is None:
             seed_manifests(settings, how.paths, say)
         elif not how.watch.is_dir():
-            raise Invalid(f"{how.watch} is not a folder; --watch takes the one that holds the manifests")
+            raise Invalid(f"{how.watch} is not a folder; --watch needs the folder with the manifests")
         if how.models is not None:
             seed_models(how.models, settings.home / "models", say)
         if asked.any:
@@ -88,7 +88,7 @@ def up(settings: Settings, /, **options: Any) -> int:
 
 @contextmanager
 def only_one(settings: Settings) -> Iterator[FileIdentity]:
-    """One `up` for a home at a time. Raises ``Conflict`` naming the process that runs."""
+    """Allow one `up` per home at a time. Raises ``Conflict`` naming the process that runs."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = settings.home / LOCK_NAME
     with path.open("a+") as file:
@@ -98,7 +98,7 @@ def only_one(settings: Settings) -> Iterator[FileIdentity]:
             file.seek(0)
             holder = file.read().strip()
             raise Conflict(
-                f"reconciler up runs already for {settings.home} (pid {holder}); "
+                f"reconciler up is already running for {settings.home} (pid {holder}); "
                 "use it with: reconciler get all, end it with Ctrl-C, or choose another --home"
             ) from None
         file.truncate(0)
@@ -109,7 +109,7 @@ def only_one(settings: Settings) -> Iterator[FileIdentity]:
 
 
 def _supervisor(settings: Settings, say: Callable[[str], None], how: _How) -> Supervisor:
-    # -P: what lies in the current folder must not be taken for the reconciler's own modules.
+    # -P: files in the current folder must not be imported as the reconciler's own modules.
     program = (sys.executable, "-P", "-m", "reconciler", "--home", str(settings.home))
     watching = ("--watch", str(how.watch.absolute())) if how.watch is not None else ()
     any_port = ("--any-port",) if how.any_port else ()

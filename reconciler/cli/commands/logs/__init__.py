@@ -1,0 +1,1 @@
+"""The command `logs`: reading, merging and following logs. Start with ``logs.py``."""

@@ -1,4 +1,4 @@
-"""The logs of controller and gateway, which `up` writes in the home."""
+"""Prints the logs of controller and gateway, which `up` writes to the home."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOOK_SECONDS = 0.25
 
 
 def print_file(path: Path, wanted: Wanted, how: dict[str, Any], show: Printer) -> None:
-    """Print a log, or the one before it; and go on where that was asked for. Raises ``Refused``."""
+    """Print a log, or the one before it, and follow it if requested. Raises ``Refused``."""
     source = path.stem
     if how["previous"]:
         path = path.with_name(f"{path.name}.1")
     if not path.exists():
-        writes = "older lines are kept only once a log has grown" if how["previous"] else "`up` writes it"
+        writes = "a log is rotated only once it has grown" if how["previous"] else "`up` writes it"
         raise Refused("NotFound", f"there is no {path}; {writes}")
     lines = LineReader(source)
     with path.open(encoding="utf-8", errors="replace") as stream:
@@ -35,7 +35,7 @@ def print_file(path: Path, wanted: Wanted, how: dict[str, Any], show: Printer) -
 
 
 def _growing(path: Path, at: int) -> Iterator[str]:
-    """What is appended to a file, also to the one that takes its place."""
+    """Yield what is appended to a file, or to the file that replaces it."""
     while True:
         with path.open(encoding="utf-8", errors="replace") as stream:
             stream.seek(at)
@@ -50,9 +50,9 @@ def _growing(path: Path, at: int) -> Iterator[str]:
 
 
 def _replaced(path: Path, stream: TextIO) -> bool:
-    """Whether the log begins anew: as another file, or cut to nothing while its process writes on."""
+    """Return whether the log was rotated: replaced by another file, or truncated while its process writes on."""
     try:
         there = path.stat()
-    except FileNotFoundError:  # between the move of the old one and the first line of the new one
+    except FileNotFoundError:  # the old file was moved and the new one has no line yet
         return False
     return not os.path.samestat(there, os.fstat(stream.fileno())) or there.st_size < stream.tell()

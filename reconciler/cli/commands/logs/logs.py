@@ -1,4 +1,4 @@
-"""`logs`: what ranks, controller and gateway print."""
+"""`logs`: print the output of ranks, controller and gateway."""
 
 from __future__ import annotations
 
@@ -19,39 +19,43 @@ from .printer import Printer
 
 @click.command()
 @click.argument("target", required=False, shell_complete=complete.deployments)
-@click.option("--replica", type=click.IntRange(0), metavar="N", help="Only of this replica.")
-@click.option("--rank", type=click.IntRange(0), metavar="N", help="Only of this rank of each replica.")
-@click.option("-p", "--previous", is_flag=True, help="Of the group before the current one.")
-@click.option("-f", "--follow", is_flag=True, help="Go on printing, also of the groups to come.")
-@click.option("--tail", type=int, default=-1, metavar="N", help="Only the last N lines of each; -1: all.")
-@click.option("--since", type=Duration(), metavar="5m", help="Only lines that are not older.")
-@click.option("--since-time", type=Moment(), metavar="TIME", help="Only lines from this time on (RFC 3339).")
+@click.option("--replica", type=click.IntRange(0), metavar="N", help="Show this replica only.")
+@click.option("--rank", type=click.IntRange(0), metavar="N", help="Show this rank of each replica only.")
+@click.option("-p", "--previous", is_flag=True, help="Show the group before the current one.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines, also those of later groups.")
 @click.option(
-    "--prefix/--no-prefix", default=None, help="Whose line it is; said by itself where it may be several's."
+    "--tail", type=int, default=-1, metavar="N", help="Show the last N lines of each rank; -1 shows all."
 )
-@click.option("--controller", "process", flag_value="controller", help="The controller's own log.")
-@click.option("--gateway", "process", flag_value="gateway", help="The gateway's own log.")
+@click.option("--since", type=Duration(), metavar="5m", help="Show lines of this last period only.")
+@click.option("--since-time", type=Moment(), metavar="TIME", help="Show lines from this time on (RFC 3339).")
+@click.option(
+    "--prefix/--no-prefix",
+    default=None,
+    help="Begin each line with its rank; by default only if there are several.",
+)
+@click.option("--controller", "process", flag_value="controller", help="Show the controller's own log.")
+@click.option("--gateway", "process", flag_value="gateway", help="Show the gateway's own log.")
 @output_option()
 @click.pass_obj
 def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
-    """Print what the ranks of a deployment print, in the order of time.
+    """Print the output of a deployment's ranks, sorted by time.
 
     TARGET is a deployment (tiny, deployment/tiny), one of its replicas (tiny/0), or a rank such as
-    tiny.0.3.1 (deployment, replica, epoch, rank), also one that has ended. Lines begin with their time.
+    tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended. Lines begin with their time.
 
     \b
     Examples:
       reconciler logs tiny
       reconciler logs deployment/tiny --rank 1 --tail 20
       reconciler logs tiny -f --since 5m
-      reconciler logs tiny --previous          what the last group said before it ended
+      reconciler logs tiny --previous          the output of the group before
       reconciler logs tiny.0.3.1
       reconciler logs --controller -f
     """
     if (target is None) == (how["process"] is None):
         raise click.UsageError("expected a deployment, a rank, --controller or --gateway")
     if how["since"] is not None and how["since_time"] is not None:
-        raise click.UsageError("--since and --since-time exclude each other")
+        raise click.UsageError("--since and --since-time cannot be combined")
     wanted = Wanted(_since(how), how["tail"] if how["tail"] >= 0 else None)
     if how["process"] is not None:
         from .log_files import print_file
@@ -72,5 +76,5 @@ def _since(how: dict[str, Any]) -> datetime:
     if how["since"] is None:
         return how["since_time"] or BEFORE_EVERYTHING
     if how["since"] <= 0:
-        raise Invalid("--since is how long ago, such as 5m")
+        raise Invalid("--since must be a positive duration, such as 5m")
     return datetime.now(UTC) - timedelta(seconds=how["since"])

@@ -1,4 +1,4 @@
-"""Lines of several logs in the order of their times. Pure."""
+"""Merges lines of several logs by time. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEFORE_EVERYTHING = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of one log. ``at`` is its own time, or that of the line that it belongs to."""
+    """One line of one log. ``at`` is its own time, or that of the line that it continues."""
 
     source: str
     at: datetime
@@ -22,20 +22,20 @@ class Line:
 
 @dataclass(slots=True)
 class LineReader:
-    """Cuts what comes of one log into lines, and gives each its time."""
+    """Splits the text of one log into lines, and gives each its time."""
 
     source: str
     at: datetime = BEFORE_EVERYTHING
-    """The time of what comes before the first line that has one."""
+    """The time of lines before the first one that has a time."""
     _rest: str = ""
 
     def feed(self, text: str) -> list[Line]:
-        """The lines that have come to their end."""
+        """Return the lines that are now complete."""
         *whole, self._rest = (self._rest + text).split("\n")
         return [self._line(part) for part in whole]
 
     def end(self) -> list[Line]:
-        """What is left without an end of line."""
+        """Return the rest that does not end with a newline."""
         rest, self._rest = self._rest, ""
         return [self._line(rest)] if rest else []
 
@@ -46,25 +46,25 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which lines of a log: not older than ``since``, and of those the last ``tail``."""
+    """The wanted lines of a log: not older than ``since``, and of those the last ``tail``."""
 
     since: datetime = BEFORE_EVERYTHING
     tail: int | None = None
 
     def of(self, lines: list[Line]) -> list[Line]:
-        """Those lines that are wanted."""
+        """Return the wanted lines."""
         young = [line for line in lines if line.at >= self.since]
         return young if self.tail is None else young[max(0, len(young) - self.tail) :]
 
 
 @dataclass(slots=True)
 class Merge:
-    """Puts lines in order. What belongs to a line stays behind it, for a log's times never go back here."""
+    """Sorts lines by time. Continued lines stay behind their line, because a log's times never go back here."""
 
     _latest: dict[str, datetime] = field(default_factory=dict)
 
     def merged(self, logs: Iterable[list[Line]]) -> list[Line]:
-        """The lines of all logs by time; those of one log in their own order."""
+        """Return the lines of all logs by time; those of one log keep their order."""
         timed: list[tuple[datetime, Line]] = []
         for lines in logs:
             for line in lines:

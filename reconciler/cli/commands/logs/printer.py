@@ -1,4 +1,4 @@
-"""Lines of logs as they were asked for."""
+"""Prints lines of logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .merge import BEFORE_EVERYTHING, Line
 
 
 class Printer:
-    """Prints lines as they were asked for."""
+    """Prints lines in the requested format."""
 
     def __init__(self, how: dict[str, Any], several: bool) -> None:
         self._output = how["output"]

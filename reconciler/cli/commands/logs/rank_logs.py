@@ -1,4 +1,4 @@
-"""The logs of ranks, read through the controller: of all ranks of a group, and of the groups to come."""
+"""Reads the logs of ranks through the controller: of all ranks of a group, and of later groups."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .printer import Printer
 PIECE_BYTES = 1024 * 1024
 FOLLOW_SECONDS = 0.5
 LAST_BYTES_A_LINE = 1024
-"""A guess on the safe side, for how much to read to have a number of last lines."""
+"""A high estimate of a line's length, to decide how much to read for a number of last lines."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whose lines are wanted: those of one rank, or of ranks of a deployment."""
+    """The ranks whose lines are wanted: one rank, or ranks of a deployment."""
 
     deployment: str
     id: RankId | None
@@ -40,7 +40,7 @@ class Target:
 
     @classmethod
     def named(cls, text: str, how: dict[str, Any]) -> Target:
-        """The target that a command line means. Raises ``UsageError``."""
+        """Return the target that a command line means. Raises ``UsageError``."""
         word, slash, name = text.rpartition("/")
         if slash and name.isdecimal() and how["replica"] is None and not _is_kind(word):
             return cls(word, None, int(name), how["rank"], how["previous"])
@@ -50,16 +50,16 @@ class Target:
         rank = None if kind == "ModelDeployment" else _rank_id(name)
         if kind == "Rank" and rank is None:
             raise click.UsageError(
-                f"{text}: a rank is named like tiny.0.3.1 (deployment, replica, epoch, rank)"
+                f"{text}: expected a rank such as tiny.0.3.1 (deployment, replica, epoch, rank)"
             )
         if rank is not None and (how["previous"] or how["replica"] is not None or how["rank"] is not None):
             raise click.UsageError(
-                f"{text} is one rank: --replica, --rank and --previous go with deployments"
+                f"{text} is one rank, but --replica, --rank and --previous need a deployment"
             )
         return cls(rank.deployment if rank else name, rank, how["replica"], how["rank"], how["previous"])
 
     def takes(self, row: Row) -> bool:
-        """Whether a rank is meant, its epoch aside."""
+        """Return whether a rank of any epoch is meant."""
         if self.id is not None:
             return str(row["metadata"]["name"]) == str(self.id)
         return self.replica in (None, row["replica"]) and self.rank in (None, row["rank"])
@@ -81,7 +81,7 @@ def _rank_id(name: str) -> RankId | None:
 
 
 class Source:
-    """One rank's log, as far as it was read."""
+    """One rank's log, and how far it was read."""
 
     def __init__(self, id: RankId, began: str | None) -> None:
         self.id = id
@@ -90,25 +90,25 @@ class Source:
         self.node = ""
 
     def backlog(self, client: Client, wanted: Wanted) -> list[Line]:
-        """What is there already and wanted."""
+        """Return the wanted lines that exist already."""
         enough = (wanted.tail or 0) * LAST_BYTES_A_LINE
         if wanted.since != BEFORE_EVERYTHING or wanted.tail is None or enough > PIECE_BYTES:
             return wanted.of(self.more(client))
         body = self._read(client, None)
         text = body["text"]
-        if body["offset"] > len(text.encode()):  # it begins within a line
+        if body["offset"] > len(text.encode()):  # the text begins within a line
             text = text.partition("\n")[2]
         return wanted.of([*self._lines.feed(text), *self.more(client)])
 
     def more(self, client: Client) -> list[Line]:
-        """Everything that has come since the last time."""
+        """Return everything since the last call."""
         found = []
         while text := self._read(client, self._offset)["text"]:
             found += self._lines.feed(text)
         return found
 
     def end(self) -> list[Line]:
-        """What is left without an end of line."""
+        """Return the rest that does not end with a newline."""
         return self._lines.end()
 
     def _read(self, client: Client, offset: int | None) -> Any:
@@ -119,7 +119,7 @@ class Source:
 
 
 class Reading:
-    """The logs of a target, once or as they grow."""
+    """Reads the logs of a target, once or as they grow."""
 
     def __init__(self, path: Path, target: Target, wanted: Wanted) -> None:
         self._path = path
@@ -131,17 +131,17 @@ class Reading:
         self._merge = Merge()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._client.close()
 
     def print(self, how: dict[str, Any]) -> None:
-        """Print what there is; with ``follow`` go on until Ctrl-C. Raises ``Refused``."""
+        """Print the existing lines; with ``follow`` continue until Ctrl-C. Raises ``Refused``."""
         chosen = self._chosen()
         if not chosen:
             self._check_known()
             if not how["follow"]:
                 raise self._nothing()
-            click.echo(f"note: {self._nothing()}; what its next group prints is awaited", err=True)
+            click.echo(f"note: {self._nothing()}; waiting for its next group", err=True)
         show = Printer(how, self._target.id is None and (len(chosen) > 1 or how["follow"]))
         self._take(chosen)
         backlog = [source.backlog(self._client, self._wanted) for source in self._sources.values()]
@@ -166,14 +166,14 @@ class Reading:
         show(self._merge.merged(found))
 
     def _grown(self, name: str, rows: list[Row]) -> list[Line]:
-        """What a rank has printed since; the last of it, where it has ended before that was read."""
+        """Return a rank's new lines, including the last ones if it has ended meanwhile."""
         source = self._sources[name]
         ended = not any(row["metadata"]["name"] == name and row["phase"] != Phase.EXITED for row in rows)
         try:
             found = source.more(self._client)
         except Refused as refused:
             if refused.code != "NotFound":
-                return []  # its node is not reached now: the next time, or when it is forgotten
+                return []  # its node does not answer now; try again later
             found, ended = [], True
         if not ended:
             return found
@@ -194,7 +194,7 @@ class Reading:
         return [row for row in rows if self._target.takes(row)]
 
     def _chosen(self, rows: list[Row] | None = None) -> list[Row]:
-        """The ranks of each replica's newest group, or of the one before it."""
+        """Return the ranks of each replica's newest group, or of the one before it."""
         if rows is None:
             rows = self._rows()
         if self._target.id is not None:
@@ -209,7 +209,7 @@ class Reading:
         return [row for row in rows if row["epoch"] in wanted.get(row["replica"], ())]
 
     def _check_known(self) -> None:
-        """Raises ``Refused`` for a deployment that there is not, and of which nothing is left."""
+        """Raise ``Refused`` for a deployment that does not exist and of which no rank is left."""
         name = self._target.deployment
         items = self._client.ask(Get("ModelDeployment"))["items"]
         known = [item["metadata"]["name"] for item in items]
@@ -220,7 +220,7 @@ class Reading:
         name = self._target.deployment
         which = "" if self._target.replica is None else f"replica {self._target.replica} of "
         if self._target.previous:
-            return Refused("NotFound", f"{which}{name} has no group before the current one that a node keeps")
+            return Refused("NotFound", f"no node has logs of a group of {which}{name} before the current one")
         return Refused(
             "NotFound", f"{which}{name} has no group now; see: reconciler describe deployment {name}"
         )

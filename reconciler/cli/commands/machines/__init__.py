@@ -1,0 +1,1 @@
+"""Commands for machines: adding, draining, restarting and checking them. Start with ``drain.py``."""

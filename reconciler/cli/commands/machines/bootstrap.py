@@ -1,4 +1,4 @@
-"""`node bootstrap` and `node reset`: have a machine keep its agent running, or no more, and say beforehand how."""
+"""`node bootstrap` and `node reset`: install or remove the service that runs a machine's agent."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from reconciler.resources import Access
 
 ROUNDS_MAX = 3
-"""What was done may bring up more, such as ending an agent that the controller has started meanwhile."""
+"""One round may make another necessary, for example to end an agent that the controller started meanwhile."""
 T = TypeVar("T")
 
 
 @click.command()
 @click.argument("name", shell_complete=nodes)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing: do it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @output_option()
 @click.pass_obj
 def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
-    """Have the machine of Node NAME keep its agent running.
+    """Install a service that keeps the agent of Node NAME running.
 
-    Prints every command and every file with what it is for, and then does it: the agent's file, the gateway's way
-    to the ranks, and a service that starts the agent at every boot. On a Mac that is a LaunchDaemon of the system,
-    on Linux a service of systemd, where there is one. What takes an administrator's password is printed, to be
-    pasted on the machine. Ranks that run go on. Again does nothing.
+    Prints every command and file with its purpose, then carries it out: the agent's file, the gateway's access to
+    the ranks, and a service that starts the agent at every boot. The service is a LaunchDaemon on a Mac, and a
+    systemd service on Linux if systemd is there. Commands that need an administrator's password are printed, to be
+    pasted on the machine. Running ranks continue. If everything is in place, nothing is done.
 
     \b
     Examples:
@@ -55,17 +55,17 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
 
 @click.command()
 @click.argument("name", shell_complete=nodes)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing: do it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @output_option()
 @click.pass_obj
 def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
-    """Have the machine of Node NAME keep its agent running no more.
+    """Remove the service that keeps the agent of Node NAME running.
 
-    Takes back what `node bootstrap` did there: stops the service, and removes it with the files it was made of.
-    Prints every command before. The service's agent ends and ranks go on; for as long as the Node is wanted, the
-    controller starts an agent itself, as before bootstrap. To take a machine out of the cluster, delete its Node
-    afterwards. Again does nothing.
+    Undoes `node bootstrap`: stops the service, and removes it with its files. Prints every command first. The
+    service's agent ends and ranks continue. While the Node exists, the controller starts an agent itself, as before
+    bootstrap. To take a machine out of the cluster, delete its Node afterwards. If there is no service, nothing is
+    done.
 
     \b
     Examples:
@@ -81,13 +81,13 @@ def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str |
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a command has to do on a machine."""
+    """The task of a command on a machine."""
 
     look: Callable[[SshNode], Coroutine[Any, Any, BootstrapPlan]]
     done: str
-    """That it did it, in a word."""
+    """The word that reports success."""
     nothing: str
-    """Why nothing was to be done."""
+    """The reason if there is nothing to do."""
 
 
 def _run_task(
@@ -96,7 +96,7 @@ def _run_task(
     found = nodes_of(settings)
     if name not in found:
         there = ", ".join(sorted(found)) or "none"
-        raise Refused("NotFound", f'there is no Node "{name}"; those that there are: {there}')
+        raise Refused("NotFound", f'there is no Node "{name}"; existing Nodes: {there}')
     if found[name].ssh is None:
         raise Refused(
             "OwnMachine", f"{name} is the controller's own machine: `reconciler up` keeps its agent running"
@@ -139,18 +139,18 @@ def _carry(
         click.echo(f"node/{name} {errand.done if done else f'unchanged: {errand.nothing}'}")
     elif not last.own_actions:
         click.echo(
-            f"node/{name} {errand.done if done else 'unchanged'} but for what a person has to do there"
+            f"node/{name} {errand.done if done else 'unchanged'} except for what a person has to do there"
         )
     elif dry_run:
         click.echo(f"node/{name} {errand.done} (dry run)")
     else:
-        click.echo("nothing was done; to do it: the same with --yes", err=True)
+        click.echo("nothing was done; to do it, repeat the command with --yes", err=True)
 
 
 async def _carry_out(
     machine: SshNode, errand: _Task, wanted: BootstrapPlan, tell: _Reporter, done: list[Action]
 ) -> BootstrapPlan:
-    """Do what can be done from here, until nothing of it is left. Raises ``Refused`` where something stays."""
+    """Do what can be done from here until nothing is left. Raises ``Refused`` if something remains."""
     from reconciler.remote.nodes.bootstrap import carry_out, settle
 
     for again in range(ROUNDS_MAX):
@@ -165,11 +165,11 @@ async def _carry_out(
         if not wanted.own_actions:
             return wanted
     left = "; ".join(str(measure.act) for measure in wanted.own_actions)
-    raise Refused("NotInPlace", f"{machine.name}: after {ROUNDS_MAX} attempts there is still to do: {left}")
+    raise Refused("NotInPlace", f"{machine.name}: still to do after {ROUNDS_MAX} attempts: {left}")
 
 
 class _Reporter:
-    """Tells a person what is going to be done, unless the answer is for a program."""
+    """Prints what is going to be done, unless the output is for a program."""
 
     def __init__(self, aloud: bool) -> None:
         self._aloud = aloud
@@ -195,7 +195,7 @@ class _Reporter:
                 self._print(indent(shown.rstrip("\n"), "     | ", lambda line: True))
 
     def progress(self, text: str) -> None:
-        """On a terminal: beside what is printed."""
+        """Print progress on a terminal."""
         if self._aloud:
             click.echo(f"     {text}", err=True)
 

@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with machines and groups, what it means, and what to do."""
+"""`doctor`: show what is wrong with machines and groups, what it means, and what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reconciler.wire.admin import Doctor, Get
 NODE = "Node"
 HELD_BACK_SECONDS = 1.0
 ROUNDS_MAX = 120
-"""Of the controller's own bound on asking machines there is more than enough in it."""
+"""Well above the controller's own time limit for asking machines."""
 SHOWN_AFTER_SECONDS = 2.0
 INDENT = 5
 LABEL = 8
@@ -33,10 +33,10 @@ TIME_OF_DAY = slice(11, 16)
 @output_option()
 @click.pass_obj
 def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> int:
-    """Say what is wrong with the machines and their groups, what it means, and what to do.
+    """Show what is wrong with machines and groups, what it means, and what to do.
 
-    The machines are asked anew first. Findings come in the order in which one explains the next, each with its
-    class (C0 to C17); what could not be found out is told at the end, never as fine. Exits with 1 where there is
+    The machines are asked again first. Findings are sorted so that a cause precedes its effects, each with its
+    class (C0 to C17). What could not be found out is listed at the end, never as fine. Exits with 1 if there is
     a finding.
 
     \b
@@ -57,7 +57,7 @@ def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> in
 
 
 def _check(client: Client, nodes: tuple[str, ...]) -> None:
-    """Raise ``Refused`` for nodes that there are not, with the nearest names."""
+    """Raise ``Refused`` for unknown nodes, with the nearest names."""
     if not nodes:
         return
     there = {(NODE, item["metadata"]["name"]) for item in client.ask(Get(NODE))["items"]}
@@ -67,7 +67,7 @@ def _check(client: Client, nodes: tuple[str, ...]) -> None:
 
 
 def _ask_controller(client: Client, nodes: tuple[str, ...]) -> dict[str, Any]:
-    """What the controller says in the end; meanwhile whom it still asks."""
+    """Return the controller's result; meanwhile show which machines it is asking."""
     screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
     body: dict[str, Any] = client.ask(Doctor(nodes))
     for _ in range(ROUNDS_MAX):
@@ -94,7 +94,7 @@ def _page(body: dict[str, Any]) -> Iterator[str]:
             yield from _indented(f"{text} (reconciler incidents {incident['id']})", width)
         yield ""
     if body["notKnown"]:
-        yield "Not known, and so neither fine nor wrong:"
+        yield "Unknown, so neither fine nor wrong:"
         yield from _unknown_lines(body["notKnown"], width)
         yield ""
     yield _sum(body)
@@ -111,7 +111,7 @@ def _finding(finding: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def _unknown_lines(unknown: list[dict[str, str]], width: int) -> Iterator[str]:
-    """What is not known for the same reason of one machine, together."""
+    """Yield lines about what is unknown, those of one machine with the same reason together."""
     ordered = sorted(unknown, key=lambda each: (each["node"], each["why"]))
     for (node, why), group in groupby(ordered, key=lambda each: (each["node"], each["why"])):
         what = ", ".join(each["what"] for each in group)
@@ -129,7 +129,7 @@ def _sum(body: dict[str, Any]) -> str:
     nodes = f"{looked} node{'' if looked == 1 else 's'}"
     if not found:
         count = len(body["notKnown"])
-        things = "1 thing is" if count == 1 else f"{count} things are"
-        return f"no findings on {nodes}" + (f"; {things} not known" if count else "")
+        things = "1 fact is" if count == 1 else f"{count} facts are"
+        return f"no findings on {nodes}" + (f"; {things} unknown" if count else "")
     needed = f", {persons} for a person" if persons else ", none for a person"
     return f"{found} finding{'' if found == 1 else 's'} on {nodes}{needed}"

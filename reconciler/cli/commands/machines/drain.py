@@ -1,4 +1,4 @@
-"""`cordon`, `uncordon`, `drain`: keep ranks away from nodes, and move those that are there."""
+"""`cordon`, `uncordon`, `drain`: keep new ranks off nodes, and move the present ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.screen import Screen
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Unreachable, listing
 from reconciler.wire.admin import Get
 
 NODE = "Node"
@@ -37,7 +37,7 @@ UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`NODE...` or `-l`, as ``targets``."""
+    """Add `NODE...` and `-l`, passed as ``targets``."""
 
     @wraps(command)
     def with_nodes(*arguments: Any, names: tuple[str, ...], selector: Selector | None, **options: Any) -> Any:
@@ -53,7 +53,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _set(targets: Targets, values: Values) -> Callable[[Files], Any]:
-    """What sets fields of the nodes that are meant. Raises ``Refused`` where one is not there."""
+    """Return a function that sets fields of the selected nodes. It raises ``Refused`` if one is missing."""
 
     def decide(files: Files) -> Any:
         from reconciler.source.editing import set_fields
@@ -64,18 +64,18 @@ def _set(targets: Targets, values: Values) -> Callable[[Files], Any]:
 
 
 def named(targets: Targets, files: Files) -> list[Key]:
-    """The nodes that are meant. Raises ``Refused`` where one is not there."""
+    """Return the selected nodes. Raises ``Refused`` if one is missing."""
     there = labels_of(files)
     chosen, missing = targets.choose(there)
     if missing:
         raise missing_all(missing, there)
     if not chosen:
-        raise Refused("NotFound", "no nodes are selected; what there is shows: reconciler get nodes")
+        raise Refused("NotFound", f"no nodes are selected; {listing('nodes')}")
     return list(chosen)
 
 
 def report_nodes(how: How, landed: Landed, word: str) -> None:
-    """As kubectl, which names nodes without their group."""
+    """Print one line per node, as kubectl does: without the API group."""
     if how.output is not None:
         report(how, landed)
         return
@@ -89,7 +89,7 @@ def report_nodes(how: How, landed: Landed, word: str) -> None:
 @write_options
 @click.pass_obj
 def cordon(settings: Settings, targets: Targets, how: How) -> None:
-    """Place no new ranks on nodes; those that run there go on.
+    """Place no new ranks on nodes. Running ranks continue.
 
     \b
     Examples:
@@ -106,7 +106,7 @@ def cordon(settings: Settings, targets: Targets, how: How) -> None:
 @write_options
 @click.pass_obj
 def uncordon(settings: Settings, targets: Targets, how: How) -> None:
-    """Use nodes again that were cordoned or drained.
+    """Use cordoned or drained nodes again.
 
     \b
     Examples:
@@ -123,20 +123,20 @@ def uncordon(settings: Settings, targets: Targets, how: How) -> None:
 
 @click.command(cls=WritingCommand)
 @node_options
-@click.option("--force", is_flag=True, help="Also where something stops being served for it.")
+@click.option("--force", is_flag=True, help="Drain even if a deployment stops being served.")
 @timeout_option("10m")
 @write_options
 @click.pass_obj
 def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: float) -> None:
-    """Move everything away from nodes: before a repair, an update, a reboot.
+    """Move all ranks off nodes, before a repair, an update or a reboot.
 
-    Groups are formed anew on other nodes, or on fewer. Those that have no other place finish what they have
-    and end: that needs --force. The nodes stay drained until `reconciler uncordon`.
+    Groups are formed again on other nodes, or on fewer. Groups that fit nowhere else finish their requests and
+    end, which needs --force. The nodes stay drained until `reconciler uncordon`.
 
     \b
     Examples:
       reconciler drain node-b
-      reconciler drain node-b --dry-run            which deployments move, which would stop
+      reconciler drain node-b --dry-run            show which deployments would move or stop
       reconciler drain node-b --force --timeout=2m
     """
     say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
@@ -159,25 +159,25 @@ def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: 
 
 
 def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
-    """Say what becomes of every group on these nodes. Raises ``Refused`` where one has to end, without force."""
+    """Say what happens to every group on these nodes. Without force, raises ``Refused`` if one has to end."""
     ending = agreed(settings, files, names, say)
     if ending and not force:
         raise Refused(
             "WouldStop",
-            "not drained, for then these would no longer be served:\n  "
+            "cannot drain: these would stop being served:\n  "
             + "\n  ".join(ending)
-            + f"\nto stop them all the same: reconciler drain {' '.join(names)} --force",
+            + f"\nto stop them anyway: reconciler drain {' '.join(names)} --force",
         )
     for line in ending:
-        say(f"{line}; it finishes what it has and ends")
+        say(f"{line}; it finishes its requests and ends")
 
 
 def agreed(settings: Settings, files: Files, names: list[str], say: Screen) -> list[str]:
-    """Say of every group on these nodes where it goes; a line for each that has to end."""
+    """Say where every group on these nodes moves. Return a line for each that has to end."""
     try:
         replicas = preview(settings, files)["replicas"]
     except Unreachable:
-        say("no controller runs that could say what moves")
+        say("no controller is running, so what would move is unknown")
         return []
     ending = []
     for entry in replicas:
@@ -199,7 +199,7 @@ def until_empty(settings: Settings, revision: str, names: list[str], seconds: fl
     told: set[str] = set()
 
     def awaited(client: Client) -> str:
-        # The ranks first: those that are there now may be gone by the time the commit is known to be read.
+        # The ranks first: the present ones may be gone by the time the commit has been read.
         left = [row for row in client.ask(Get("Rank"))["items"] if row["node"] in names]
         text = unread(client, repo, revision)
         for row in left:
@@ -214,4 +214,4 @@ def until_empty(settings: Settings, revision: str, names: list[str], seconds: fl
     try:
         wait_until(settings, awaited, seconds, say)
     except Unreachable as error:
-        raise Unreachable(f"{error}; the drain is committed, and begins when a controller runs") from error
+        raise Unreachable(f"{error}; the drain is committed, and begins once a controller runs") from error

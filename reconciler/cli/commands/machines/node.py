@@ -1,4 +1,4 @@
-"""`node`: take machines in, and let them go."""
+"""`node`: add machines, and install or remove the service of their agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 @click.group(cls=SuggestingGroup)
 def node() -> None:
-    """Take machines in, and let them go.
+    """Add machines, and install or remove the service of their agents.
 
     \b
     Examples:
@@ -42,23 +42,25 @@ node.add_command(reset)
 
 @node.command()
 @click.argument("host")
-@click.option("--user", help="Who logs in there; by default you, or USER of USER@HOST.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Of its SSH server; by default 22.")
-@click.option("--name", help="Of the Node; by default what the machine calls itself.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Of the Node; may be repeated.")
-@click.option("--again", is_flag=True, help="HOST is a Node: take its new host key into the manifest.")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing: log in and look around.")
-@click.option("--commit", is_flag=True, help="Commit the manifest, without a question.")
-@click.option("-m", "--message", help="The commit's message.")
-@click.option("-o", "--output", type=click.Choice(("yaml", "json")), help="Print the manifest alone.")
+@click.option("--user", help="User to log in as; by default you, or USER of USER@HOST.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of its SSH server; by default 22.")
+@click.option("--name", help="Name of the Node; by default the machine's own host name.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the Node; may be repeated."
+)
+@click.option("--again", is_flag=True, help="HOST is a Node: put its new host key into the manifest.")
+@click.option("-y", "--yes", is_flag=True, help="Log in and inspect the machine without asking.")
+@click.option("--commit", is_flag=True, help="Commit the manifest without asking.")
+@click.option("-m", "--message", help="Commit message.")
+@click.option("-o", "--output", type=click.Choice(("yaml", "json")), help="Print only the manifest.")
 @click.pass_obj
 def add(
     settings: Settings, /, host: str, again: bool, commit: bool, message: str | None, **options: Any
 ) -> None:
-    """Write the manifest of a machine that is reached over SSH.
+    """Write the manifest of a machine with SSH access.
 
-    The machine's host key goes into it, and no other is accepted from then on: compare its fingerprint with the one
-    that the machine itself shows. It is committed with --commit, or when you say so.
+    The manifest contains the machine's host key, and no other key is accepted from then on. Compare its fingerprint
+    with the one that the machine itself shows. The manifest is committed with --commit, or when you confirm.
 
     \b
     Examples:
@@ -81,7 +83,7 @@ def add(
     click.echo(text, nl=False)
     if not (commit or agreed("commit this?")):
         click.echo(
-            "not committed; to do it: the same with --commit, or give this to: reconciler apply -f -",
+            "not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -",
             err=True,
         )
         return
@@ -98,15 +100,13 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
         if any(document.key == (NODE, name) for document in load(files)):
             raise Refused(
                 "AlreadyExists",
-                f"there is a Node {name} already; for a new host key of it: reconciler node add --again {name};"
-                " for another machine: --name",
+                f"Node {name} already exists; to renew its host key: reconciler node add --again {name};"
+                " to add another machine: --name",
             )
         return apply_documents(files, incoming)
 
     _land(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
-    click.echo(
-        f"next, to have the machine keep its agent running: reconciler node bootstrap {name}", err=True
-    )
+    click.echo(f"next, install the service of its agent: reconciler node bootstrap {name}", err=True)
 
 
 def _land(settings: Settings, how: How, landed: Landed) -> None:
@@ -118,7 +118,7 @@ def _land(settings: Settings, how: How, landed: Landed) -> None:
 
 
 def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The manifest of a machine, and what was seen of it."""
+    """Return the manifest of a machine, and a line about what was found there."""
     from reconciler.remote.nodes import introduction
 
     user, _, host = words.rpartition("@")
@@ -131,7 +131,7 @@ def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any],
         "hostKey": found.line,
     }
     said, seen = "", ""
-    if options["yes"] or agreed(f"is it the machine's own, and shall {user} log in there to look around?"):
+    if options["yes"] or agreed(f"is this the machine's own key, and should {user} log in to inspect it?"):
         sights = _survey(ssh)
         if sights is not None:
             said = sights.name
@@ -157,7 +157,7 @@ def _presented(host: str, port: int | None) -> Any:
 
 
 def _survey(ssh: dict[str, Any]) -> Any:
-    """What is to be seen there; None where the login does not work, which can be put right later."""
+    """Return facts about the machine; None if the login fails, which can be fixed later."""
     from pydantic import ValidationError
 
     from reconciler.remote.nodes import introduction
@@ -173,7 +173,7 @@ def _survey(ssh: dict[str, Any]) -> Any:
 
 
 def _named(word: str) -> str:
-    """A Node's name from a machine's: its first part, unless it is an address."""
+    """Return a Node's name from a host name: its first part, unless it is an address."""
     plain = word if re.fullmatch(r"[0-9.]+", word) else word.partition(".")[0]
     return _NO_NAME.sub("-", plain.lower()).strip("-")[:63].strip("-")
 
@@ -189,7 +189,7 @@ def _label(word: str) -> tuple[str, str]:
 
 
 def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
-    """Take the new host key of a Node into its manifest, after both fingerprints were shown."""
+    """Put the new host key of a Node into its manifest, after showing both fingerprints."""
     from reconciler.remote.nodes import introduction
     from reconciler.source.editing import set_fields
 
@@ -197,15 +197,16 @@ def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
     ssh = nodes.get(name)
     if ssh is None:
         there = ", ".join(sorted(nodes)) or "none"
-        raise Refused("NotFound", f'there is no Node "{name}" over SSH; those that there are: {there}')
+        raise Refused("NotFound", f'there is no Node "{name}" with SSH access; existing ones: {there}')
     found = _presented(ssh.host, ssh.port if ssh.port != 22 else None)
     if found.line.split() == ssh.host_key.split()[:2]:
-        click.echo(f"node/{name} unchanged: that is the key of its manifest")
+        click.echo(f"node/{name} unchanged: its manifest already has this key")
         return
     click.echo(f"its manifest has         {introduction.fingerprint_of(ssh.host_key)}", err=True)
-    if not (commit or agreed("is the new one the machine's own, and shall it be committed?")):
+    if not (commit or agreed("is the new key the machine's own, and should it be committed?")):
         raise Refused(
-            "NotCommitted", "the manifest is as it was; to take the new key into it: the same with --commit"
+            "NotCommitted",
+            "the manifest is unchanged; to put the new key into it, repeat the command with --commit",
         )
     wanted: dict[tuple[str, str], dict[tuple[str, ...], Any]] = {(NODE, name): {HOST_KEY: found.line}}
     landed = carry_out(

@@ -1,4 +1,4 @@
-"""`reboot`: machines restarted one after the other. The wish is a commit; the controller carries it out."""
+"""`reboot`: restart machines one after the other. The request is a commit, which the controller carries out."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from .drain import DRAIN, NODE, UNSCHEDULABLE, agreed, named, node_options, repo
 REBOOT_FROM = ("spec", "rebootFrom")
 CANNOT = "CannotRestart"
 GOES_ON = (
-    "the restarts go on without this command: reconciler get nodes; to keep one back that has not begun:"
+    "the restarts continue without this command: reconciler get nodes; to cancel one that has not begun:"
     " reconciler edit node/NAME, and remove spec.rebootFrom"
 )
 
 
 @click.command(cls=WritingCommand)
 @node_options
-@click.option("--force", is_flag=True, help="Also where something is not served meanwhile.")
+@click.option("--force", is_flag=True, help="Restart even if a deployment is not served meanwhile.")
 @timeout_option("1h")
 @write_options
 @click.pass_obj
 def reboot(settings: Settings, targets: Targets, how: How, force: bool, timeout: float) -> None:
     """Restart machines, one after the other, in the order of their names.
 
-    Each is drained, restarted, and back in service before the next: its agent answers, and every group is served
-    again. What has no other place is not served meanwhile: that needs --force. A Mac with FileVault is refused unless
-    `spec.repair.fileVault` says that somebody, or something, unlocks it.
+    Each is drained, restarted, and back in service before the next one: its agent answers, and every group is served
+    again. Groups that fit nowhere else are not served meanwhile, which needs --force. A Mac with FileVault is refused
+    unless `spec.repair.fileVault` says that somebody, or something, unlocks it.
 
-    The wish is a commit, and the controller sees to it: Ctrl-C, or its own restart in the middle, keeps none from
-    being restarted, and none is restarted twice.
+    The request is a commit that the controller carries out. Neither Ctrl-C nor a restart of the controller stops it,
+    and no machine is restarted twice.
 
     \b
     Examples:
       reconciler reboot studio-1
-      reconciler reboot studio-1 studio-2 --dry-run    what moves, what would not be served meanwhile
+      reconciler reboot studio-1 studio-2 --dry-run    show what would move or not be served
       reconciler reboot -l pool=studios --force --timeout=2h
     """
     say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
@@ -90,34 +90,34 @@ def reboot(settings: Settings, targets: Targets, how: How, force: bool, timeout:
 
 
 def _boots(settings: Settings, names: list[str]) -> dict[str, str]:
-    """The boot that each machine runs in. Raises ``Refused`` where one does not answer, ``Unreachable`` without a controller."""
+    """Return each machine's boot id. Raises ``Refused`` if one does not answer, ``Unreachable`` without a controller."""
     try:
         items = {
             item["metadata"]["name"]: item["status"] for item in ask(settings.socket, Get(NODE))["items"]
         }
     except Unreachable as error:
-        raise Unreachable(f"{error}; it is what restarts machines") from error
+        raise Unreachable(f"{error}; the controller restarts the machines") from error
     silent = [name for name in names if items.get(name, {}).get("agent") != "reached"]
     if silent:
         raise Refused(
             "NotReached",
-            f"{', '.join(silent)} does not answer, and what does not answer cannot be told to restart;"
+            f"{', '.join(silent)} does not answer, so it cannot be restarted; see:"
             f" reconciler describe node {silent[0]}",
         )
     return {name: items[name]["bootId"] for name in names}
 
 
 def _refuse(settings: Settings, files: Files, names: list[str]) -> None:
-    """Raises ``Refused`` with what the controller has against restarting one of them."""
+    """Raise ``Refused`` with the controller's reasons against restarting one of them."""
     ours = {f"{NODE.lower()}/{name}" for name in names}
     refused = preview(settings, files)["plan"]["refused"]
     against = [each["text"] for each in refused if each["reason"] == CANNOT and each["object"] in ours]
     if against:
-        raise Refused(CANNOT, "nothing is restarted:\n  " + "\n  ".join(against))
+        raise Refused(CANNOT, "cannot restart:\n  " + "\n  ".join(against))
 
 
 def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
-    """Say what becomes of every group, machine by machine. Raises ``Refused`` where one is not served, without force."""
+    """Say what happens to every group, machine by machine. Without force, raises ``Refused`` if one is not served."""
     from reconciler.source.editing import set_fields
 
     ending: list[tuple[str, str]] = []
@@ -127,16 +127,16 @@ def _agree(settings: Settings, files: Files, names: list[str], force: bool, say:
     if ending and not force:
         raise Refused(
             "WouldStop",
-            "nothing is restarted, for meanwhile these would not be served:\n  "
+            "cannot restart: these would not be served meanwhile:\n  "
             + "\n  ".join(f"without {name}: {line}" for name, line in ending)
-            + f"\nto restart all the same: reconciler reboot {' '.join(names)} --force",
+            + f"\nto restart anyway: reconciler reboot {' '.join(names)} --force",
         )
     for name, line in ending:
         say(f"{line}; it is formed again when {name} is back")
 
 
 def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: float, say: Screen) -> None:
-    """Until every machine is in another boot, and what the controller has to do for it is done."""
+    """Wait until every machine runs another boot and is back in service."""
     repo = opened(settings)
     told: set[str] = set()
 
@@ -160,11 +160,11 @@ def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: flo
 
 
 def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
-    """What a machine is at; nothing once it is back. Raises ``Refused`` where it will not be restarted any more."""
+    """Return a machine's progress; empty once it is back. Raises ``Refused`` if it will not be restarted any more."""
     item = items.get(name)
     if item is None or item["spec"].get("rebootFrom") != boot:
         raise Refused(
-            "TakenBack", f"node/{name} is not to be restarted any more: somebody has changed its manifest"
+            "TakenBack", f"the restart of node/{name} was cancelled: somebody has changed its manifest"
         )
     stalled, busy = condition(item, "Stalled"), condition(item, "Reconciling")
     if stalled["status"] == "True" and stalled["reason"] == CANNOT:
@@ -172,11 +172,11 @@ def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
     status = item["status"]
     if status.get("bootId", boot) != boot and status.get("agent") == "reached":
         return ""
-    return str(busy["message"] or condition(item, "Ready")["message"] or f"{name} is to be restarted")
+    return str(busy["message"] or condition(item, "Ready")["message"] or f"{name} waits for its restart")
 
 
 def _unserved(client: Client) -> str:
-    """Which deployment is still being seen to."""
+    """Return which deployment is not served yet; empty if all are."""
     for item in client.ask(Get("ModelDeployment"))["items"]:
         busy = condition(item, "Reconciling")
         if busy["status"] == "True":

@@ -1,4 +1,4 @@
-"""Groups on trial for `verify`: those that serve, and smaller ones that are formed for a while to compare with."""
+"""Measures groups for `verify`: the serving ones, and smaller ones that are formed for comparison."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from reconciler.wire.admin import Accept, Get
 DEPLOYMENT = "ModelDeployment"
 HELD_BACK_SECONDS = 1.0
 ROUNDS_MAX = 3600
-"""The controller bounds each part of a trial; together they are far below this."""
+"""Far above the sum of the controller's limits for the parts of a trial."""
 READY_SECONDS_MAX = 600.0
-"""For a smaller group to load the weights and to answer."""
+"""Time for a smaller group to load the weights and answer."""
 GONE_SECONDS_MAX = 120.0
 SHOWN_AFTER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Smaller:
-    """A group of fewer nodes, formed for a while."""
+    """A temporary group of fewer nodes."""
 
     nodes: int
     rate: float | None
-    """Tokens per second of one answer; None where it could not be measured."""
+    """Tokens per second of one answer; None if it could not be measured."""
     problem: str = ""
 
 
 def tried(client: Client, asked: Accept, screen: Screen) -> dict[str, Any]:
-    """What came of a trial; meanwhile ``screen`` says what is done."""
+    """Return the result of a trial; meanwhile show progress on ``screen``."""
     body: dict[str, Any] = client.ask(asked)
     for _ in range(ROUNDS_MAX):
         again = Accept(asked.deployment, asked.under_load, asked.smaller, body["run"], HELD_BACK_SECONDS)
@@ -51,9 +51,9 @@ def tried(client: Client, asked: Accept, screen: Screen) -> dict[str, Any]:
 
 
 def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> tuple[Smaller, ...]:
-    """A group of every smaller size, one after the other, each in a deployment of its own that is removed again.
+    """Measure a group of every smaller size, one after the other, each in a temporary deployment.
 
-    Raises ``Invalid`` where nobody agrees to that.
+    Raises ``Invalid`` without consent.
     """
     (item,) = client.ask(Get(DEPLOYMENT, name))["items"]
     largest = max((len(group["nodes"]) for group in item["status"].get("groups", [])), default=1)
@@ -66,7 +66,7 @@ def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> 
 
 
 def _measured(settings: Settings, item: dict[str, Any], nodes: int) -> Smaller:
-    """One of them. Whatever happens, its deployment is removed."""
+    """Measure one smaller group, and remove its deployment whatever happens."""
     screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
     name = f"{item['metadata']['name']}-verify-{nodes}"
     try:
@@ -85,7 +85,7 @@ def _measured(settings: Settings, item: dict[str, Any], nodes: int) -> Smaller:
 
 
 def _deployment(item: dict[str, Any], name: str, nodes: int) -> ModelDeployment:
-    """The same wish for so many nodes, once, and under no other name."""
+    """Return a deployment like ``item`` with one replica on ``nodes`` nodes, and without aliases."""
     spec = {**item["spec"], "replicas": 1}
     spec["parallelism"] = {**spec["parallelism"], "nodes": {"min": nodes, "max": nodes}}
     spec["serving"] = {**spec["serving"], "aliases": []}
@@ -116,7 +116,7 @@ def _remove(settings: Settings, name: str) -> None:
 
 
 def _missing(client: Client, name: str) -> str:
-    """What a deployment waits for; nothing once it serves. Raises ``Refused`` where it cannot."""
+    """Return what a deployment waits for; empty once it is served. Raises ``Refused`` if it cannot be."""
     items = client.ask(Get(DEPLOYMENT, name))["items"]
     if not items:
         return f"{name} is being read"

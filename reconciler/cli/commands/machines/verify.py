@@ -1,4 +1,4 @@
-"""`verify`: the checklist after bring-up."""
+"""`verify`: check a deployment after bring-up."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ INDENT = 8
 @click.option(
     "--scale",
     is_flag=True,
-    help="Form groups of fewer nodes for a while, and compare: commits a deployment for each, and its removal.",
+    help="Compare with temporary groups of fewer nodes: commits a deployment for each, and its removal.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before that.")
-@click.option("--under-load", is_flag=True, help="Measure although requests are being answered.")
+@click.option("-y", "--yes", is_flag=True, help="Form these groups without asking.")
+@click.option("--under-load", is_flag=True, help="Measure even while requests are being answered.")
 @output_option()
 @click.pass_obj
 def verify(
     settings: Settings, deployment: str, scale: bool, yes: bool, under_load: bool, output: str | None
 ) -> int:
-    """Try every group of a deployment, and say which machine or link is to blame where one is slow.
+    """Test every group of a deployment, and find the machine or link that makes one slow.
 
-    All ranks measure together how fast they compute and how long collectives take; then the group answers 1, 2 and
-    4 requests at once, while it is seen what each rank does. What could not be measured or compared is marked with
-    a dash. Exits with 1 where a check failed.
+    All ranks measure together how fast they compute and how long collectives take. Then the group answers 1, 2 and
+    4 requests at once, while the ranks are observed. What could not be measured or compared is marked with a dash.
+    Exits with 1 if a check failed.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def _verdict(body: dict[str, Any]) -> str:
     untold = sum(1 for check in checks if check["ok"] is None)
     more = f"; {untold} could not be measured or compared" if untold else ""
     if not failed:
-        return f"{body['deployment']} is well: {len(checks) - untold} checks passed{more}"
+        return f"{body['deployment']} is fine: {len(checks) - untold} checks passed{more}"
     blame = dict.fromkeys(name for check in failed for name in check["blame"])
     why = f"; to blame: {', '.join(blame)}" if blame else ""
-    return f"{body['deployment']} is not well: {', '.join(check['name'] for check in failed)}{why}{more}"
+    return f"{body['deployment']} has problems: {', '.join(check['name'] for check in failed)}{why}{more}"

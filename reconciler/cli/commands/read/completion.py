@@ -1,4 +1,4 @@
-"""`completion`: what a shell needs to complete commands, options, kinds and names of objects."""
+"""`completion`: print the shell's completion script for commands, options, kinds and names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print a script that completes commands, options, kinds and names.
+    """Print a shell script that completes commands, options, kinds and names.
 
     \b
     Examples:

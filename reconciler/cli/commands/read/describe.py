@@ -1,4 +1,4 @@
-"""`describe`: one object with everything that is known of it."""
+"""`describe`: show an object with everything that is known about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INDENT = 2
 EVENTS_SHOWN = 20
 INCIDENTS_SHOWN = 5
 NODES_SHOWN = 5
-"""Of those that one reason keeps out."""
+"""Most nodes to name for one reason why they are not used."""
 
 
 @click.command()
@@ -37,11 +37,11 @@ NODES_SHOWN = 5
 def describe(
     settings: Settings, what: tuple[str, ...], selector: Selector | None, output: str | None
 ) -> None:
-    """Show objects with all that is known of them.
+    """Show objects with everything that is known about them.
 
-    That is their spec, conditions, groups, part of the plan, latest incidents and events; of a deployment why
-    its replicas are on these nodes and not on others; of a group that ended, and that none serves after, the
-    last lines of the rank to blame. An incident is told as a story.
+    That is the spec, conditions, groups, part of the plan, latest incidents and events. For a deployment it
+    includes why its replicas are on these nodes; for a group that ended and was not replaced, the last lines
+    of the rank to blame. An incident is shown with all its entries.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def describe(
 
 
 def _with_context(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
-    """An object with its part of the plan, its latest incidents and events."""
+    """Return an object with its part of the plan, its latest incidents and events."""
     kind, name = key_of(item)
     key = f"{kind.lower()}/{name}"
     concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
@@ -140,7 +140,7 @@ def _groups(groups: list[Item]) -> str:
 
 
 def _spread(groups: list[Item]) -> list[str]:
-    """How the ranks of each group share the model and are joined, with the reasons, folded to the terminal."""
+    """Return how each group splits the model and joins its ranks, with the reasons, folded to the terminal."""
     lines = [
         f"{group['replica']}: {field} {group[field]}"
         for group in groups
@@ -152,7 +152,7 @@ def _spread(groups: list[Item]) -> list[str]:
 
 
 def _places(places: list[Item]) -> list[str]:
-    """Why each replica is where it is and nowhere else: nodes that are not used together where one reason is all."""
+    """Return why each replica is on its nodes; nodes that are unused for the same reason share a line."""
     lines = []
     for place in places:
         if place["text"]:

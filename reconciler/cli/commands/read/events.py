@@ -1,4 +1,4 @@
-"""`events`: the story, in order."""
+"""`events`: list what happened, oldest first."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from reconciler.wire.admin import ListEvents
 
 WAIT_SECONDS = 20.0
 LINE_INDENT = 17
-"""Of what does not fit into the first line of a growing list: a little more than where the object begins."""
+"""Indent of folded lines in a growing list: a little more than where the object begins."""
 HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 TYPES = ("Normal", "Warning")
 
 
 class TypesType(click.ParamType[tuple[str, ...]]):
-    """Types of events, by commas, in any case."""
+    """Types of events, separated by commas, in any case."""
 
     name = "types"
 
@@ -37,22 +37,26 @@ class TypesType(click.ParamType[tuple[str, ...]]):
         found = tuple(word.strip().capitalize() for word in str(value).split(","))
         for word in found:
             if word not in TYPES:
-                self.fail(f'"{word}" is no type of event; expected {" or ".join(TYPES)}', param, ctx)
+                self.fail(f'"{word}" is not a type of event; expected {" or ".join(TYPES)}', param, ctx)
         return found
 
 
 @click.command()
-@click.option("-w", "-f", "--watch", is_flag=True, help="Go on printing events as they come.")
-@click.option("--for", "about", metavar="KIND/NAME", help="Only events of this object.")
-@click.option("--types", type=TypesType(), metavar="Warning,Normal", help="Only events of these types.")
-@click.option("--since", type=Duration(), metavar="5m", help="Only events that are not older.")
+@click.option("-w", "-f", "--watch", is_flag=True, help="Keep printing new events.")
+@click.option("--for", "about", metavar="KIND/NAME", help="Show events of this object only.")
+@click.option("--types", type=TypesType(), metavar="Warning,Normal", help="Show events of these types only.")
+@click.option("--since", type=Duration(), metavar="5m", help="Show events of this last period only.")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="The newest N."
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=1000,
+    show_default=True,
+    help="Show the newest N events.",
 )
 @output_option()
 @click.pass_obj
 def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -> None:
-    """Show what has happened, oldest first.
+    """List events, oldest first.
 
     \b
     Examples:
@@ -90,7 +94,7 @@ def _request(how: dict[str, Any]) -> ListEvents:
 
 
 def _parse_for(text: str | None) -> tuple[str | None, str | None]:
-    """The object of `--for`; `cluster` is for what is about the manifests as a whole."""
+    """Return the object of `--for`; `cluster` stands for all manifests together."""
     if text is None:
         return None, None
     return ("Cluster", None) if text.partition("/")[0].lower() == "cluster" else object_named((text,))
@@ -106,13 +110,13 @@ def _print(body: dict[str, Any], output: str | None) -> None:
 
 
 def event_table(items: list[dict[str, Any]], width: int | None = None) -> str:
-    """Events with the age of each."""
+    """Return a table of events with their ages."""
     rows = [(age(e["time"]), e["type"], e["reason"], e["object"], e["message"]) for e in items]
     return story(HEADERS, rows, width)
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """One event for a growing list: the time of day, in UTC, instead of the age."""
+    """Return one event for a growing list: with the time of day (UTC) instead of its age."""
     moment = event["time"][11:23]
     mark = "!" if event["type"] == "Warning" else " "
     text = f"{moment} {mark} {event['object']}: {event['reason']}: {event['message']}"

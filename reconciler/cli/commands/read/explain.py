@@ -1,4 +1,4 @@
-"""`explain`, `api-resources`, `api-versions`: the kinds and their fields, from the models that check them."""
+"""`explain`, `api-resources`, `api-versions`: describe the kinds and their fields, from the models that check them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ INDENT = "  "
 
 @click.command()
 @click.argument("path", metavar="KIND[.FIELD...]", shell_complete=complete.fields)
-@click.option("--recursive", is_flag=True, help="The names and types of everything within it.")
+@click.option("--recursive", is_flag=True, help="Show the names and types of all fields below.")
 @output_option("plaintext")
 def explain(path: str, recursive: bool, output: str | None) -> None:
-    """Say what a kind or a field is for; no cluster is needed.
+    """Explain a kind or a field. No cluster is needed.
 
     \b
     Examples:
@@ -34,7 +34,9 @@ def explain(path: str, recursive: bool, output: str | None) -> None:
     word, *steps = path.removesuffix(".").split(".")
     kind = kind_named(word)
     if kind == RANK:
-        raise Refused("NotFound", "ranks have no manifest: they follow from deployments; see: explain md")
+        raise Refused(
+            "NotFound", "ranks have no manifest, they follow from deployments; see: reconciler explain md"
+        )
     field = field_at(kind, steps)
     if output in ("json", "yaml"):
         print_body({"kind": kind, "apiVersion": API_VERSION, **field.as_json()}, output)
@@ -75,7 +77,7 @@ def _tree(field: Field, indent: str) -> Iterator[str]:
 @click.command("api-resources")
 @output_option("name", "wide")
 def api_resources(output: str | None) -> None:
-    """List the kinds and their short names; no cluster is needed.
+    """List the kinds and their short names. No cluster is needed.
 
     \b
     Example:
@@ -91,14 +93,14 @@ def api_resources(output: str | None) -> None:
         click.echo("\n".join(f"{kind['name']}.{API_VERSION.partition('/')[0]}" for kind in kinds))
     else:
         rows = [(str(k["name"]), ",".join(k["shortNames"]), API_VERSION, str(k["kind"])) for k in kinds]
-        rows.append(("ranks", "rank", "(only read)", RANK))
+        rows.append(("ranks", "rank", "(read-only)", RANK))
         click.echo(table(("NAME", "SHORTNAMES", "APIVERSION", "KIND"), rows))
 
 
 @click.command("api-versions")
 @click.pass_obj
 def api_versions(settings: Settings) -> None:
-    """List the versions of manifests that are understood; no cluster is needed.
+    """List the supported versions of manifests. No cluster is needed.
 
     \b
     Example:

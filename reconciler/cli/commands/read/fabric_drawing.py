@@ -1,4 +1,4 @@
-"""A Fabric drawn in the terminal: its machines beside each other, each cable on a line between two of them."""
+"""Draws a Fabric in the terminal: machines side by side, each cable a line between two of them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from reconciler.cli.output.table_layout import WIDTH, fold, lines, table, termin
 Item = dict[str, Any]
 CONNECTED, UNDECLARED, UNKNOWN = "Connected", "Undeclared", "Unknown"
 COLOURS = {CONNECTED: "green", UNDECLARED: "yellow", UNKNOWN: "yellow"}
-"""Of the states that are no fault; a fault is red."""
+"""Colours of the states that are not faults; faults are red."""
 THERE = (CONNECTED, UNDECLARED, "TooSlow", "Down")
-"""States of a cable that joins the two ends that are named."""
+"""States of a cable that does join the two declared ends."""
 _LANE_MIN = 6
 _MARGIN = 2
 _STATE_WIDTH = 26
@@ -27,10 +27,10 @@ _STATE_WIDTH = 26
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """One cable as a status tells of it."""
+    """One cable, from the status of a Fabric."""
 
     ends: tuple[tuple[str, str], tuple[str, str]]
-    """Node and receptacle, twice."""
+    """Two pairs of node and receptacle."""
     state: str
     gbps: int | None = None
     text: str = ""
@@ -40,7 +40,7 @@ class Cable:
 
     @property
     def name(self) -> str:
-        """Both ends, as they are written in manifests."""
+        """Return both ends as manifests write them."""
         return " - ".join("/".join(end) for end in self.ends)
 
     @property
@@ -49,9 +49,9 @@ class Cable:
 
 
 def cables_of(item: Item) -> list[Cable]:
-    """The declared links in their order, and after them the cables that no Fabric has."""
+    """Return the declared links in their order, then the undeclared cables."""
     rows = item["status"].get("links")
-    if rows is None:  # nobody has compared them yet
+    if rows is None:  # not compared yet
         rows = [{"ends": ends, "state": UNKNOWN} for ends in item["spec"]["links"]]
     return [_cable(row) for row in rows]
 
@@ -68,12 +68,12 @@ def _end(written: str) -> tuple[str, str]:
 
 
 def nodes_of(cables: Sequence[Cable]) -> list[str]:
-    """The machines of the cables, by name."""
+    """Return the machines of the cables, sorted by name."""
     return sorted({node for cable in cables for node, _ in cable.ends})
 
 
 def show(item: Item, wide: bool) -> None:
-    """Draw one Fabric, and say what is wrong with it."""
+    """Print a drawing of one Fabric, and what is wrong with it."""
     width = min(WIDTH, terminal_width())
     for text, state in drawing(item, wide, width):
         click.echo(
@@ -82,7 +82,7 @@ def show(item: Item, wide: bool) -> None:
 
 
 def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
-    """The lines, each with the state by which it is coloured, or nothing."""
+    """Yield the lines, each with the state that colours it, or an empty text."""
     cables = cables_of(item)
     for line in fold(f"{item['metadata']['name']}: {_heading(item, cables)}", width):
         yield line, ""
@@ -144,7 +144,7 @@ def _lanes(cables: Sequence[Cable], nodes: list[str], room: int) -> Iterator[tup
 
 
 def _listed(cables: Sequence[Cable], width: int) -> Iterator[tuple[str, str]]:
-    """Of more machines than fit beside each other."""
+    """Yield a line for each cable if the machines do not fit side by side."""
     rows = [["LINK", "SPEED", "STATE"], *([cable.name, cable.speed, cable.state] for cable in cables)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for line, cable in zip(lines(rows, widths), (None, *cables), strict=True):
@@ -152,7 +152,7 @@ def _listed(cables: Sequence[Cable], width: int) -> Iterator[tuple[str, str]]:
 
 
 def _detailed(cables: Sequence[Cable], width: int) -> Iterator[tuple[str, str]]:
-    """A row for each end: that is what somebody types on that machine."""
+    """Yield a row for each end, with the names that a person needs on that machine."""
     rows = [
         ["/".join(end), "/".join(there), cable.interfaces[side] or "-", cable.addresses[side] or "-"]
         for cable in cables

@@ -1,4 +1,4 @@
-"""A Fabric as a graph for other programs: Graphviz' language, and SVG of our own."""
+"""Writes a Fabric as a graph for other programs: Graphviz' dot, and SVG."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _NODE_WIDTH, _NODE_HEIGHT = 150, 44
 _LINE_HEIGHT = 20
 _TEXT_COLUMNS = 92
 _CROWDED = 40.0
-"""So near the centre of the picture no label is put."""
+"""Nearer to the centre of the picture than this, no label is put."""
 Point = tuple[float, float]
 
 
 def colour(cable: Cable) -> str:
-    """Green for what is as declared, red for faults."""
+    """Return green for a link that is as declared, red for a fault."""
     return _COLOURS.get(cable.state, _FAULT)
 
 
 def label(cable: Cable) -> str:
-    """What stands beside a cable: its speed, and its state where it is not simply connected."""
+    """Return the text beside a cable: its speed, and its state unless it is simply connected."""
     speed = cable.speed if cable.gbps is not None else ""
     return speed if cable.state == CONNECTED else " ".join(filter(None, (speed, cable.state)))
 
@@ -36,7 +36,7 @@ def label(cable: Cable) -> str:
 
 
 def dot(item: Item) -> str:
-    """An undirected graph; receptacles are ports of records."""
+    """Return an undirected graph in dot; receptacles are ports of records."""
     cables = cables_of(item)
     used: dict[str, set[str]] = {node: set() for node in nodes_of(cables)}
     for cable in cables:
@@ -64,7 +64,7 @@ def _quoted(text: str) -> str:
 
 
 def svg(item: Item) -> str:
-    """The machines on a circle, each cable a line with the numbers of its receptacles, findings below."""
+    """Return an SVG: machines on a circle, cables as lines with receptacle numbers, findings below."""
     cables = cables_of(item)
     nodes = nodes_of(cables)
     radius = max(250.0, 55.0 * len(nodes))
@@ -92,7 +92,7 @@ def svg(item: Item) -> str:
 
 
 def _place(number: int, count: int, centre: Point, radius: float) -> Point:
-    """From the left over the top, so that two machines stand beside each other."""
+    """Return a place on the circle, from the left over the top, so that two machines stand side by side."""
     angle = math.pi + 2 * math.pi * number / max(count, 1)
     if count == 4:
         angle += math.pi / 4  # as a square its sides are level
@@ -102,7 +102,7 @@ def _place(number: int, count: int, centre: Point, radius: float) -> Point:
 def _lines(
     cables: Sequence[Cable], places: dict[str, Point], centre: Point
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Of each cable the line, and what is written at it: that lies above everything else."""
+    """Return the line of each cable, and its labels, which lie above everything else."""
     between = Counter(frozenset(node for node, _ in cable.ends) for cable in cables)
     drawn: Counter[frozenset[str]] = Counter()
     for cable in cables:
@@ -118,7 +118,9 @@ def _lines(
         )
         length = math.dist(start, end)
         middle = _along(start, end, length / 2)
-        if math.dist(middle, centre) < _CROWDED:  # all that lead across meet there, and so would their labels
+        if (
+            math.dist(middle, centre) < _CROWDED
+        ):  # cables across the circle meet there, and so would their labels
             middle = _along(start, end, 0.36 * length)
         yield (
             line,
@@ -131,14 +133,14 @@ def _lines(
 
 
 def _moved(start: Point, end: Point, aside: float) -> tuple[Point, Point]:
-    """A line moved sideways: two cables between one pair lie beside each other."""
+    """Return a line moved sideways, so that two cables of one pair lie side by side."""
     length = math.dist(start, end) or 1.0
     across = (-(end[1] - start[1]) / length * aside, (end[0] - start[0]) / length * aside)
     return (start[0] + across[0], start[1] + across[1]), (end[0] + across[0], end[1] + across[1])
 
 
 def _reach(start: Point, end: Point) -> float:
-    """How far from the middle of its box a line leaves it, and a little more."""
+    """Return how far from the middle of a box a line leaves it, with a small margin."""
     length = math.dist(start, end) or 1.0
     slope_x, slope_y = abs(end[0] - start[0]) / length, abs(end[1] - start[1]) / length
     sides = [
@@ -162,7 +164,7 @@ def _mark(at: Point, number: str) -> str:
 
 
 def _label(at: Point, text: str, fill: str) -> Iterator[str]:
-    """On a margin of white, as an element of its own: not everything that shows SVG knows ``paint-order``."""
+    """Yield a label over a white outline, as two elements, because not every viewer supports ``paint-order``."""
     for looks in ('fill="#ffffff" stroke="#ffffff" stroke-width="5" aria-hidden="true"', f'fill="{fill}"'):
         yield f'<text x="{at[0]:.1f}" y="{at[1] - 6:.1f}" text-anchor="middle" {looks}>{escape(text)}</text>'
 
@@ -178,7 +180,7 @@ def _box(node: str, at: Point) -> str:
 
 
 def _differing(cables: Sequence[Cable]) -> list[Cable]:
-    """What is not as declared, once."""
+    """Return the cables that are not as declared, each once."""
     return list({cable.text: cable for cable in cables if cable.text}.values())
 
 

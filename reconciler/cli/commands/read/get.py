@@ -1,4 +1,4 @@
-"""`get`: what there is and how it is, once or as it changes."""
+"""`get`: list objects and their state, once or as they change."""
 
 from __future__ import annotations
 
@@ -43,26 +43,28 @@ class PathType(click.ParamType[Path]):
 @click.command()
 @click.argument("what", nargs=-1, shell_complete=complete.objects)
 @selector_option()
-@click.option("-w", "--watch", is_flag=True, help="Go on: print what changes, until Ctrl-C.")
-@click.option("--watch-only", is_flag=True, help="Only what changes from now on.")
-@click.option("--show-labels", is_flag=True, help="A column with the labels.")
-@click.option("--sort-by", type=PathType(), metavar="JSONPATH", help="Such as .metadata.name.")
-@click.option("--no-headers", is_flag=True, help="Rows alone.")
-@click.option("--ignore-not-found", is_flag=True, help="Exit with 0 where there is no such object.")
+@click.option("-w", "--watch", is_flag=True, help="Keep printing changes until Ctrl-C.")
+@click.option("--watch-only", is_flag=True, help="Print changes from now on only.")
+@click.option("--show-labels", is_flag=True, help="Add a column with the labels.")
+@click.option(
+    "--sort-by", type=PathType(), metavar="JSONPATH", help="Sort by this path, e.g. .metadata.name."
+)
+@click.option("--no-headers", is_flag=True, help="Omit the header.")
+@click.option("--ignore-not-found", is_flag=True, help="Exit with 0 if an object does not exist.")
 @click.option(
     "-o",
     "--output",
     type=FormType(),
     default=TABLE,
     metavar="json|yaml|name|wide|dot|svg|jsonpath=TEMPLATE|custom-columns=SPEC",
-    help="Print in this form instead of a table.",
+    help="Print in this format instead of a table.",
 )
 @click.pass_obj
 def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
     """List objects and their state.
 
-    WHAT is a kind (reconciler api-resources lists them), several with commas, or all; KIND NAME...; or
-    KIND/NAME...
+    WHAT is a kind (list them with: reconciler api-resources), several kinds separated by commas, or all; KIND
+    NAME...; or KIND/NAME...
 
     \b
     Examples:
@@ -71,7 +73,7 @@ def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
       reconciler get nodes -l pool=studios --show-labels
       reconciler get ranks --sort-by .pid
       reconciler get node/node-a -o yaml
-      reconciler get fabric studios                drawn, with what is wrong
+      reconciler get fabric studios                a drawing, with what is wrong
       reconciler get fabric studios -o svg > studios.svg
       reconciler get modeldeployments -o jsonpath='{range .items[*]}{.metadata.name}{"\\n"}{end}'
       reconciler get models -o custom-columns=NAME:.metadata.name,PATH:.spec.source.path
@@ -95,13 +97,13 @@ def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
 
 
 def _one(chosen: tuple[Chosen, ...], found: Found) -> bool:
-    """Whether one object was asked for by its name, and not what goes by a common name."""
+    """Return whether one object was requested by its own name, rather than several by a common one."""
     names = [name for choice in chosen for name in choice.names]
     return len(names) == 1 and [name_of(item) for item in found.items] == names
 
 
 def _sort_key(path: Path, item: Item) -> tuple[int, Any]:
-    """Numbers by value, before texts; what is not there comes first."""
+    """Return a key that puts missing values first, then numbers by value, then texts."""
     value = next(iter(find(path, item)), None)
     if value is None:
         return 0, 0
@@ -139,16 +141,16 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
 
 
 def _graph(items: list[Item], form: str) -> str:
-    """One Fabric in a language for graphs. Raises ``UsageError`` for anything else."""
+    """Return one Fabric in a graph format. Raises ``UsageError`` for anything else."""
     from . import fabric_graph
 
     if len(items) != 1 or items[0]["kind"] != FABRIC:
-        raise click.UsageError(f"{form} is a form of one Fabric: reconciler get fabric NAME -o {form}")
+        raise click.UsageError(f"{form} works for one Fabric only: reconciler get fabric NAME -o {form}")
     return fabric_graph.dot(items[0]) if form == "dot" else fabric_graph.svg(items[0])
 
 
 def full(item: Item) -> str:
-    """As `-o name` has it: what other commands take."""
+    """Return the name that `-o name` prints and other commands accept."""
     return f"rank/{name_of(item)}" if item["kind"] == RANK else full_name(*key_of(item))
 
 
@@ -161,7 +163,7 @@ def _cell(values: list[Any]) -> str:
 
 
 def _print_tables(items: list[Item], how: dict[str, Any]) -> None:
-    """A table for each kind there is, in the order of kinds."""
+    """Print a table for each kind that has objects."""
     first = True
     for kind in (*KIND_NAMES, RANK):
         rows = [_row(item, how) for item in items if item["kind"] == kind]
@@ -191,7 +193,7 @@ def _row(item: Item, how: dict[str, Any]) -> list[str]:
 
 def _watch(settings: Settings, chosen: tuple[Chosen, ...], how: dict[str, Any]) -> int:
     if len(chosen) != 1:
-        raise click.UsageError("a watch is of one kind, of objects of one kind, or of all")
+        raise click.UsageError("--watch takes one kind, objects of one kind, or all")
     choice, selector = chosen[0], how["selector"]
     if choice.names:
         with Client(settings.socket) as client:
@@ -205,7 +207,7 @@ def _watch(settings: Settings, chosen: tuple[Chosen, ...], how: dict[str, Any]) 
 
 
 class _Changes:
-    """Prints what is not as it was printed last; the columns stay as wide as they began."""
+    """Prints objects that differ from what was printed last; columns keep their first widths."""
 
     def __init__(self, how: dict[str, Any], silent: bool) -> None:
         self._how = how
@@ -225,7 +227,7 @@ class _Changes:
         self._silent = False
 
     def _seen(self, item: Item) -> Any:
-        """What a change shows in: an object's whole content, or what its row says, ages aside."""
+        """Return what is compared: an object's whole content, or its row without ages."""
         if not self._tabular:
             return item
         cells = zip(_headers(item["kind"], self._how), _row(item, self._how), strict=True)

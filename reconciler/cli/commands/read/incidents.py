@@ -1,4 +1,4 @@
-"""`incidents`: what went wrong, what was tried, how long it took, what a person must do."""
+"""`incidents`: show what went wrong, what was tried, how long it took, and what a person must do."""
 
 from __future__ import annotations
 
@@ -36,21 +36,29 @@ TIME_OF_DAY = slice(11, 19)
 
 @click.command()
 @click.argument("what", nargs=-1, metavar="[ID | KIND/NAME]", shell_complete=complete.incidents)
-@click.option("--open", "open_", is_flag=True, help="Only those that are not over.")
-@click.option("--since", type=Duration(), metavar="24h", help="Only those that were open then, or later.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The newest N.")
-@click.option("-w", "--watch", is_flag=True, help="Go on: print what changes, until Ctrl-C.")
+@click.option("--open", "open_", is_flag=True, help="Show open incidents only.")
+@click.option(
+    "--since", type=Duration(), metavar="24h", help="Show incidents that were open in this last period only."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="Show the newest N incidents.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Keep printing changes until Ctrl-C.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(("json", "yaml", "name", "wide")),
-    help="Print in this form instead of a table.",
+    help="Print in this format instead of a table.",
 )
 @click.pass_obj
 def incidents(
     settings: Settings, /, what: tuple[str, ...], watch: bool, output: str | None, **how: Any
 ) -> None:
-    """Show what went wrong and how it was healed, oldest first; with an ID, the whole story.
+    """List what went wrong and how it was healed, oldest first. With an ID, show every entry of one incident.
 
     \b
     Examples:
@@ -77,11 +85,13 @@ def incidents(
 
 
 def identified(words: tuple[str, ...]) -> int | None:
-    """The number of an incident, where words name one: `12`, `incident 12` or `incident/12`."""
+    """Return the number of an incident if the words name one: `12`, `incident 12` or `incident/12`."""
     parts = [part for word in words for part in word.split("/")]
     if len(parts) == 2 and parts[0].lower() in (WORD, f"{WORD}s"):
         if not parts[1].isdigit():
-            raise click.UsageError(f'"{parts[1]}" is no number of an incident; see: reconciler incidents')
+            raise click.UsageError(
+                f'"{parts[1]}" is not the number of an incident; list them with: reconciler incidents'
+            )
         return int(parts[1])
     return int(parts[0]) if len(parts) == 1 and parts[0].isdigit() else None
 
@@ -95,9 +105,9 @@ def _request(what: tuple[str, ...], number: int | None, how: dict[str, Any]) -> 
 
 
 def print_story(items: list[Item], number: int, output: str | None) -> None:
-    """The story of one incident. Raises ``Refused`` where there is none of that number."""
+    """Print one incident in full. Raises ``Refused`` if no incident has that number."""
     if not items:
-        raise Refused("NotFound", f"incident {number} not found; what there is shows: reconciler incidents")
+        raise Refused("NotFound", f"incident {number} not found; list them with: reconciler incidents")
     if output in ("json", "yaml"):
         print_body(items[0], output)
     elif output == "name":
@@ -107,7 +117,7 @@ def print_story(items: list[Item], number: int, output: str | None) -> None:
 
 
 def _watch(settings: Settings, request: ListIncidents, output: str | None) -> None:
-    """What there is, and again each that is no longer as it was; over the end of a controller too."""
+    """Print the incidents, and each again when it changes, even if the controller restarts meanwhile."""
     shown: dict[int, Item] = {}
     client, first, seen = Client(settings.socket), True, ""
     try:
@@ -139,7 +149,7 @@ def _watch(settings: Settings, request: ListIncidents, output: str | None) -> No
 
 
 def _without_counters(item: Item | None) -> Item | None:
-    """An incident without what grows as long as it is open."""
+    """Return an incident without the numbers that grow while it is open."""
     return item and {key: value for key, value in item.items() if key not in ("seconds", "unservedSeconds")}
 
 
@@ -156,7 +166,7 @@ def _echo(items: list[Item], output: str | None, headers: bool = True) -> None:
 
 
 def incident_table(items: list[Item], width: int | None = None, wide: bool = False) -> str:
-    """A row for each."""
+    """Return a table with a row for each incident."""
     rows = [_row(item, wide) for item in items]
     return story(WIDE_HEADERS if wide else HEADERS, rows, width)
 
@@ -176,7 +186,7 @@ def _seconds(value: float | None) -> str:
 
 
 def page(item: Item) -> str:
-    """Everything about an incident, what has to be done first."""
+    """Return everything about an incident, with what to do at the top."""
     width = terminal_width()
     lasted = duration(item["seconds"])
     state = f"open since {_moment(item['openedAt'])}, {lasted} so far"
@@ -203,11 +213,11 @@ def _fact(name: str, text: str, width: int) -> list[str]:
 def _next_steps(item: Item) -> str:
     if not item["open"]:
         return "nothing: it is over"
-    return item["person"] or "nothing: it is being healed"
+    return item["person"] or "nothing: healing is in progress"
 
 
 def tale(item: Item, width: int) -> list[str]:
-    """The entries of an incident, each with its time of day in UTC and how long after the first sign it was."""
+    """Return the entries of an incident, each with its time of day (UTC) and the time since the first sign."""
     rows = [
         (entry["time"][TIME_OF_DAY], f"+{duration(entry['after'])}", entry["kind"], _entry_line(entry))
         for entry in item["entries"]
@@ -218,7 +228,7 @@ def tale(item: Item, width: int) -> list[str]:
         begin = "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=False))
         found += fold(f"{begin}  {plain(row[3])}", width, " " * (sum(widths) + 6))
     if item["entriesLeftOut"]:
-        found.append(f"({item['entriesLeftOut']} entries in the middle were left out)")
+        found.append(f"({item['entriesLeftOut']} entries in the middle are omitted)")
     return found
 
 
@@ -246,7 +256,7 @@ def _moment(text: str) -> str:
 
 
 def section(items: list[Item], width: int) -> list[str]:
-    """What `describe` says of an object's incidents: open ones in full, the others in a line each."""
+    """Return an object's incidents for `describe`: open ones in full, the others in a line each."""
     found: list[str] = []
     for item in items:
         if item["open"]:

@@ -1,4 +1,4 @@
-"""What the rank to blame printed last, for `describe`: of each group that ended and that none serves after."""
+"""Shows, for `describe`, the last lines of the rank to blame of each group that ended and was not replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS_SHOWN = 4
 
 
 def last_logs(client: Client, item: Item) -> list[Item]:
-    """The last lines of each, as far as their nodes still have them."""
+    """Return the last lines of each such rank, if its node still has them."""
     groups = item["status"].get("groups") or []
     return [_last_lines(client, group["failed"]) for group in groups if "failed" in group][:GROUPS_SHOWN]
 
@@ -31,10 +31,10 @@ def _last_lines(client: Client, failed: Item) -> Item:
 
 
 def section(logs: list[Item]) -> list[str]:
-    """The same for people."""
+    """Return the lines to print."""
     found = []
     for log in logs:
         found += [f"Last log of {log['rank']} on {log['node']}: {log['text']}"]
-        found += [f"  {line}" for line in log["lines"]] or [f"  {log['problem'] or '<nothing was printed>'}"]
-        found += [f"  (all of it: {log['command']})"]
+        found += [f"  {line}" for line in log["lines"]] or [f"  {log['problem'] or '<no output>'}"]
+        found += [f"  (full log: {log['command']})"]
     return found

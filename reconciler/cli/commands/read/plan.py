@@ -1,4 +1,4 @@
-"""`plan`, `version`: the loop and the program."""
+"""`plan`, `version`: show what the controller would do, and the versions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from reconciler.wire.admin import ShowPlan, ShowStatus
 
 
 @click.command()
-@click.option("--exit-code", is_flag=True, help="Exit with 2 when there is something to do.")
+@click.option("--exit-code", is_flag=True, help="Exit with 2 if there is something to do.")
 @output_option()
 @click.pass_obj
 def plan(settings: Settings, exit_code: bool, output: str | None) -> int:
-    """Show what the loop would do now, what it waits for, and what it refuses.
+    """Show what the controller would do now, what it waits for, and what it refuses.
 
     \b
     Examples:

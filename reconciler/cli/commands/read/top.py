@@ -1,4 +1,4 @@
-"""`top`: what nodes and ranks use at the moment."""
+"""`top`: show what nodes and ranks use now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.table_layout import size, table
-from reconciler.errors import Refused
+from reconciler.errors import Refused, listing
 from reconciler.wire.admin import ShowUsage
 
 KINDS = {"node": "nodes", "nodes": "nodes", "no": "nodes", "rank": "ranks", "ranks": "ranks"}
@@ -26,8 +26,8 @@ RANK_HEADERS = ("NAME", "NODE", "CPU(cores)", "MEMORY(bytes)", "CHARGED", "DEMAN
 def top(settings: Settings, what: str, names: tuple[str, ...], output: str | None) -> None:
     """Show what nodes or ranks use: memory, processors, tokens per second.
 
-    It is measured every five seconds, on nodes whose agent answers. CPU(cores) is what ranks use, LOAD what
-    everything on the machine does; tokens are counted once, at rank 0 of each group.
+    Nodes whose agent answers are measured every five seconds. CPU(cores) is the use of the ranks, LOAD that of
+    everything on the machine. Tokens are counted once, at rank 0 of each group.
 
     \b
     Examples:
@@ -39,14 +39,12 @@ def top(settings: Settings, what: str, names: tuple[str, ...], output: str | Non
     items = ask(settings.socket, ShowUsage())[kind]
     missing = set(names) - {item["name"] for item in items}
     if missing:
-        raise Refused(
-            "NotFound", f"nothing is measured of {kind[:-1]} {min(missing)}; see: reconciler get {kind}"
-        )
+        raise Refused("NotFound", f"no measurements of {kind[:-1]} {min(missing)}; {listing(kind)}")
     shown = [item for item in items if not names or item["name"] in names]
     if output:
         print_body({"items": shown}, output)
     elif not shown:
-        click.echo(f"no {kind} are measured now", err=True)
+        click.echo(f"no measurements of {kind} now", err=True)
     elif kind == "nodes":
         click.echo(table(NODE_HEADERS, [_node(item) for item in shown]))
     else:

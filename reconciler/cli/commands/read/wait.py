@@ -1,4 +1,4 @@
-"""`wait`: until objects are what they should be."""
+"""`wait`: wait until objects meet a condition."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from reconciler.errors import Refused, Unreachable
 
 WEEK_SECONDS = 7 * 86_400.0
 LOOK_SECONDS = 1.0
-"""The longest between two words about what is waited for."""
+"""Longest time between two messages about what is awaited."""
 
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What one `--for` asks of an object: that it is gone, that it is there, a condition, or a value."""
+    """One `--for`: that an object is gone, that it exists, a condition, or a value."""
 
     what: str
     path: Path = ()
     value: str | None = None
 
     def met(self, item: Item | None) -> bool:
-        """Whether an object (None: there is none) is what it should be, and is so by its newest spec."""
+        """Return whether an object (None: missing) meets the goal with its newest spec."""
         if self.what == "delete":
             return item is None
         if item is None or self.what == "create":
@@ -55,7 +55,7 @@ class Goal:
 
 
 def _cased(item: Item, name: str) -> str:
-    """`ready` means `Ready`, as kubectl has it."""
+    """Return the condition's name in its own case: `ready` means `Ready`, as in kubectl."""
     types = [c["type"] for c in item.get("status", {}).get("conditions", [])]
     return next((type for type in types if type.lower() == name.lower()), name)
 
@@ -78,7 +78,7 @@ class GoalType(click.ParamType[Goal]):
         if kind == "jsonpath" and rest:
             return self._of_path(rest, param, ctx)
         self.fail(
-            f'"{value}" is nothing to wait for; expected condition=NAME[=VALUE], delete, create '
+            f'cannot wait for "{value}"; expected condition=NAME[=VALUE], delete, create '
             "or jsonpath='{.path}'[=VALUE]", param, ctx,
         )  # fmt: skip
 
@@ -88,7 +88,7 @@ class GoalType(click.ParamType[Goal]):
         end = text.rfind("}") + 1 if text[:1] == "{" and "}" in text else len(text.partition("=")[0])
         path, equals, wanted = text[:end], text[end : end + 1], text[end + 1 :]
         if equals not in ("", "=") or bool(equals) != bool(wanted):
-            self.fail(f'"{text}": expected =VALUE behind the path', param, ctx)
+            self.fail(f'"{text}": expected =VALUE after the path', param, ctx)
         try:
             return Goal(path, parse_path(path), wanted or None)
         except BadTemplate as error:
@@ -98,7 +98,7 @@ class GoalType(click.ParamType[Goal]):
 @click.command()
 @click.argument("what", nargs=-1, required=True, shell_complete=complete.objects)
 @selector_option()
-@click.option("--all", "every", is_flag=True, help="All objects of the kind.")
+@click.option("--all", "every", is_flag=True, help="Wait for all objects of the kind.")
 @click.option(
     "--for",
     "goals",
@@ -106,20 +106,20 @@ class GoalType(click.ParamType[Goal]):
     multiple=True,
     required=True,
     metavar="GOAL",
-    help="condition=NAME[=VALUE], delete, create or jsonpath={PATH}[=VALUE]; several in their order.",
+    help="condition=NAME[=VALUE], delete, create or jsonpath={PATH}[=VALUE]; may be repeated, met in order.",
 )
 @click.option(
     "--timeout",
     type=Duration(),
     default="30s",
     show_default=True,
-    help="0 looks once, a negative one waits a week.",
+    help="How long to wait; 0 checks once, a negative one waits a week.",
 )
 @click.pass_obj
 def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], **how: Any) -> int:
-    """Wait until objects are what they should be.
+    """Wait until objects meet a condition.
 
-    A condition counts once it is about the newest spec (observedGeneration).
+    A condition counts once it describes the newest spec (observedGeneration).
 
     \b
     Examples:
@@ -145,7 +145,7 @@ def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], 
 
 
 def _targets(settings: Settings, chosen: tuple[Chosen, ...], selector: Any, first: Goal) -> list[Key]:
-    """The objects to wait for. Raises ``Refused`` for one that is not there and is not waited for to be."""
+    """Return the objects to wait for. Raises ``Refused`` for a missing one, unless its creation is awaited."""
     with Client(settings.socket) as client:
         found = fetch(client, chosen, selector)
     if found.missing and first.what not in ("create", "delete"):
@@ -158,20 +158,20 @@ def _targets(settings: Settings, chosen: tuple[Chosen, ...], selector: Any, firs
 
 
 class _WaitState:
-    """How far each object has come through the goals, in their order."""
+    """How many of the goals each object has met, in their order."""
 
     def __init__(self, goals: tuple[Goal, ...], targets: Iterable[Key]) -> None:
         self._goals = goals
         self._reached = dict.fromkeys(targets, 0)
 
     def open(self, kind: str | None = None) -> list[Key]:
-        """Those that have a goal left, of one kind or of all."""
+        """Return the objects with an unmet goal, of one kind or of all."""
         return [
             key for key, met in self._reached.items() if met < len(self._goals) and kind in (None, key[0])
         ]
 
     def check(self, key: Key, item: Item | None, progress: Progress) -> None:
-        """Say each goal that is met."""
+        """Print each goal that is newly met."""
         while self._reached[key] < len(self._goals) and self._goals[self._reached[key]].met(item):
             self._reached[key] += 1
             progress.done()
@@ -179,7 +179,7 @@ class _WaitState:
 
 
 def _follow(settings: Settings, choice: Chosen, waited: _WaitState, deadline: float) -> None:
-    """Until nothing is left to wait for among the chosen, or the time is over."""
+    """Wait until the chosen objects meet their goals, or the deadline passes."""
     progress = Progress()
     mine = [key for key in waited.open(choice.kind) if not choice.names or key[1] in choice.names]
     for items in follow(settings.socket, choice, deadline, tick_seconds=LOOK_SECONDS):

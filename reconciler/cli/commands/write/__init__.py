@@ -1,0 +1,1 @@
+"""Commands that commit changes of manifests. Start with ``manifests.py``."""

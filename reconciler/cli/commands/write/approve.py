@@ -1,4 +1,4 @@
-"""`approve`: let a revision in that was held because it removes much; and the note on what is kept out."""
+"""`approve`: apply a revision that is held because it removes much; and the note about it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reconciler.wire.admin import Approve
 @output_option()
 @click.pass_obj
 def approve(settings: Settings, revision: str, output: str | None) -> None:
-    """Apply a revision that is held because of how much it would remove.
+    """Apply a revision that is held because it would remove much.
 
-    REVISION is the one that `reconciler plan` names; its beginning is enough. Nobody is asked again, and
+    REVISION is the id that `reconciler plan` shows, or its beginning. There is no further question, and
     approving twice changes nothing. A newer commit that removes more is held again.
 
     \b
@@ -32,13 +32,13 @@ def approve(settings: Settings, revision: str, output: str | None) -> None:
         print_body(body, output)
         return
     if body["again"]:
-        click.echo(f"revision {body['revision']} was approved already")
+        click.echo(f"revision {body['revision']} was already approved")
         return
     click.echo(f"revision {body['revision']} approved; it removes {', '.join(body['removes'])}")
 
 
 def warn_if_held(body: dict[str, Any]) -> None:
-    """On standard error: that a newer revision is not in force, and why."""
+    """Print to standard error that a newer revision is not in force, and why."""
     held, rejection = body.get("held"), body.get("rejection")
     if held:
         click.echo(f"note: {held['text']}", err=True)

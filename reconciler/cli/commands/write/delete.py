@@ -1,4 +1,4 @@
-"""`delete`: remove objects from the manifests, and see them leave."""
+"""`delete`: remove objects from the manifests, and wait until they are gone."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ from reconciler.wire.admin import Get
 
 @click.command(cls=WritingCommand)
 @target_options
-@click.option("--ignore-not-found", is_flag=True, help="What is not there counts as deleted.")
+@click.option("--ignore-not-found", is_flag=True, help="Treat missing objects as deleted.")
 @click.option(
-    "--wait/--no-wait", default=True, show_default=True, help="Until nothing of the objects runs any more."
+    "--wait/--no-wait",
+    default=True,
+    show_default=True,
+    help="Wait until nothing of the objects runs any more.",
 )
 @timeout_option("5m")
 @write_options
@@ -39,10 +42,10 @@ from reconciler.wire.admin import Get
 def delete(
     settings: Settings, targets: Targets, how: How, ignore_not_found: bool, wait: bool, timeout: float
 ) -> None:
-    """Delete objects: a commit that removes their manifests.
+    """Delete objects by a commit that removes their manifests.
 
-    What they run finishes what it has first. A commit that removes much at once is held until
-    `reconciler approve`; then this says so, and exits with 1.
+    Their groups finish their requests first. A commit that removes much at once is held until
+    `reconciler approve`; then this command says so, and exits with 1.
 
     \b
     Examples:
@@ -66,7 +69,9 @@ def delete(
         landed = carry_out(settings, how, decide, subject("Delete"))
         gone = [(result.kind, result.name) for result in landed.results]
         runs = bool(gone) and not how.dry and running(settings) is not None
-        if runs and landed.revision is not None:  # what is held is not deleted: it must not be told so
+        if (
+            runs and landed.revision is not None
+        ):  # a held commit deletes nothing, so nothing is reported as deleted
             _until(settings, _in_force(settings, landed.revision), timeout if wait else 0.0)
         report(how, landed)
         if not gone and not targets.named and how.output is None:
@@ -91,7 +96,7 @@ def _in_force(settings: Settings, revision: str) -> Callable[[Client], str]:
 
 
 def _remaining(client: Client, gone: list[Key]) -> str:
-    """What the objects that are still there wait for."""
+    """Return what the remaining objects wait for."""
     for kind, name in gone:
         for item in client.ask(Get(kind, name))["items"]:
             busy = [c["message"] for c in item["status"]["conditions"] if c["type"] == "Reconciling"]

@@ -1,4 +1,4 @@
-"""`edit`: an object's own text in the editor of whoever asks."""
+"""`edit`: change an object's own text in an editor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from reconciler.errors import Conflict, Invalid, InvalidManifests
 
 EDITORS = ("KUBE_EDITOR", "VISUAL", "EDITOR")
 MARK = "#|"
-"""Begins the lines that are ours, not the object's."""
+"""Prefix of the lines that are instructions and not part of the object."""
 
 
 @click.command(cls=WritingCommand)
@@ -40,9 +40,9 @@ MARK = "#|"
 def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
     """Change an object in an editor.
 
-    What is edited is its own text, comments and all, as it is in the repository. The editor is
-    $KUBE_EDITOR, $VISUAL, $EDITOR or vi. Text with mistakes is opened again, with what is wrong at its
-    top. Nothing is lost: what could not be committed stays in a file whose name is told.
+    The editor shows the object's text in the repository, with its comments. The editor is $KUBE_EDITOR,
+    $VISUAL, $EDITOR or vi. Text with mistakes is opened again, with the mistakes listed at its top. Changes
+    that could not be committed stay in a file whose name is printed.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
     def decide(now: Files) -> Any:
         if key not in labels_of(now) or _text(now, key) != opened:
             raise Conflict(
-                f"somebody else has changed {key[0].lower()}/{key[1]} meanwhile: nothing was changed"
+                f"somebody else has changed {key[0].lower()}/{key[1]} meanwhile; nothing was changed"
             )
         return _checked(now, key, _content(draft))
 
@@ -90,7 +90,7 @@ def _draft(key: Key) -> Path:
 
 
 def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> bool:
-    """Have the draft edited until it is right; False where nothing is to be changed."""
+    """Have the draft edited until it is valid; False if there is nothing to change."""
     text, refused = opened, ""
     problems: tuple[str, ...] = ()
     while True:
@@ -114,15 +114,13 @@ def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> 
 
 
 def _checked(files: Files, key: Key, text: str) -> Any:
-    """The edit that makes ``text`` the object's. Raises ``Invalid`` with what is wrong with it."""
+    """Return the edit that gives the object this text. Raises ``Invalid`` with the mistakes."""
     from reconciler.source.editing import put_text
     from reconciler.source.yaml.documents import load
 
     documents = load({"": text.encode("utf-8", "surrogateescape")}, part=True)
     if [document.key for document in documents] != [key]:
-        raise Invalid(
-            f'expected one document, which stays the {key[0]} "{key[1]}"; kind and name cannot change'
-        )
+        raise Invalid(f'expected one document, the {key[0]} "{key[1]}"; kind and name cannot change')
     return put_text(files, documents[0])
 
 
@@ -133,10 +131,10 @@ def _problems(error: Invalid) -> tuple[str, ...]:
 
 
 def _header(key: Key, problems: tuple[str, ...]) -> str:
-    """Lines above the text; places in ``problems`` count from the text's own first line, and are moved."""
+    """Return the lines above the text; line numbers in ``problems`` are moved by their number."""
     lines = [
-        f"{MARK} {key[0].lower()}/{key[1]}. Lines that begin with {MARK} are left out; other comments stay.",
-        f"{MARK} An empty file, or one without a change, changes nothing.",
+        f"{MARK} {key[0].lower()}/{key[1]}. Lines that begin with {MARK} are removed; other comments stay.",
+        f"{MARK} To cancel, save an empty file, or save without changes.",
     ]
     if problems:
         lines.append(f"{MARK} It was not saved:")
@@ -156,7 +154,7 @@ def _content(draft: Path) -> str:
 
 
 def _open(draft: Path, changed: Callable[[], bool]) -> None:
-    """Run the editor. Raises ``Invalid`` where it fails; a draft with changes is kept then."""
+    """Run the editor. Raises ``Invalid`` if it fails; a changed draft is then kept."""
     words = next((os.environ[name] for name in EDITORS if os.environ.get(name, "").strip()), "vi")
     try:
         status = subprocess.run([*shlex.split(words), str(draft)], check=False).returncode
@@ -169,7 +167,7 @@ def _open(draft: Path, changed: Callable[[], bool]) -> None:
         click.echo(_save_draft(draft), err=True)
     else:
         draft.unlink()
-    raise Invalid(f"there was a problem with the editor {words!r}: it {said}")
+    raise Invalid(f"the editor {words!r} {said}")
 
 
 def _save_draft(draft: Path) -> str:

@@ -1,4 +1,4 @@
-"""`fabric`: the manifest of the cabling that is there."""
+"""`fabric`: write a manifest of the existing cabling."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = "main"
 
 @click.group(cls=SuggestingGroup)
 def fabric() -> None:
-    """Write down how machines are cabled.
+    """Write manifests of the existing cabling.
 
     \b
     Examples:
@@ -36,18 +36,19 @@ def fabric() -> None:
 
 @fabric.command("import")
 @click.argument("name", default=NAME)
-@click.option("--pool", help="A private IPv4 network that nothing else uses: each link gets a /30 of it.")
-@click.option("--commit", is_flag=True, help="Commit the manifest, without a question.")
-@click.option("-m", "--message", help="The commit's message.")
-@click.option("-o", "--output", type=click.Choice(("yaml", "json")), help="Print the manifest alone.")
+@click.option("--pool", help="Private IPv4 network that nothing else uses; each link gets a /30 of it.")
+@click.option("--commit", is_flag=True, help="Commit the manifest without asking.")
+@click.option("-m", "--message", help="Commit message.")
+@click.option("-o", "--output", type=click.Choice(("yaml", "json")), help="Print only the manifest.")
 @click.pass_obj
 def import_(
     settings: Settings, name: str, pool: str | None, commit: bool, message: str | None, output: str | None
 ) -> None:
-    """Write the manifest of the Thunderbolt cables that are there.
+    """Write a manifest of the existing Thunderbolt cables.
 
-    NAME is the Fabric's, by default main; one that exists is replaced. It has every cable that joins two Nodes
-    directly, as both machines tell, and that no other Fabric has. It is committed with --commit, or when you say so.
+    NAME is the name of the Fabric, by default main; an existing one is replaced. It contains every cable that joins
+    two Nodes directly, if both machines report it and no other Fabric contains it. It is committed with --commit, or
+    when you confirm.
 
     \b
     Examples:
@@ -72,7 +73,7 @@ def import_(
     click.echo(text, nl=False)
     if not (commit or agreed("commit this?")):
         click.echo(
-            "not committed; to do it: the same with --commit, or give this to: reconciler apply -f -",
+            "not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -",
             err=True,
         )
         return
@@ -89,7 +90,7 @@ def import_(
 
 
 def cabling(nodes: Sequence[Item]) -> list[Link]:
-    """The cables between these Nodes of which both ends say the same, without those through docks."""
+    """Return the cables between these Nodes that both ends report, without those through docks."""
     peers = {
         End(name_of(node), port["receptacle"]): port["peer"]
         for node in nodes
@@ -112,7 +113,7 @@ def _answers(node: Item) -> bool:
 
 
 def _new(links: list[Link], fabrics: Sequence[Item], name: str) -> list[Link]:
-    """Those that no other Fabric has an end of."""
+    """Return the links of which no other Fabric has an end."""
     taken = {
         end
         for fabric in fabrics
@@ -124,20 +125,20 @@ def _new(links: list[Link], fabrics: Sequence[Item], name: str) -> list[Link]:
 
 
 def _warn_unreachable(nodes: Sequence[Item]) -> None:
-    """Which machines' cables cannot be in it."""
+    """Print warnings for machines whose cables are unknown."""
     for node in nodes:
         if not _answers(node):
-            click.echo(f"warning: {name_of(node)} does not answer: its cables are not known", err=True)
+            click.echo(f"warning: {name_of(node)} does not answer, so its cables are unknown", err=True)
         elif not node["status"].get("mac", {}).get("ports"):
-            click.echo(f"warning: {name_of(node)} tells of no Thunderbolt port", err=True)
+            click.echo(f"warning: {name_of(node)} reports no Thunderbolt port", err=True)
 
 
 def _no_cables_reason(nodes: Sequence[Item]) -> str:
     if len(nodes) < 2:
         return "a cable joins two Nodes; add machines with: reconciler node add HOST"
     return (
-        "no cable is known that joins two Nodes and is in no other Fabric; what each machine tells of its ports"
-        " shows: reconciler get nodes -o yaml"
+        "no cable is known that joins two Nodes and is in no other Fabric; see each machine's ports with:"
+        " reconciler get nodes -o yaml"
     )
 
 
@@ -152,7 +153,7 @@ def _manifest(name: str, links: list[Link], pool: str | None) -> dict[str, Any]:
 
 
 def _text(name: str, links: list[Link], pool: str | None) -> str:
-    """As a person would write it: a line for each cable."""
+    """Return the manifest as a person would write it, with a line for each cable."""
     rows = [f"apiVersion: {API_VERSION}", f"kind: {FABRIC}", "metadata:", f"  name: {name}", "spec:"]
     if pool:
         rows += ["  addressing:", f"    pool: {pool}"]

@@ -1,4 +1,4 @@
-"""`init`, `validate`, `apply`, `diff`: what concerns manifests. Every write is a commit."""
+"""`init`, `validate`, `apply`, `diff`: work with manifests. Every write is a commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reconciler.cli.output.form import output_option, print_body
 @click.command()
 @click.pass_obj
 def init(settings: Settings) -> None:
-    """Make the cluster repository, and say where to push to.
+    """Create the cluster repository, and print where to push to.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def init(settings: Settings) -> None:
 @output_option()
 @click.pass_obj
 def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> None:
-    """Check manifests without touching anything; no cluster is needed.
+    """Check manifests without changing anything. No cluster is needed.
 
     \b
     Examples:
@@ -70,13 +70,13 @@ def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> 
 def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
     """Commit manifests to the cluster repository.
 
-    Objects that exist are replaced where they stand; the rest of their files is left as it is.
+    Existing objects are replaced in their files, and the rest of these files stays unchanged.
 
     \b
     Examples:
       reconciler apply -f manifests/
       reconciler apply -f llama.yaml --dry-run
-      reconciler apply -f llama.yaml --dry-run=server     what the controller would do
+      reconciler apply -f llama.yaml --dry-run=server     show what the controller would do
     """
     from reconciler.source.editing import apply_documents
 
@@ -96,7 +96,7 @@ def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
 
 
 def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:
-    """What the applied objects ask for that is in no manifest: it may still come, so it is no error."""
+    """Return warnings about missing objects that the applied ones refer to: they may be added later."""
     from reconciler.planning.placement.references import dangling
     from reconciler.source.yaml.documents import load
     from reconciler.state import Desired, ObjectKey
@@ -106,7 +106,7 @@ def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:
 
 
 def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Landed:
-    """Land manifests in the repository as one commit."""
+    """Commit manifests to the repository."""
     from reconciler.source.editing import apply_documents
 
     incoming = load_paths(paths)
@@ -120,7 +120,7 @@ def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Land
 def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
     """Show what an apply would change.
 
-    Exits with 0 where that is nothing, with 1 where there are differences, and with more for errors.
+    Exits with 0 without differences, with 1 for differences, and with more for errors.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`model`: verify the weights of a Model, and move it to another revision."""
+"""`model`: verify the weights of a Model, and update it to another revision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELD_BACK_SECONDS = 1.0
 
 @click.group(cls=SuggestingGroup)
 def model() -> None:
-    """Verify the weights of a Model, or move it to another revision.
+    """Verify the weights of a Model, or update it to another revision.
 
     \b
     Examples:
@@ -39,10 +39,10 @@ def model() -> None:
 @output_option()
 @click.pass_obj
 def verify(settings: Settings, name: str, timeout: float, output: str | None) -> None:
-    """Read every file of the weights on every node, and compare it with what the hub lists.
+    """Read every file of the weights on every node, and compare it with the hub's list.
 
-    A file that is damaged or missing is fetched again, alone; what serves goes on. Exits with 1 where weights
-    are not whole in the end.
+    Only damaged or missing files are fetched again, and serving continues. Exits with 1 if weights are still
+    incomplete in the end.
 
     \b
     Examples:
@@ -88,14 +88,15 @@ def _rows(nodes: list[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
 
 @model.command(cls=WritingCommand)
 @click.argument("name", shell_complete=complete.models)
-@click.option("--revision", required=True, metavar="COMMIT", help="40 hexadecimal digits.")
+@click.option("--revision", required=True, metavar="COMMIT", help="Commit as 40 hexadecimal digits.")
 @write_options
 @click.pass_obj
 def update(settings: Settings, name: str, how: How, revision: str) -> None:
-    """Move a Model to another revision of its repository.
+    """Update a Model to another revision of its repository.
 
-    It is a commit. What serves goes on until the new weights are verified on the nodes of the next group; then
-    that takes its place. Where the new one does not come up, the old one is served again, and the Model says so.
+    The update is a commit. The old group serves until the new weights are verified on the nodes of the next group,
+    which then replaces it. If the new group does not come up, the old weights are served again, and the Model's
+    status says so.
 
     \b
     Examples:
@@ -117,7 +118,7 @@ def update(settings: Settings, name: str, how: How, revision: str) -> None:
         assert isinstance(manifest, Model)
         hub = manifest.spec.source.huggingface
         if hub is None:
-            text = f"model/{name} has its weights at a path; change what is there, or spec.source.path"
+            text = f"model/{name} has its weights at a path; change the files there, or spec.source.path"
             raise Refused("NoRevision", text)
         problem = uncommitted(hub.repo, revision)
         if problem:

@@ -1,4 +1,4 @@
-"""`rollout`: see a change through, start groups anew, and go back."""
+"""`rollout`: follow a change, restart groups, and go back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .scale import DEPLOYMENT
 
 @click.group(cls=SuggestingGroup)
 def rollout() -> None:
-    """See a change of a deployment through, restart it, or go back.
+    """Follow a change of a deployment, restart it, or go back.
 
     \b
     Examples:
@@ -51,13 +51,15 @@ def rollout() -> None:
 
 @rollout.command()
 @click.argument("words", nargs=-1, metavar="KIND/NAME")
-@click.option("-w", "--watch/--no-watch", default=True, help="Until it is done; else only as it is now.")
+@click.option(
+    "-w", "--watch/--no-watch", default=True, help="Wait until it is done, or only show the current state."
+)
 @timeout_option("30m")
 @click.pass_obj
 def status(settings: Settings, words: tuple[str, ...], watch: bool, timeout: float) -> None:
-    """Wait until a deployment is served as its newest manifest says.
+    """Wait until a deployment is served with its newest spec.
 
-    Exits with 1 when that cannot be, or takes longer than --timeout.
+    Exits with 1 if that is impossible, or takes longer than --timeout.
 
     \b
     Examples:
@@ -66,7 +68,7 @@ def status(settings: Settings, words: tuple[str, ...], watch: bool, timeout: flo
     """
     key = one_object(words)
     if key[0] != DEPLOYMENT:
-        raise Refused("NoRollout", f"{key[0].lower()}/{key[1]} is not rolled out; modeldeployments are")
+        raise Refused("NoRollout", f"{key[0].lower()}/{key[1]} has no rollout; only modeldeployments do")
     say = Screen()
     if not watch:
         with Client(settings.socket) as client:
@@ -81,7 +83,7 @@ def _done(key: Key) -> str:
 
 
 def _missing(settings: Settings, client: Client, key: Key) -> str:
-    """What is still missing, in kubectl's words. Raises ``Refused`` where it will not come by itself."""
+    """Return what is still missing, in kubectl's words. Raises ``Refused`` if waiting is useless."""
     unseen = "Waiting for deployment spec update to be observed..."
     head = _head(settings, client)
     if head is not None and unread(client, *head):
@@ -110,7 +112,7 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
 
 
 def _head(settings: Settings, client: Client) -> tuple[Any, str] | None:
-    """The repository and its newest revision; None where that is not what the controller reads."""
+    """Return the repository and its newest revision; None if the controller does not read it."""
     from reconciler.source.git.repository import ClusterRepo
 
     if not client.ask(ShowStatus())["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
@@ -128,7 +130,7 @@ def _head(settings: Settings, client: Client) -> tuple[Any, str] | None:
 @write_options
 @click.pass_obj
 def restart(settings: Settings, targets: Targets, how: How) -> None:
-    """Form every group of deployments anew: a commit that sets spec.restartedAt.
+    """Restart every group of deployments by a commit that sets spec.restartedAt.
 
     \b
     Examples:
@@ -149,7 +151,7 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
             what = (
                 f"{wrong[0].lower()}/{wrong[1]} cannot be restarted" if wrong else "no objects are selected"
             )
-            raise Refused("NotRestartable", f"{what}; modeldeployments can be")
+            raise Refused("NotRestartable", f"{what}; this works for modeldeployments only")
         return set_fields(files, {key: {("spec", "restartedAt"): now} for key in chosen})
 
     landed = carry_out(settings, how, decide, subject("Restart"))
@@ -163,14 +165,14 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
 @rollout.command(cls=WritingCommand)
 @click.argument("words", nargs=-1, metavar="KIND/NAME")
 @click.option(
-    "--to-revision", metavar="REVISION", help="As it was at this commit; else before its last change."
+    "--to-revision", metavar="REVISION", help="Go back to this commit; by default to before the last change."
 )
 @write_options
 @click.pass_obj
 def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, how: How) -> None:
-    """Take back the newest commit that changed an object: a commit that reverts it.
+    """Revert the newest commit that changed an object, by a new commit.
 
-    Where that commit changed other objects too, or later ones stand against it, only this object goes back.
+    If that commit also changed other objects, or conflicts with later ones, only this object is reverted.
 
     \b
     Examples:
@@ -201,7 +203,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
 
 @rollout.command(name="history")
 @click.argument("words", nargs=-1, metavar="KIND/NAME")
-@click.option("--revision", metavar="REVISION", help="Show the object as it was at this commit.")
+@click.option("--revision", metavar="REVISION", help="Show the object at this commit.")
 @output_option()
 @click.pass_obj
 def history_(settings: Settings, words: tuple[str, ...], revision: str | None, output: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`scale`: another number of replicas."""
+"""`scale`: set the number of replicas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, report, subject, write_options
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
-from reconciler.errors import Conflict, Refused
+from reconciler.errors import Conflict, Refused, listing
 from reconciler.resources import ModelDeployment
 
 DEPLOYMENT = "ModelDeployment"
@@ -18,9 +18,12 @@ DEPLOYMENT = "ModelDeployment"
 
 @click.command(cls=WritingCommand)
 @target_options
-@click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="How many are wanted.")
+@click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="Number of replicas.")
 @click.option(
-    "--current-replicas", type=click.IntRange(0), metavar="M", help="Only where so many are wanted now."
+    "--current-replicas",
+    type=click.IntRange(0),
+    metavar="M",
+    help="Scale only if this is the current number.",
 )
 @write_options
 @click.pass_obj
@@ -29,7 +32,7 @@ def scale(
 ) -> None:
     """Set the number of replicas of deployments.
 
-    It is a commit that changes this field and nothing else.
+    The commit changes this field and nothing else.
 
     \b
     Examples:
@@ -61,9 +64,11 @@ def scale(
 
 
 def _check_scalable(chosen: list[Key]) -> None:
-    """Raises ``Refused`` for objects that have no replicas, and where there is none."""
+    """Raise ``Refused`` for objects without replicas, and if none is selected."""
     if not chosen:
-        raise Refused("NotFound", "no objects are selected; what there is shows: reconciler get all")
+        raise Refused("NotFound", f"no objects are selected; {listing('all')}")
     wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
     if wrong is not None:
-        raise Refused("NotScalable", f"{wrong[0].lower()}/{wrong[1]} has no replicas; modeldeployments have")
+        raise Refused(
+            "NotScalable", f"{wrong[0].lower()}/{wrong[1]} has no replicas; only modeldeployments do"
+        )

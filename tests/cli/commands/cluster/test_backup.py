@@ -148,7 +148,7 @@ def test_an_empty_home_takes_a_backup_and_a_used_one_does_not(cli: Cli, home: Pa
     refused = cli("restore", str(file))
     assert refused.code == 1
     assert (
-        f"there is a cluster in {home}; to replace it, keeping it aside: reconciler restore --force"
+        f"there is a cluster in {home}; to replace it and keep it aside: reconciler restore --force"
         in refused.err
     )
     home.rename(tmp_path / "elsewhere")
@@ -292,13 +292,13 @@ def _newer_store(parts: dict[str, bytes], folder: Path) -> bytes:
 
 
 SPOILT: dict[str, tuple[Spoil, str]] = {
-    "empty": (lambda parts, _: b"", "is no backup"),
-    "text": (lambda parts, _: b"a letter to nobody", "is no backup"),
-    "gzip of text": (lambda parts, _: gzip.compress(b"a letter to nobody" * 100), "is no backup"),
-    "cut short": (lambda parts, _: of(parts)[:-200], "damaged, or cut short"),
-    "half": (lambda parts, _: of(parts)[: len(of(parts)) // 2], "is no backup"),
+    "empty": (lambda parts, _: b"", "is not a usable backup"),
+    "text": (lambda parts, _: b"a letter to nobody", "is not a usable backup"),
+    "gzip of text": (lambda parts, _: gzip.compress(b"a letter to nobody" * 100), "is not a usable backup"),
+    "cut short": (lambda parts, _: of(parts)[:-200], "damaged or truncated"),
+    "half": (lambda parts, _: of(parts)[: len(of(parts)) // 2], "is not a usable backup"),
     "another archive": (lambda parts, _: packed([entry("readme", b"hello")]), "does not begin with contents.json"),
-    "nothing in it": (lambda parts, _: packed([]), "is no backup"),
+    "nothing in it": (lambda parts, _: packed([]), "is not a usable backup"),
     "list is no JSON": (lambda parts, _: packed([entry("contents.json", b"{")]), "cannot be read"),
     "list is a list": (lambda parts, _: packed([entry("contents.json", b"[1]")]), "cannot be read"),
     "list is deep": (lambda parts, _: packed([entry("contents.json", b"[" * 60_000)]), "cannot be read"),
@@ -306,7 +306,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
         lambda parts, _: packed([entry("contents.json", b"", tarfile.SYMTYPE, "/etc/passwd")]),
         "does not begin with contents.json",
     ),
-    "of something else": (lambda parts, _: of(parts, kind="photographs"), "speaks of something else"),
+    "of something else": (lambda parts, _: of(parts, kind="photographs"), "is not that of a backup"),
     "newer": (lambda parts, _: of(parts, version=2, madeBy="9.0"), "written by a newer reconciler (9.0, backup version 2"),
     "no store": (lambda parts, _: of({"cluster.bundle": b"x"}), "expected store.db"),
     "listed elsewhere": (_with("../../escaped", b"x"), "it lists"),
@@ -317,15 +317,15 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "hard link": (_beside(entry("store.db", b"", tarfile.LNKTYPE, "contents.json")), "'store.db'"),
     "device": (_beside(entry("store.db", b"", tarfile.CHRTYPE)), "'store.db'"),
     "twice": (lambda parts, _: packed([listed(parts), *[entry(*part) for part in parts.items()] * 2]), "'store.db'"),
-    "missing": (lambda parts, _: packed([listed(parts)]), "is missing in it"),
-    "changed": (_changed, "is not what it was"),
+    "missing": (lambda parts, _: packed([listed(parts)]), "is missing from it"),
+    "changed": (_changed, "has changed since the backup"),
     "too large": (_bomb, "10000000000000000 bytes"),
-    "store is text": (_with("store.db", b"not a database" * 500), "no store of reconciler"),
-    "store is empty": (_other_store(), "no store of reconciler"),
-    "store of others": (_other_store("CREATE TABLE t (x)", "PRAGMA user_version = 2"), "no store of reconciler"),
-    "store with a trigger": (_with_trigger, "no store of reconciler"),
+    "store is text": (_with("store.db", b"not a database" * 500), "not a store of reconciler"),
+    "store is empty": (_other_store(), "not a store of reconciler"),
+    "store of others": (_other_store("CREATE TABLE t (x)", "PRAGMA user_version = 2"), "not a store of reconciler"),
+    "store with a trigger": (_with_trigger, "not a store of reconciler"),
     "store is newer": (_newer_store, "store version 99"),
-    "bundle is text": (_with("cluster.bundle", b"not a bundle"), "cluster.bundle in it cannot be read"),
+    "bundle is text": (_with("cluster.bundle", b"not a bundle"), "its cluster.bundle cannot be read"),
 }  # fmt: skip
 
 

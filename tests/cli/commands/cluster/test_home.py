@@ -38,10 +38,10 @@ def test_a_home_of_somebody_else_is_refused(cli: Cli, home: Path) -> None:
         home.mkdir()
         os.chown(home, NOBODY, NOBODY)
         refused = cli("up")
-        assert f"{home} belongs to user {NOBODY}, this is user 0;" in refused.err
+        assert f"{home} belongs to user {NOBODY}, but this is user 0;" in refused.err
     else:
         refused = cli("--home", "/usr", "up")
-        assert f"/usr belongs to user 0, this is user {os.geteuid()};" in refused.err
+        assert f"/usr belongs to user 0, but this is user {os.geteuid()};" in refused.err
     assert refused.code == 1
 
 

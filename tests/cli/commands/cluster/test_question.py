@@ -73,10 +73,10 @@ def test_the_endpoints_own_words_tell_why_there_is_no_answer(endpoint: Endpoint)
 @pytest.mark.parametrize("answer", [(200, {}), (200, {"choices": []}), (500, ["?"])])
 def test_an_answer_of_another_shape_is_none(endpoint: Endpoint, answer: tuple[int, Any]) -> None:
     endpoint.answer = answer
-    with pytest.raises(Invalid, match="gave no usable answer"):
+    with pytest.raises(Invalid, match="no usable answer"):
         ask_endpoint(endpoint.url, "tiny", "Why?")
 
 
 def test_nobody_listening_is_said(endpoint: Endpoint) -> None:
-    with pytest.raises(Invalid, match="gave no usable answer: ConnectionRefusedError"):
+    with pytest.raises(Invalid, match=r"no usable answer from .*: ConnectionRefusedError"):
         ask_endpoint("http://127.0.0.1:1/v1", "tiny", "Why?")

@@ -85,7 +85,7 @@ def test_a_killed_child_is_started_again_and_that_is_said(start: Start) -> None:
         return child.alive and pid_of(child) != first
 
     wait(back)
-    assert messages == ["the worker was killed by signal 9 and is started again"]
+    assert messages == ["the worker was killed by signal 9 and is restarted"]
 
 
 def test_the_back_off_doubles_up_to_five_seconds_and_is_forgotten_after_a_healthy_time(start: Start) -> None:
@@ -118,7 +118,7 @@ def test_a_child_that_keeps_failing_the_same_way_is_reported_once(start: Start) 
         clock.now = child.restart_at
         supervisor.restart_dead()
     (text,) = messages
-    assert text.startswith("the worker exited with 1 and is started again: cannot listen: the port is taken")
+    assert text.startswith("the worker exited with 1 and is restarted: cannot listen: the port is taken")
 
 
 def test_children_are_out_of_reach_of_the_terminals_ctrl_c(start: Start) -> None:
@@ -139,7 +139,7 @@ def test_the_end_is_asked_for_first_and_forced_after_its_time(start: Start) -> N
     assert process is not None
     supervisor.end(seconds=0.2)
     assert process.returncode == -signal.SIGKILL
-    assert messages == ["the worker does not end by itself: it is killed"]
+    assert messages == ["the worker does not end: killing it"]
 
 
 def test_an_ended_child_is_not_started_again(start: Start) -> None:

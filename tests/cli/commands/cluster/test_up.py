@@ -131,7 +131,7 @@ def test_a_killed_process_comes_back(up: Up, role: str) -> None:
     up.wait_for_output("\nendpoint: ")
     (pid,) = up.pids(role)
     os.kill(pid, signal.SIGKILL)
-    up.wait_for_output(f"the {role} was killed by signal 9 and is started again")
+    up.wait_for_output(f"the {role} was killed by signal 9 and is restarted")
     up.wait(lambda: up.pids(role) not in ([], [pid]))
     assert up.send(signal.SIGTERM) == 0
     assert "the next `reconciler up` adopts them" in up.output()
@@ -166,7 +166,9 @@ def test_a_second_ctrl_c_does_not_wait(up: Up) -> None:
 
 def test_an_empty_cluster_says_what_to_do(up: Up) -> None:
     up.start()
-    up.wait_for_output(f"nothing is wanted yet; commit manifests: reconciler --home {up.home} apply -f DIR")
+    up.wait_for_output(
+        f"there are no manifests yet; commit some with: reconciler --home {up.home} apply -f DIR"
+    )
     assert up.send(signal.SIGINT) == 0
 
 
@@ -174,14 +176,16 @@ def test_a_question_nobody_could_answer_is_an_error_at_once(up: Up) -> None:
     up.start("-f", GATEWAY, "--once", "Is anybody there?")
     assert up.process is not None
     assert up.process.wait(WAIT_SECONDS) == 1
-    assert "error: there is nothing to ask: no ModelDeployment with replicas" in up.output()
+    assert (
+        "error: --once has nothing to ask: the manifests have no ModelDeployment with replicas" in up.output()
+    )
     assert up.pids("controller") == up.pids("gateway") == []
 
 
 def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
     cli("apply", "-f", GATEWAY)
     up.start("-f", str(ROOT / "manifests" / "nodes.yaml"))
-    up.wait_for_output("cluster.git has commits already and is what counts; to change it: reconciler ")
+    up.wait_for_output("cluster.git already has commits and is used as it is; to change it: reconciler ")
     up.wait_for_output("\nendpoint: ")
     assert cli("get", "nodes").err == "No resources found\n"
     assert up.send(signal.SIGINT) == 0
@@ -193,7 +197,7 @@ def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
     assert up.process is not None
     second = cli("up")
     assert second.code == 1
-    assert f"reconciler up runs already for {up.home} (pid {up.process.pid})" in second.err
+    assert f"reconciler up is already running for {up.home} (pid {up.process.pid})" in second.err
     assert up.send(signal.SIGINT) == 0
 
 

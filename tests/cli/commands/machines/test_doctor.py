@@ -21,7 +21,7 @@ FINDINGS = [
         "objects": ["node/node-a", "modeldeployment/tiny"],
         "nodes": ["node-a"],
         "seen": "RDMA is disabled on node-a",
-        "means": "groups with this machine use TCP; nothing but a person can switch RDMA on",
+        "means": "groups with this machine use TCP; only a person can enable RDMA",
         "steps": STEPS,
         "person": True,
     },
@@ -31,8 +31,8 @@ FINDINGS = [
         "objects": ["modeldeployment/tiny"],
         "nodes": ["node-a", "node-b"],
         "seen": "rank 1 on node-b (epoch 2, pid 4102) was killed by signal 9",
-        "means": "one dead rank is a dead group: all of its ranks are started again",
-        "steps": "nothing: the controller does it (form the group again)",
+        "means": "a group cannot continue without one of its ranks: all of them are restarted",
+        "steps": "nothing: the controller is working on it (form the group again)",
         "person": False,
     },
 ]
@@ -43,8 +43,8 @@ UNKNOWN = [
         "what": "whether heat slows it down",
         "why": "sudo does not allow it without a password",
     },
-    {"node": "node-a", "what": "its use of swap", "why": "it said nothing"},
-    {"node": "node-a", "what": "its version of macOS", "why": "it said nothing"},
+    {"node": "node-a", "what": "its use of swap", "why": "it printed nothing"},
+    {"node": "node-a", "what": "its version of macOS", "why": "it printed nothing"},
 ]
 HEALED = [
     {"id": 7, "class": "C9", "openedAt": "2026-11-21T03:12:07.000Z", "summary": "rank 0 hung; tiny/0 serves again"}
@@ -72,20 +72,20 @@ def test_it_reads_from_what_was_seen_to_what_to_do(cli: Cli, consulted: Controll
     assert done.out == (
         "C2   RDMA disabled: node/node-a, modeldeployment/tiny\n"
         "     seen    RDMA is disabled on node-a\n"
-        "     means   groups with this machine use TCP; nothing but a person can switch RDMA on\n"
+        "     means   groups with this machine use TCP; only a person can enable RDMA\n"
         "     to do   on node-a: shut down; hold the power button until the startup options load; Options,\n"
         "             Continue; Utilities, Terminal; type: rdma_ctl enable; restart\n"
         "\n"
         "C8   rank crash: modeldeployment/tiny\n"
         "     seen    rank 1 on node-b (epoch 2, pid 4102) was killed by signal 9\n"
-        "     means   one dead rank is a dead group: all of its ranks are started again\n"
-        "     to do   nothing: the controller does it (form the group again)\n"
+        "     means   a group cannot continue without one of its ranks: all of them are restarted\n"
+        "     to do   nothing: the controller is working on it (form the group again)\n"
         "\n"
         "Healed within the last hour:\n"
         "  03:12 UTC  C9   rank 0 hung; tiny/0 serves again (reconciler incidents 7)\n"
         "\n"
-        "Not known, and so neither fine nor wrong:\n"
-        "  node-a: its use of swap, its version of macOS: it said nothing\n"
+        "Unknown, so neither fine nor wrong:\n"
+        "  node-a: its use of swap, its version of macOS: it printed nothing\n"
         "  node-a: whether heat slows it down: sudo does not allow it without a password\n"
         "  node-b: whether FileVault is on: there is no fdesetup on this machine\n"
         "\n"
@@ -112,7 +112,7 @@ def test_without_findings_it_exits_with_0_and_says_what_is_not_known(
     found = {"nodes": ["node-a"], "findings": [], "notKnown": UNKNOWN[:1], "healed": []}
     controller.answers["doctor"] = {"run": "r1", "asking": [], **found}
     done = cli("doctor", "node-a")
-    assert (done.code, done.out.splitlines()[-1]) == (0, "no findings on 1 node; 1 thing is not known")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "no findings on 1 node; 1 fact is unknown")
     assert controller.received[-1].nodes == ("node-a",)
 
 

@@ -94,7 +94,7 @@ async def test_without_a_person_and_without_commit_the_manifest_is_only_printed(
         not in (place.sshd.place / "log").read_text().replace("Server listening", "").split("Accepted")[1:]
     )
     status, out, err = await place.run("add", *place.host)
-    assert (status, "not committed; to do it: the same with --commit" in err) == (0, True)
+    assert (status, "not committed; repeat the command with --commit" in err) == (0, True)
     assert not (place.folder / "h" / "cluster.git").exists()
 
 
@@ -110,7 +110,7 @@ async def test_a_login_that_is_refused_keeps_nobody_from_writing_the_manifest(pl
 async def test_a_new_host_key_is_taken_in_only_when_it_is_agreed_to(place: Place) -> None:
     await place.run("add", *place.host, "--name", "studio-1", "--commit")
     status, out, _ = await place.run("add", "--again", "studio-1")
-    assert (status, out) == (0, "node/studio-1 unchanged: that is the key of its manifest\n")
+    assert (status, out) == (0, "node/studio-1 unchanged: its manifest already has this key\n")
     before, old = await place.committed(), place.fingerprint()
     await place.sshd.stop()
     for file in ("host_key", "host_key.pub"):
@@ -129,4 +129,4 @@ async def test_a_new_host_key_is_taken_in_only_when_it_is_agreed_to(place: Place
 
 async def test_where_there_is_no_server_it_is_said(place: Place) -> None:
     status, _, err = await place.run("add", "127.0.0.1", "--port", str(free_port()), "--yes")
-    assert (status, "there is no SSH server to be reached at 127.0.0.1" in err) == (1, True)
+    assert (status, "no SSH server answers at 127.0.0.1" in err) == (1, True)

@@ -63,7 +63,7 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
 @pytest.mark.parametrize("place", [(LINUX, True)], indirect=True, ids=["systemd"])
 async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> None:
     status, preview, err = await place.bootstrap()
-    assert (status, err) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert (status, err) == (0, "nothing was done; to do it, repeat the command with --yes\n")
     assert not place.shape.changes(), "nothing has been changed"
     assert not place.host.root.exists()
     status, out, err = await place.bootstrap("--yes")
@@ -84,7 +84,7 @@ async def test_everything_is_said_then_done_and_again_nothing(place: Place) -> N
 async def _taken_back(place: Place, changes: list[str]) -> None:
     """The same way: everything is said, then done, and again nothing."""
     status, preview, err = await place.reset()
-    assert (status, err) == (0, "nothing was done; to do it: the same with --yes\n")
+    assert (status, err) == (0, "nothing was done; to do it, repeat the command with --yes\n")
     assert place.shape.changes() == changes
     status, out, err = await place.reset("--yes")
     assert status == 0, err
@@ -108,7 +108,7 @@ async def _taken_back(place: Place, changes: list[str]) -> None:
 async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> None:
     status, text, err = await place.bootstrap("--yes")
     assert status == 0, err
-    assert text.endswith("node/far bootstrapped but for what a person has to do there\n")
+    assert text.endswith("node/far bootstrapped except for what a person has to do there\n")
     for line in (
         "     sudo /usr/bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist\n",
         "     sudo pmset -c sleep 0\n",
@@ -129,7 +129,7 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     assert len(place.shape.pids()) == 1, "and the service has its agent"
     status, text, err = await place.reset("--yes")
     assert (status, err) == (0, "")
-    assert text.endswith("node/far unchanged but for what a person has to do there\n")
+    assert text.endswith("node/far unchanged except for what a person has to do there\n")
     assert f"     sudo {place.shape.bin}/launchctl bootout system/reconciler-ada-far\n" in text
     assert len(place.shape.pids()) == 1
 
@@ -142,4 +142,4 @@ async def test_where_nothing_could_keep_an_agent_running_that_is_said(place: Pla
     assert not place.host.root.exists()
     await place.host.sshd.stop()
     status, _, err = await place.bootstrap("--yes")
-    assert (status, "there is no connection to" in err) == (1, True)
+    assert (status, "cannot connect to" in err) == (1, True)

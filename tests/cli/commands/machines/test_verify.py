@@ -42,7 +42,7 @@ REPLICA = {"replica": 0, "epoch": 3, "nodes": ["node-a", "node-b"], "transport":
 @pytest.fixture
 def tried(controller: Controller) -> Controller:
     """A controller that tries a deployment in two rounds."""
-    left = ["the ranks measure", "4 answers at once", ""]
+    left = ["the ranks are measuring", "4 answers at once", ""]
 
     def answer(message: Accept) -> dict[str, Any]:
         doing = left.pop(0)
@@ -63,7 +63,7 @@ def test_it_reads_as_a_list_and_ends_with_a_verdict(cli: Cli, tried: Controller,
         "FAILED   every node is as fast as the others: node-a 10.00 ms, node-b 31.00 ms; to blame: node-b\n"
         "-        more nodes are faster: not measured: there is no group of fewer nodes to compare with\n"
         "\n"
-        "tiny is not well: every node is as fast as the others; to blame: node-b; 1 could not be measured or\n"
+        "tiny has problems: every node is as fast as the others; to blame: node-b; 1 could not be measured or\n"
         "compared\n"
     )
     requests = [message for message in tried.received if isinstance(message, Accept)]

@@ -30,6 +30,7 @@ def test_every_field_has_a_type_and_says_what_it_is_for(path: str) -> None:
     kind, *steps = path.split(".")
     assert field_at(kind, steps) == field
     assert "any" not in field.type
+    assert "^" not in str(field.facts()), "a regular expression says nothing to people"
     assert "$ref" not in str(field.as_json())
     assert field.description.endswith(".")
 
@@ -41,14 +42,16 @@ def test_kinds_have_words_for_each() -> None:
 def test_a_field_is_shown_with_its_type_bounds_default_and_what_is_within(cli: Cli) -> None:
     shown = cli("explain", "md.spec.parallelism.nodes").out
     assert "FIELD: spec.parallelism.nodes <integer or Object>" in shown
-    assert "A number, or `{min, max}`" in shown
+    assert "Number of nodes, or `{min, max}`" in shown
     assert "  min " in shown
     assert "    at least: 1\n    at most: 64" in shown
     shown = cli("explain", "modeldeployment.spec").out
     assert "KIND:       ModelDeployment\nVERSION:    reconciler/v1alpha1" in shown
-    assert "  model             <string> -required-\n    Name of a Model." in shown
+    assert "  model             <name> -required-\n    Name of the Model to serve." in shown
     assert "    default: 1" in shown
-    assert "default: 60s" in cli("explain", "gateway.spec.hold").out
+    shown = cli("explain", "gateway.spec.hold").out
+    assert "FIELD: spec.hold <duration>" in shown
+    assert "default: 60s" in shown
     assert "always: Node" in cli("explain", "node.kind").out
 
 
@@ -56,7 +59,7 @@ def test_recursive_shows_the_whole_tree(cli: Cli) -> None:
     lines = cli("explain", "node", "--recursive").out.splitlines()
     assert "  spec <Object> -required-" in lines
     assert "    memory <Object>" in lines
-    assert "      reserve <string>" in lines
+    assert "      reserve <bytes>" in lines
 
 
 def test_the_same_is_to_be_had_for_programs(cli: Cli) -> None:

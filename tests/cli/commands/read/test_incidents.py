@@ -140,7 +140,7 @@ def test_what_a_person_must_do_comes_before_the_entries(cli: Cli, troubled: Cont
     assert f"What to do:   {PERSON}\n" in out
     assert out.index(PERSON) < out.index("Story:")
     assert "open since 2026-11-21 03:12:07 UTC, 2h3m so far" in out
-    assert "(3 entries in the middle were left out)" in out
+    assert "(3 entries in the middle are omitted)" in out
     assert "Not served" not in out
 
 
@@ -173,7 +173,7 @@ def test_an_object_is_described_with_its_incidents(cli: Cli, troubled: Controlle
 def test_a_number_that_is_none_is_an_error_that_says_where_to_look(cli: Cli, controller: Controller) -> None:
     result = cli("incidents", "99")
     assert result.code == 1
-    assert result.err == "error: incident 99 not found; what there is shows: reconciler incidents\n"
+    assert result.err == "error: incident 99 not found; list them with: reconciler incidents\n"
     assert cli("describe", "incident", "x").code == 2
     assert cli("incidents", "nonsense").code == 2
 

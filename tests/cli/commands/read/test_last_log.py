@@ -45,7 +45,7 @@ def test_its_last_lines_are_shown_and_where_all_of_it_is(cli: Cli, dead: Control
     assert section.splitlines() == [
         f"tiny.0.3.1 on node-b: {ENDED}",
         *(f"  line {number}" for number in range(11, 31)),
-        f"  (all of it: {COMMAND})",
+        f"  (full log: {COMMAND})",
     ]
 
 
@@ -60,7 +60,7 @@ def test_json_has_them_too(cli: Cli, dead: Controller) -> None:
 
 def test_a_rank_that_printed_nothing_is_said_to_have(cli: Cli, dead: Controller) -> None:
     dead.answers["rank_log"] = printed("")
-    assert "\n  <nothing was printed>\n" in cli("describe", "deployment", "tiny").out
+    assert "\n  <no output>\n" in cli("describe", "deployment", "tiny").out
 
 
 def test_a_group_that_serves_has_none(cli: Cli, controller: Controller) -> None:

@@ -142,7 +142,7 @@ def test_events_are_chosen_by_type_and_age(cli: Cli, controller: Controller) -> 
     assert controller.received[-1].warning is None
     assert cli("events", "--for", "cluster").code == 0
     assert controller.received[-1].kind == "Cluster"
-    assert '"Bad" is no type of event' in cli("events", "--types=bad").err
+    assert '"Bad" is not a type of event' in cli("events", "--types=bad").err
 
 
 def test_watched_events_come_one_a_line_and_go_on_from_the_last(cli: Cli, controller: Controller) -> None:
@@ -255,10 +255,10 @@ def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -
     [
         ((), "expected a deployment, a rank, --controller or --gateway"),
         (("tiny", "--gateway"), "expected a deployment, a rank, --controller or --gateway"),
-        (("tiny", "--since", "5m", "--since-time", "2026-11-21T10:00:00Z"), "exclude each other"),
-        (("tiny", "--since-time", "noon"), '"noon" is no time; expected one such as 2026-11-21T10:00:00Z'),
+        (("tiny", "--since", "5m", "--since-time", "2026-11-21T10:00:00Z"), "cannot be combined"),
+        (("tiny", "--since-time", "noon"), '"noon" is not a time; expected one such as 2026-11-21T10:00:00Z'),
         (("node/node-a",), "only deployments and ranks have logs"),
-        (("rank/tiny",), "a rank is named like tiny.0.3.1"),
+        (("rank/tiny",), "expected a rank such as tiny.0.3.1"),
         (("tiny.0.3.1", "--rank", "1"), "is one rank"),
     ],
 )
@@ -323,6 +323,6 @@ def test_top_shows_what_was_named_or_says_of_what_nothing_is_measured(
     assert [item["name"] for item in shown["items"]] == ["tiny.0.3.1"]
     result = cli("top", "node", "node-x")
     assert (result.code, result.out) == (1, "")
-    assert "nothing is measured of node node-x; see: reconciler get nodes" in result.err
+    assert "no measurements of node node-x; list them with: reconciler get nodes" in result.err
     controller.answers["usage"] = {"nodes": [], "ranks": []}
-    assert cli("top", "nodes").err == "no nodes are measured now\n"
+    assert cli("top", "nodes").err == "no measurements of nodes now\n"

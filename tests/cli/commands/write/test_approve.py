@@ -58,7 +58,7 @@ def test_approving_says_what_it_removes_and_a_second_time_that_it_was_done(
     assert controller.received == [Approve("1f0c", getpass.getuser())]
     assert json.loads(cli("approve", "1f0c", "-o", "json").out) == controller.answers["approve"]
     controller.answers["approve"] = {"revision": REVISION, "removes": [], "again": True}
-    assert cli("approve", "1f0c").out == f"revision {REVISION} was approved already\n"
+    assert cli("approve", "1f0c").out == f"revision {REVISION} was already approved\n"
 
 
 def test_a_wrong_revision_is_an_error_with_the_right_command(cli: Cli, controller: Controller) -> None:

@@ -65,7 +65,7 @@ def test_the_objects_own_text_is_edited_with_its_comments(
     assert changed_lines(committed) == ["-  replicas: 1", "+  replicas: 2  # two by now"]
     assert subjects(committed)[0] == "Edit modeldeployment/tiny"
     (text,) = shown(seen)
-    assert text.startswith("#| modeldeployment/tiny. Lines that begin with #| are left out")
+    assert text.startswith("#| modeldeployment/tiny. Lines that begin with #| are removed")
     assert "nodes: 2          # one rank on each of two nodes\n" in text
     assert "kind: Model\n" not in text
     assert drafts(tmp_path) == []
@@ -104,7 +104,7 @@ def test_text_with_mistakes_is_opened_again_with_what_is_wrong(
     place = re.search(r"#\|   line (\d+):13: spec.replicas: expected a whole number", second)
     assert place is not None
     assert second.splitlines()[int(place[1]) - 1] == "  replicas: many"
-    assert 'stays the ModelDeployment "tiny"; kind and name cannot change' in third
+    assert 'the ModelDeployment "tiny"; kind and name cannot change' in third
 
 
 def test_mistakes_that_stay_are_given_up_and_kept(
@@ -139,7 +139,7 @@ def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
     (kept,) = drafts(tmp_path)
     assert result.err.splitlines() == [
         f"A copy of your changes has been stored to {kept}",
-        "error: somebody else has changed node/node-a meanwhile: nothing was changed",
+        "error: somebody else has changed node/node-a meanwhile; nothing was changed",
     ]
     assert "drain: true" in kept.read_text()
     assert subjects(committed)[0] == "Uncordon node/node-a"
@@ -148,7 +148,7 @@ def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("false", "there was a problem with the editor 'false': it exited with 1"),
+        ("false", "the editor 'false' exited with 1"),
         ("/no/such/editor --wait", "cannot be started: [Errno 2] No such file or directory"),
         ("'unbalanced", "cannot be started: No closing quotation"),
     ],

@@ -141,7 +141,7 @@ def test_a_graph_is_of_one_fabric(cli: Cli, controller: Controller) -> None:
     answer(controller, fabric(*TRIANGLE), fabric(name="others"))
     result = cli("get", "fabrics", "-o", "svg")
     assert result.code == 2
-    assert "svg is a form of one Fabric: reconciler get fabric NAME -o svg" in result.err
+    assert "svg works for one Fabric only: reconciler get fabric NAME -o svg" in result.err
 
 
 # --- import ------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_the_cabling_that_is_there_is_a_manifest(cli: Cli, controller: Controlle
         "apiVersion: reconciler/v1alpha1\nkind: Fabric\nmetadata:\n  name: studios\nspec:\n  addressing:\n"
         "    pool: 10.77.0.0/16\n  links:\n    - [studio-1/3, studio-2/4]\n"
     )
-    assert "not committed; to do it: the same with --commit" in result.err
+    assert "not committed; repeat the command with --commit" in result.err
     assert load({"a.yaml": result.out.encode()}, part=True)[0].key == ("Fabric", "studios")
     assert yaml.safe_load(cli("fabric", "import", "studios", "-o", "yaml").out)["spec"] == {
         "links": [["studio-1/3", "studio-2/4"]]
@@ -200,7 +200,7 @@ def test_of_a_machine_that_does_not_answer_no_cable_is_imported_and_that_is_said
     of_cluster(controller, [PAIR[0], silent], [])
     result = cli("fabric", "import")
     assert result.code == 1
-    assert "warning: studio-2 does not answer: its cables are not known" in result.err
+    assert "warning: studio-2 does not answer, so its cables are unknown" in result.err
 
 
 def test_a_pool_that_is_none_is_refused_before_anything_is_printed(cli: Cli, controller: Controller) -> None:

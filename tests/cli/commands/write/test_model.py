@@ -42,7 +42,7 @@ def test_an_update_is_a_commit_of_one_field(written: Cli) -> None:
     [
         (
             ("llama", "--revision", "main"),
-            "expected a commit of 40 hexadecimal digits, got 'main'; the commit of a branch or tag tells:"
+            "expected a commit of 40 hexadecimal digits, got 'main'; find the commit of a branch or tag with:"
             " git ls-remote https://huggingface.co/org/llama main",
         ),
         (("tiny", "--revision", NEW), "model/tiny has its weights at a path"),

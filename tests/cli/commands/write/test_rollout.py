@@ -137,7 +137,7 @@ def test_a_deployment_that_is_not_there_or_leaving_is_an_error(cli: Cli, watched
     leaving["metadata"]["deletionTimestamp"] = bodies.ago()
     answer_with(watched, leaving)
     assert 'deployment "tiny" is being removed' in cli("rollout", "status", *TINY).err
-    assert "node/node-a is not rolled out; modeldeployments are" in cli("rollout", "status", "no/node-a").err
+    assert "node/node-a has no rollout; only modeldeployments do" in cli("rollout", "status", "no/node-a").err
 
 
 def test_a_watched_folder_has_no_commits_to_wait_for(cli: Cli, watched: Controller) -> None:
@@ -165,7 +165,7 @@ def test_a_restart_is_a_commit_of_the_time(cli: Cli, committed: Path) -> None:
 
 def test_only_deployments_are_restarted(cli: Cli, committed: Path) -> None:
     assert (
-        "node/node-a cannot be restarted; modeldeployments can be"
+        "node/node-a cannot be restarted; this works for modeldeployments only"
         in cli("rollout", "restart", "no/node-a").err
     )
     assert 'modeldeployments "big" not found' in cli("rollout", "restart", "deployment/big").err
@@ -199,7 +199,7 @@ def test_undo_goes_to_a_revision(cli: Cli, committed: Path) -> None:
     assert cli("rollout", "undo", *TINY, f"--to-revision={first}").out == (
         "modeldeployment.reconciler/tiny skipped rollback\n"
     )
-    assert "is no revision of main" in cli("rollout", "undo", *TINY, "--to-revision=ffff").err
+    assert "is not a revision of main" in cli("rollout", "undo", *TINY, "--to-revision=ffff").err
 
 
 def test_undo_says_what_it_leaves_alone_and_what_it_cannot_do(cli: Cli, committed: Path) -> None:
@@ -209,7 +209,7 @@ def test_undo_says_what_it_leaves_alone_and_what_it_cannot_do(cli: Cli, committe
     cli("scale", "deployment/tiny", "--replicas=2")
     text = git(committed, "show", "main:tiny.yaml").replace("replicas: 2", "replicas: 3")
     assert cli("apply", "-f", "-", stdin=text.replace("path: tiny", "path: other")).code == 0
-    assert "changed model/tiny too: left as it is" in cli("rollout", "undo", *TINY).err
+    assert "also changed model/tiny, which stays" in cli("rollout", "undo", *TINY).err
     assert "path: other" in git(committed, "show", "main:tiny.yaml")
 
 

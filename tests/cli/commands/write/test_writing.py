@@ -106,14 +106,14 @@ def test_objects_are_deleted_by_label_and_all_of_a_kind(cli: Cli, committed: Pat
     ("arguments", "text"),
     [
         ((), "expected KIND NAME..., KIND/NAME..., -f FILE, or KIND with -l SELECTOR or --all"),
-        (("node",), "node: no name is given"),
-        (("node", "a", "model/b"), '"node" is not KIND/NAME, as the others are'),
-        (("node/a", "b"), '"b" is not KIND/NAME, as the others are'),
-        (("node", "a", "-f", "x.yaml"), "-f says which objects are meant"),
-        (("node", "a", "--all"), "-l and --all go with a kind alone"),
-        (("ranks", "--all"), "ranks are no manifests"),
-        (("nodes", "-l", "a in b"), "is no label selector"),
-        (("node", "a", "--timeout", "5"), '"5" is no duration; expected one such as 30s, 5m'),
+        (("node",), "node: a name is missing"),
+        (("node", "a", "model/b"), '"node" is not KIND/NAME; use KIND/NAME for all'),
+        (("node/a", "b"), '"b" is not KIND/NAME; use KIND/NAME for all'),
+        (("node", "a", "-f", "x.yaml"), "-f already selects the objects"),
+        (("node", "a", "--all"), "-l and --all need a kind and no names"),
+        (("ranks", "--all"), "ranks have no manifests"),
+        (("nodes", "-l", "a in b"), "is not a label selector"),
+        (("node", "a", "--timeout", "5"), '"5" is not a duration; expected one such as 30s, 5m'),
         (("node", "a", "--dry-run=maybe"), "'maybe' is not one of"),
     ],
 )
@@ -125,7 +125,7 @@ def test_wrong_usage_is_reported(arguments: tuple[str, ...], text: str, cli: Cli
 
 
 def test_without_a_repository_there_is_nothing_to_delete_or_change(cli: Cli, home: Path) -> None:
-    assert 'nodes "a" not found; what there is shows: reconciler get nodes' in cli("delete", "node", "a").err
+    assert 'nodes "a" not found; list them with: reconciler get nodes' in cli("delete", "node", "a").err
     assert cli("delete", "node", "a", "--ignore-not-found").code == 0
     assert "there is no cluster repository in" in cli("cordon", "a").err
     assert not home.exists()
@@ -216,7 +216,7 @@ def test_scaling_to_what_is_there_makes_no_commit(cli: Cli, committed: Path) -> 
     [
         (("deployment/tiny", "--current-replicas=2"), "expected replicas of tiny to be 2, was 1"),
         (("deployment/big",), 'modeldeployments "big" not found'),
-        (("node/node-a",), "node/node-a has no replicas; modeldeployments have"),
+        (("node/node-a",), "node/node-a has no replicas; only modeldeployments do"),
         (("deployments", "-l", "no=where"), "no objects are selected"),
     ],
 )
@@ -340,7 +340,7 @@ def test_looking_ahead_at_a_drain_commits_nothing(cli: Cli, watched: Controller,
 def test_without_a_controller_a_drain_is_committed_and_said_to_begin_later(cli: Cli, committed: Path) -> None:
     result = cli("drain", "node-b")
     assert result.code == 1
-    assert "the drain is committed, and begins when a controller runs" in result.err
+    assert "the drain is committed, and begins once a controller runs" in result.err
     assert subjects(committed)[0] == "Drain node/node-b"
 
 
@@ -357,11 +357,14 @@ def test_stop_drains_every_node_in_one_commit_and_start_leaves_them_as_they_were
     stopped = cli("stop")
     assert (stopped.code, stopped.err) == (0, "")
     assert "evicting rank 1 of tiny/0 from node-b" in stopped.out.splitlines()
-    assert stopped.out.splitlines()[-1].startswith("all is quiet")
+    assert stopped.out.splitlines()[-1].startswith("no rank runs any more")
     assert subjects(home)[0] == "Stop the cluster"
     assert nodes_of(home).count("drain: true") == 2
     again = cli("stop")
-    assert (again.code, again.out.splitlines()[-1].split(":")[0]) == (0, "all is quiet")
+    assert (again.code, again.out.splitlines()[-1].split(":")[0]) == (
+        0,
+        "no rank runs any more; to serve again",
+    )
     assert subjects(home)[0] == "Stop the cluster"
     started = cli("start")
     assert (started.code, started.err) == (0, "")
@@ -477,7 +480,9 @@ def test_the_author_is_whom_git_names_and_the_message_what_is_given(
 def test_urls_are_refused_with_what_to_do(command: str, cli: Cli, committed: Path) -> None:
     result = cli(command, "-f", "https://example.org/a.yaml")
     assert result.code == (2 if command == "diff" else 1)
-    assert "manifests are not read from URLs; look at it first: curl -fsSLO https://example.org" in result.err
+    assert (
+        "manifests are not read from URLs; download it first: curl -fsSLO https://example.org" in result.err
+    )
 
 
 @pytest.mark.parametrize("command", ["delete", "scale", "cordon", "uncordon", "drain"])
