@@ -58,7 +58,7 @@ bench: $(VENV)/dev ## how fast it is, beside a peer: 8 minutes; ONLY=decode for 
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
 
 fuzz: $(VENV)/dev ## spoiled manifests, requests and tools' outputs, 20,000 of each (FUZZ=n for another number)
-	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway tests/probes -k mutated \
+	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway tests/inventory/probes -k mutated \
 		--timeout=7200 --durations=5
 
 mutants: $(VENV)/dev ## plant bugs in what heals, one at a time: which test catches each? (GROUP=all, ONLY=epoch)

@@ -698,7 +698,7 @@ CLIMBED = (
         _name_each_task_once,
         drop(AugAssign),
         "two people are woken for one cable: for its place, and for each group that it joined",
-        ("tests/planning/transport/test_cabling.py",),
+        ("tests/planning/transport/test_link_check.py",),
     ),
 )
 
