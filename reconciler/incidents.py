@@ -288,7 +288,7 @@ def _close(incident: Incident, end: Entry) -> Incident:
     return replace(told, closed_at=max(end.at, incident.opened_at), doing="", person="")
 
 
-# --- what is told of it to those who did not ask -----------------------------------------------------
+# --- messages and events ------------------------------------------------------------------------------
 
 
 def occasions(before: Incident | None, after: Incident) -> tuple[Occasion, ...]:

@@ -92,9 +92,7 @@ class Folder:
         part = self.part(wanted)
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        self._note(
-            wanted, part
-        )  # first: whoever looks at a folder that is in use finds no file that is not recorded
+        self._note(wanted, part)  # first, so that a reader of a folder in use finds no unrecorded file
         part.replace(self.path / wanted.name)
 
     def discard(self, wanted: WantedFile) -> None:

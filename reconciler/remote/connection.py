@@ -15,7 +15,7 @@ from .rpc import RpcClient
 class AgentConnection(RpcClient):
     """Requests of ``wire.node`` to one agent, and its pushes.
 
-    Pushes are coalesced: whoever is slow sees the newest sequence number, never a queue.
+    Pushes are coalesced: a slow reader sees the newest sequence number, never a queue.
     """
 
     ends = Ends()

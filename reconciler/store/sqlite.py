@@ -3,7 +3,7 @@
 An epoch must be on disk before the first rank of it starts: every method is one transaction, and has
 returned only when it is durable. Calls take well under 10 ms and are made from the controller's loop.
 
-Whoever opens a store takes it over: from then on every transaction of whoever had it before is refused
+Opening a store takes it over: from then on every transaction of its previous owner is refused
 (``Deposed``), by its token, which is looked at within each transaction that writes.
 """
 

@@ -1,4 +1,4 @@
-"""Command line and controller, over ``controller.sock`` (mode 0600: whoever can open it is an administrator).
+"""Command line and controller, over ``controller.sock`` (mode 0600: everybody who can open it is an administrator).
 
 Requests and answers are paired as in ``node``: ``"call": n`` and ``"reply": n``. What is read comes as
 plain JSON in ``Answer.body``: it is what ``-o json`` prints.

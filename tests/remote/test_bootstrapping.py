@@ -210,7 +210,7 @@ async def test_where_a_service_starts_nothing_the_agent_is_started_without_it(
         held.write_text("")
     await node.start_agent(1)
     assert (await observed(node)).held_by == HeldBy.PROCESS
-    assert "its service reconciler-ada-far has started no agent within 1 s" in caplog.text
+    assert "its service reconciler-ada-far has not started the agent within 1 s" in caplog.text
 
 
 async def test_an_agent_of_a_mac_without_a_service_lives_in_the_session_and_outlives_it(

@@ -68,7 +68,7 @@ async def test_an_agent_is_not_started_for_a_controller_that_was_replaced(bench:
 async def test_an_interpreter_that_is_missing_is_named(bench: Bench) -> None:
     node = dataclasses.replace(bench.node(), agent_python=Path("/no/such/python"))
 
-    with pytest.raises(Unreachable, match=r"cannot be started.*/no/such/python"):
+    with pytest.raises(Unreachable, match=r"cannot start.*/no/such/python"):
         await node.start_agent()
 
 

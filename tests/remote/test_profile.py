@@ -56,7 +56,7 @@ def test_an_answer_that_is_none_is_quoted() -> None:
         (
             "/opt/mine/bin/python3",
             True,
-            "/opt/mine/bin/python3, which spec.python names, is none: correct that",
+            "/opt/mine/bin/python3 in spec.python is not one either: correct",
         ),
         (None, True, "its runtime, which is being built, includes one"),
         (None, False, "there is no runtime for Linux/riscv64: install Python, or set it in spec.python"),

@@ -240,7 +240,7 @@ async def test_a_node_without_a_runtime_of_its_owners_gets_one_over_ssh_and_its_
     assert report.python == str(host.root / "runtimes" / recipe().key / "bin" / "python3")
     assert (report.runtime["mlx"], report.runtime["mlx-lm"]) == ("1.0", "1.0")
     assert (await node.prune_runtimes()).removed == ()
-    with pytest.raises(Refused, match=r"as spec\.python says"):
+    with pytest.raises(Refused, match=r"spec\.python sets an interpreter"):
         await host.node().build_runtime(messages.append)
 
 

@@ -112,7 +112,7 @@ async def test_a_command_has_its_output_its_status_and_no_input_of_ours(host: Ho
 async def test_a_command_that_does_not_end_is_given_up_on(host: Host) -> None:
     node = host.node()
     await node.run(("true",), timeout=60)
-    with pytest.raises(Silent, match=r"sh on far: it has not ended after 0.5 s"):
+    with pytest.raises(Silent, match=r"sh on far: it did not end within 0.5 s"):
         await node.run(("sh", "-c", f"echo $$ > {host.folder}/pid; exec sleep 600"), timeout=0.5)
     with contextlib.suppress(FileNotFoundError, ValueError):  # on a busy machine it has not even begun
         os.kill(int((host.folder / "pid").read_text()), signal.SIGKILL)  # sshd signals no commands of root

@@ -76,13 +76,13 @@ def test_a_locked_disk_is_unlocked_by_taking_the_reboot_back() -> None:
     ("line", "undo", "message"),
     [
         ("unplg studio-1/3", False, "there is no 'unplg'"),
-        ("unplug", False, "expected NODE/RECEPTACLE: reconciler sandbox unplug studio-1/3"),
-        ("unplug studio-1/3", True, "taken back by plug"),
+        ("unplug", False, "expected NODE/RECEPTACLE; for example: reconciler sandbox unplug studio-1/3"),
+        ("unplug studio-1/3", True, "undo unplug with plug"),
         ("rdma of studio-1", False, "neither on nor off"),
         ("gpu-fault studio-1 hot", False, "neither timeout nor oom"),
         ("reboot studio-1 soon", False, "expected a number"),
         ("set studio-1 colour=red", False, "cannot be set"),
-        ("set studio-1 filevault=maybe", False, "no value of filevault"),
+        ("set studio-1 filevault=maybe", False, "not a value of filevault"),
         ("kill studio-9", False, "no emulated machine 'studio-9'"),
     ],
 )

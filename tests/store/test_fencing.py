@@ -119,7 +119,7 @@ def test_whose_store_was_taken_away_writes_nothing(older: Store, tmp_path: Path)
         file.unlink()
     newer = Store(tmp_path / "store.db")
     for name in WRITES.keys() - {"next_port"}:
-        with pytest.raises(Deposed, match="taken away"):
+        with pytest.raises(Deposed, match="was removed"):
             WRITES[name](older)
     newer.close()
 

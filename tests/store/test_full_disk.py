@@ -54,6 +54,6 @@ def test_what_cannot_be_written_is_said_and_what_was_written_stays(store: Store,
 
 def test_a_store_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
-    with files_no_longer_than(0), pytest.raises(Unwritable, match=r"new\.db: cannot be written now"):
+    with files_no_longer_than(0), pytest.raises(Unwritable, match=r"new\.db cannot be written now"):
         Store(path)
     Store(path).close()

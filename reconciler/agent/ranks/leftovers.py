@@ -2,7 +2,7 @@
 
 On Linux a process belongs to a rank that is in its session, or was given its ``config.json``: so what listens on
 one of its ports can be told from a stranger who has taken the port since. macOS shows neither; there the process
-group counts, and whoever listens, for a node is the whole machine. No port is ever connected to: MLX's rendezvous
+group counts, and every listener, because a node is the whole machine. No port is ever connected to: MLX's rendezvous
 would take that for a rank.
 """
 

@@ -34,7 +34,7 @@ LEFT_CHECK_SECONDS = 1.0
 ENDED_SECONDS_MAX = 120.0
 """Longest reported time since an end: later changes are no news."""
 SPARE_SECONDS = 10.0
-"""A group that is formed anew has its next rank here sooner, but for one that is ill: its node keeps no spare."""
+"""Time after which an unused standby process ends: a group that is formed again has its next rank here sooner."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
 

@@ -15,12 +15,12 @@ LOOK_SECONDS = 1.0
 """A tick: one read in ``/proc`` for each process, or one ``ps`` for all of them."""
 TICK_SECONDS_MAX = 2 * LOOK_SECONDS
 WORTH_TELLING_SECONDS = 2.0
-"""Controllers are told of every tick of a silence that has lasted so long: they decide when it is too long."""
+"""From this length on, every tick of a silence is reported to controllers, which decide when it is too long."""
 _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
 class Vitals:
-    """What ticks have told of one rank."""
+    """The state of one rank, as ticks have shown it."""
 
     def __init__(self) -> None:
         self.stopped = False

@@ -4,7 +4,7 @@
 file                        contents
 ==========================  =================================================================================
 ``repair.json``             the ``Record``
-``repair.verdict``          ``confirmed ID`` or ``undo ID``: whoever makes it first decides, agent or watchdog
+``repair.verdict``          ``confirmed ID`` or ``undo ID``: agent or watchdog, the first to make it decides
 ``repair.lock``             locked by the watchdog as long as it lives
 ==========================  =================================================================================
 """

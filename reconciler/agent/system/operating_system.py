@@ -1,6 +1,6 @@
 """Which system this machine runs, by its own ``uname``, and where its tools are.
 
-Tools are in the system's folders, unless the agent was told of others: then those say what the machine is.
+Tools are in the system's folders, unless the agent was started with others: then those describe the machine.
 """
 
 from __future__ import annotations

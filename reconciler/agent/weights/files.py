@@ -1,6 +1,6 @@
 """Facts of a model's files: what they say about themselves, and whether they are all there.
 
-Everything is looked at anew each time except the contents of files, which are parsed again only when
+Everything is examined each time except the contents of files, which are parsed again only if
 their size or time of change differs.
 """
 

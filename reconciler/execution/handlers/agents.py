@@ -29,7 +29,7 @@ async def start(step: StartAgent, tools: Tools) -> None:
 
 async def stop(step: StopAgent, tools: Tools) -> None:
     """End an agent. An agent that cannot be reached may continue to run, and is not forgotten."""
-    tools.links.link(step.node)  # what nobody can be told of is not begun
+    tools.links.link(step.node)  # fails without a connection, before anything is begun
     await tools.machines.withdraw(step.node)  # first: else the node would be forgotten with the key let in
     await _end(tools, step.node)
     tools.groups.drop_agent(step.node)

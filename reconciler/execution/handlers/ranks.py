@@ -35,7 +35,7 @@ async def stop(step: StopRank, tools: Tools) -> None:
 
 async def go_on(step: ContinueRank, tools: Tools) -> None:
     """Continue a rank that stands still."""
-    # Noted before it is tried, so that one that is never confirmed is not tried for ever.
+    # Noted before the attempt, so that unconfirmed attempts are limited too.
     known = (*tools.volatile.continued.get(step.id, ()), tools.clock())
     continued = {**tools.volatile.continued, step.id: known[-CONTINUATIONS_KEPT:]}
     tools.volatile = replace(tools.volatile, continued=continued)

@@ -268,7 +268,7 @@ class _Service:
         return self._by(why, "systemctl", "start", f"{self.name}.service")
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
-        """Return a command, run with the rights of whoever may run it."""
+        """Return a command for the service manager, as root if needed: from here if possible, else by a person."""
         path = self.seen.tools.get(tool, tool)
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"

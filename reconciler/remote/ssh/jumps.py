@@ -1,5 +1,5 @@
 """The way to a machine over others (``ProxyJump`` of ``~/.ssh/config``), taken hop by hop: so it is known which key each
-of them showed, and the gateway, which reads nobody's configuration, can be told and let in.
+of them showed, and the gateway, which reads no configuration, can be given access.
 
 What the gateway's key may do on such a machine is to have the SSH server of one other machine spliced to its standard
 input and output: a forwarding would let it reach the Unix sockets of that user as well, which ``permitopen`` does not

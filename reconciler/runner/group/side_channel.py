@@ -1,6 +1,6 @@
 """JACCL's side channel: an all-gather of bytes over the control channel of the ranks.
 
-MLX brings one of its own, a TCP port of rank 0, which waits without a bound, and takes whoever connects for a rank.
+MLX has one of its own, a TCP port of rank 0, which waits without a limit and accepts every connection as a rank.
 Here nobody connects to anything: the ranks have proven to each other who they are, every wait has a bound, and the
 end of a rank ends the wait of all others at once.
 """

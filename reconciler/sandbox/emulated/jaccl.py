@@ -3,7 +3,7 @@
 As the real one does (``jaccl.cpp``, ``mesh.cpp``, ``rdma.cpp`` of MLX 0.32), it reads the device matrix, opens the
 devices and takes their kernel objects, exchanges what names its queue pairs over the side channel, connects those,
 and meets the others once more. What the devices say is the sandbox's to tell; the collectives are MLX's ring, through
-relays with which the sandbox plays the cables. So nobody is told of the end of a peer.
+relays with which the sandbox plays the cables. So the end of a peer is not reported to anybody.
 """
 
 from __future__ import annotations

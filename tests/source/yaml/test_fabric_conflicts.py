@@ -44,9 +44,9 @@ def test_a_link_to_an_unknown_node_is_named_with_its_place_and_the_nearest_node(
 
 def test_where_no_name_is_near_it_is_said_what_to_do() -> None:
     assert problems_of(fabric=fabric("studios", "studio-1/3, mini/3")) == [
-        'fabric.yaml:6:8: spec.links[0][0]: there is no Node "studio-1"; add the Node first, or take its links out'
-        " of the Fabric",
-        'fabric.yaml:6:20: spec.links[0][1]: there is no Node "mini"; add the Node first, or take its links out of'
+        'fabric.yaml:6:8: spec.links[0][0]: there is no Node "studio-1"; add the Node first, or remove its links'
+        " from the Fabric",
+        'fabric.yaml:6:20: spec.links[0][1]: there is no Node "mini"; add the Node first, or remove its links from'
         " the Fabric",
     ]
 
