@@ -23,7 +23,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
 from reconciler.controller.publish import Publisher
-from reconciler.controller.write_routes import RoutesFile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub

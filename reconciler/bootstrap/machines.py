@@ -10,11 +10,11 @@ from pathlib import Path
 
 from reconciler.execution.proof import ask_once
 from reconciler.inventory import Probes
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.nodes.pool import Machine, MachinePool
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
-from reconciler.remote.runtime.recipe import recipes, runtime_names
+from reconciler.remote.runtime.pinned_versions import recipes, runtime_names
 from reconciler.remote.runtime.wheelhouse import Wheelhouse
 from reconciler.resources import Access
 from reconciler.state import MachineFacts, NodeName
@@ -65,9 +65,9 @@ def machines_of(home: Home) -> ClusterMachines:
 
     def make(name: NodeName, access: Access) -> Machine:
         if access.ssh is not None:
-            from reconciler.remote.nodes import ssh  # a cluster on one machine need not wait for it
+            from reconciler.remote.nodes import node_over_ssh  # a cluster on one machine need not wait for it
 
-            return ssh.SshNode(name, access, bundle_of(bundle, wheelhouse), gate, home.gateway_key)
+            return node_over_ssh.SshNode(name, access, bundle_of(bundle, wheelhouse), gate, home.gateway_key)
         return LocalNode(
             name=name,
             directory=home.node(name),

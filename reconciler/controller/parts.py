@@ -20,7 +20,7 @@ from .clock_gaps import ClockGaps, Clocks
 from .desired_state import DesiredState
 from .notifications import Notifications, Post
 from .publish import Publisher
-from .write_routes import RoutesFile
+from .routes_file import RoutesFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from reconciler.store import Store
 from reconciler.wire.generation import Route, Routes
 
 from .incident_log import IncidentLog
-from .write_routes import RoutesFile
+from .routes_file import RoutesFile
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Machines
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.wire.node import NodeReport, Observe

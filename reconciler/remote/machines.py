@@ -10,7 +10,7 @@ from reconciler.resources import Access
 from reconciler.state import MachineFacts, NodeName
 from reconciler.wire.node import NodeReport
 
-from .connection import AgentConnection
+from .agent_connection import AgentConnection
 from .runtime.build import Pruned
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]

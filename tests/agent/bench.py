@@ -23,7 +23,7 @@ from reconciler.agent.server import Agent
 from reconciler.agent.system.machine import boot_id
 from reconciler.agent.system.process import birth, signal_group, signal_process
 from reconciler.errors import Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.wire.launch import LaunchSpec, RankConfig, RankId

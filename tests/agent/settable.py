@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.runtime.agent_file import write_bundle
 
 from .bench import WAIT_SECONDS, Bench

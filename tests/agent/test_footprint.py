@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Refused
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import Phase

@@ -20,10 +20,10 @@ from reconciler.bootstrap.controller import compose
 from reconciler.controller.clock_gaps import Clocks
 from reconciler.controller.parts import Parts, Surroundings
 from reconciler.controller.reconcile import reconcile
-from reconciler.controller.write_routes import RoutesFile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.planning.context.memory_needs import ModelNeeds, needs
 from reconciler.planning.context.spec_hash import compute
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.resources import Manifest
 from reconciler.source.sources import DirectorySource
 from reconciler.source.yaml.documents import load

@@ -21,7 +21,7 @@ import pytest
 from reconciler.bootstrap.controller import EXIT_DEPOSED
 from reconciler.cli.core.client import ask
 from reconciler.errors import Refused, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.store import EventFilter, Store
 from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlaces, ShowPlan, ShowStatus, Stop
 from reconciler.wire.node import Observe

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.controller.write_routes import RoutesFile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.wire.admin import Get, Look, ShowPlan
 from reconciler.wire.generation import Route, Routes
 from tests.store.test_full_disk import files_no_longer_than

@@ -12,9 +12,9 @@ import pytest
 from reconciler.bootstrap.controller import compose
 from reconciler.controller.clock_gaps import Clocks, loop_time
 from reconciler.controller.parts import Surroundings
-from reconciler.controller.write_routes import RoutesFile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.source.sources import DirectorySource
 from reconciler.state import NodeName
 from reconciler.store import Store

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.controller.publish import Publisher
-from reconciler.controller.write_routes import RoutesFile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
 from reconciler.state import ObjectKey, Plan
 from reconciler.state.reports.status import Event

@@ -12,7 +12,7 @@ import pytest
 from reconciler.errors import Deposed, Refused, Unreachable
 from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out, requests
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.resources import LOCAL
 from reconciler.state import ContinueRank, DeploymentName, NodeName, ReplicaId, StartAgent, StopRank, Write
 from reconciler.store import Store

@@ -12,7 +12,7 @@ from reconciler.agent.system.machine import boot_id
 from reconciler.errors import Refused, Unreachable
 from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.state import ConfirmRepair, NodeName, RepairNode, Write
 from reconciler.store import Store
 from reconciler.wire.repair import Change, RepairState

@@ -23,7 +23,7 @@ from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out
 from reconciler.fetcher.folder import is_right
 from reconciler.fetcher.peer import Peer, serve
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.state import NodeName
 from reconciler.state.machine.weights import FetchWeights
 from reconciler.store import Store

@@ -15,7 +15,7 @@ import pytest
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.inventory import Collector, collector
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire

@@ -16,7 +16,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from reconciler.remote.runtime.recipe import PLATFORMS, Platform, Recipe
+from reconciler.remote.runtime.pinned_versions import PLATFORMS, Platform, Recipe
 
 VERSION = platform.python_version()
 WHEELS = {"mlx": "mlx/core.py", "mlx-lm": "mlx_lm/__init__.py"}

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.remote.nodes import bootstrap, ssh
+from reconciler.remote.nodes import bootstrap, node_over_ssh
 from reconciler.remote.nodes.bootstrap import BootstrapPlan
-from reconciler.remote.nodes.ssh import SshNode
+from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
@@ -199,7 +199,7 @@ async def test_an_agent_is_back_after_a_restart_of_the_machine_unless_it_is_not_
 async def test_where_a_service_starts_nothing_the_agent_is_started_without_it(
     shaped: Shaped, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ssh, "SERVICE_SECONDS", 1.0)
+    monkeypatch.setattr(node_over_ssh, "SERVICE_SECONDS", 1.0)
     host, shape = await shaped(LINUX)
     node = host.node()
     await carried_out(node)

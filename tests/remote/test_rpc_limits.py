@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Silent, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.rpc import CONNECTIONS_MAX, REQUESTS_MAX
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.admin import Answer, Get

@@ -17,11 +17,11 @@ from packaging.requirements import Requirement
 from reconciler.errors import Refused, Unreachable
 from reconciler.remote.bootstrap import actions
 from reconciler.remote.nodes import bootstrap
-from reconciler.remote.nodes.ssh import SshNode
+from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime import build
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.runtime.build import Build
-from reconciler.remote.runtime.recipe import Recipe, engine_digest, engine_files, pins, recipes
+from reconciler.remote.runtime.pinned_versions import Recipe, engine_digest, engine_files, pins, recipes
 from reconciler.remote.runtime.wheelhouse import Pack, Wheelhouse
 from reconciler.remote.ssh.channels import Completed
 from reconciler.resources import Access, SshAccess

@@ -19,8 +19,8 @@ import pytest
 
 from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.remote.gateway_key import public_key
+from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.nodes.pool import MachinePool
-from reconciler.remote.nodes.ssh import SshNode
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
 from reconciler.resources import Access, SshAccess
 from reconciler.state import Ends, NodeName

@@ -17,9 +17,9 @@ import pytest
 from reconciler.errors import Barred, Silent, Unreachable
 from reconciler.inventory.probes import Probes
 from reconciler.inventory.probes.cable_ends import joined
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.gateway_key import public_key
-from reconciler.remote.nodes.ssh import SshNode
+from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
 from reconciler.remote.ssh import connection
 from reconciler.resources import Access

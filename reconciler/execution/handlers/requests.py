@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.errors import Deposed, Refused, Unreachable, Unwritable
 from reconciler.execution.tools import Tools
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.state import NodeName, Write
 from reconciler.wire import node
 

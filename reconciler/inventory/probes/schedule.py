@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.errors import Refused
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.state import MachineFacts
 from reconciler.wire.node import NodeReport
 from reconciler.wire.tools import ToolSaid

@@ -15,11 +15,11 @@ from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import Keeper
 from reconciler.remote.bootstrap.survey import Survey
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
-from reconciler.remote.runtime.recipe import recipes
+from reconciler.remote.runtime.pinned_versions import recipes
 from reconciler.remote.runtime.wheelhouse import Tell, Wheelhouse
 from reconciler.resources import Access
 
-from .ssh import SshNode
+from .node_over_ssh import SshNode
 
 MEASURE_SECONDS = 60.0
 SETTLE_SECONDS = 25.0

@@ -16,7 +16,7 @@ from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.ssh.connection import KEY_ALGORITHMS, fingerprint
 from reconciler.resources import Access, SshAccess
 
-from .ssh import SshNode
+from .node_over_ssh import SshNode
 
 LOOK_SECONDS = 20.0
 _ALGORITHMS = [algorithm for kind in KEY_ALGORITHMS.values() for algorithm in kind]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Refused, Silent, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.runtime.build import Pruned
 from reconciler.wire.paths import agent_socket
 

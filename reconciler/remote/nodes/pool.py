@@ -8,7 +8,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from reconciler.errors import Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
 from reconciler.remote.runtime.build import Pruned
 from reconciler.resources import LOCAL, Access

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reconciler.errors import Refused, Unreachable
 
-from .recipe import Recipe
+from .pinned_versions import Recipe
 from .wheelhouse import Pack, Tell
 
 if TYPE_CHECKING:  # the module itself loads asyncssh, which a cluster on one machine need not wait for

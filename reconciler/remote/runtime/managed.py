@@ -10,7 +10,7 @@ from reconciler.errors import Refused
 from reconciler.remote.bootstrap.profile import Profile
 
 from .build import Build, Pruned, Shell, python_of
-from .recipe import Recipe
+from .pinned_versions import Recipe
 from .wheelhouse import Tell, Wheelhouse
 
 ASK_SECONDS = 10.0

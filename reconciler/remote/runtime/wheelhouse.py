@@ -29,7 +29,7 @@ from uv import find_uv_bin
 
 from reconciler.errors import Refused
 
-from .recipe import Recipe, engine_files
+from .pinned_versions import Recipe, engine_files
 
 UV_SECONDS = 900.0
 """Time limit for one part, some of which have hundreds of megabytes."""

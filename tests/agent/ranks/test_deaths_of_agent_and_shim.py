@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import ForgetRank, Observe, RankReport, Shutdown, StartRank, StopRank
 from reconciler.wire.paths import agent_socket, shim_socket

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Done, ForgetRank, Shutdown, StartRank, StopRank
 from tests.agent.bench import (

@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.agent.system.machine import boot_id
 from reconciler.errors import Refused
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.node import Done
 from reconciler.wire.repair import Change, ConfirmRepair, Repair, RepairReport, RepairState, permitted
 from tests.agent.bench import WAIT_SECONDS, Bench, ask, gone, observe, until

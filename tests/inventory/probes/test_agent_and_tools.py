@@ -13,7 +13,7 @@ from reconciler.errors import Refused
 from reconciler.inventory import Probes
 from reconciler.inventory.probes import schedule
 from reconciler.inventory.probes.table import PROBES
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.state import MachineFacts, PortFacts
 from reconciler.wire.node import NodeReport, Observe
 from tests.agent.bench import WAIT_SECONDS, Bench

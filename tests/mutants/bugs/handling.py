@@ -12,7 +12,7 @@ from reconciler.agent.weights import files as agent_weights
 from reconciler.bootstrap import home
 from reconciler.cli.commands.cluster import up
 from reconciler.cli.core import app, commits
-from reconciler.controller import desired_state, publish, write_routes
+from reconciler.controller import desired_state, publish, routes_file
 from reconciler.gateway import server
 from reconciler.gateway.http import listening
 from reconciler.planning import safety
@@ -574,7 +574,7 @@ MACHINES = (
     ),
     Mutant(
         "routes-are-half-written",
-        write_routes.RoutesFile.replace,
+        routes_file.RoutesFile.replace,
         keep(Call, "func.value", 0, 7),
         "on a full disk the gateway finds a part of the routes",
         CONTROLLER_DISK,

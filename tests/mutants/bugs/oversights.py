@@ -29,7 +29,7 @@ from reconciler.agent.ranks import child, log, shim
 from reconciler.agent.weights import kept
 from reconciler.gateway.routing import connection, pool, routes, run
 from reconciler.gateway.routing import progress as gateway_progress
-from reconciler.remote import connection as transport_link
+from reconciler.remote import agent_connection as transport_link
 from reconciler.remote import relay, rpc
 from reconciler.runner.decode import inbox
 from reconciler.runner.group import side_channel

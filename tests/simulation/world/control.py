@@ -15,9 +15,9 @@ from reconciler.bootstrap.controller import compose
 from reconciler.controller.clock_gaps import Clocks
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts, Surroundings
-from reconciler.controller.write_routes import RoutesFile
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
 from reconciler.source.sources import Revision, Source

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Refused, Silent, Unreachable
-from reconciler.remote.connection import AgentConnection
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire import frames
 from reconciler.wire.codec import Refused as RefusedMessage
 from reconciler.wire.codec import decode, to_wire

@@ -20,7 +20,7 @@ from reconciler.errors import Refused
 if TYPE_CHECKING:
     from reconciler.remote.bootstrap.actions import Action
     from reconciler.remote.nodes.bootstrap import BootstrapPlan
-    from reconciler.remote.nodes.ssh import SshNode
+    from reconciler.remote.nodes.node_over_ssh import SshNode
     from reconciler.resources import Access
 
 ROUNDS_MAX = 3

@@ -17,12 +17,12 @@ from pathlib import Path, PurePosixPath
 import asyncssh
 
 from reconciler.errors import Barred, Refused, Silent, Unreachable
+from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.bootstrap import profile, survey
 from reconciler.remote.bootstrap.actions import Place, Run, Write, start
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import node_folder, script, script_path, service_name, words_path
 from reconciler.remote.bootstrap.survey import Survey
-from reconciler.remote.connection import AgentConnection
 from reconciler.remote.gateway_key import ensure_line, public_key, relay_line, without_key
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.runtime.build import Pruned
