@@ -269,7 +269,7 @@ def test_links_and_no_chat_template_are_no_obstacle(serving: Cluster, tmp_path: 
         apply(serving, tmp_path, model("linked", "linked") + deployment("linked", "linked"))
         serving.wait_settled()
         with openai.OpenAI(base_url=serving.endpoint(), api_key="none", timeout=60, max_retries=0) as sdk:
-            with pytest.raises(openai.BadRequestError, match="has no chat template: ask /v1/completions"):
+            with pytest.raises(openai.BadRequestError, match="has no chat template: use /v1/completions"):
                 sdk.chat.completions.create(model="linked", messages=[{"role": "user", "content": "Hello"}])
             assert sdk.completions.create(model="linked", prompt="Hello", max_tokens=2).choices
         serving.run("delete", "-f", str(tmp_path / "wish.yaml"))

@@ -95,7 +95,7 @@ async def test_what_nobody_confirms_is_undone_by_the_machine_itself(place: Place
     await begin(link, repair(*NETWORK, AWAKE, seconds=0.5))
     found = await over(link)
     assert (found.state, found.tried) == (RepairState.UNDONE, ("r1",))
-    assert "nobody has confirmed it" in found.problem
+    assert "it was not confirmed" in found.problem
     assert place.settings == BEFORE
     assert (place.folder / "sleep").read_text() == "1 10\n"
     with pytest.raises(Refused) as refused:

@@ -139,7 +139,7 @@ def test_an_index_may_name_files_of_its_own_folder_alone(model: Path, name: str)
     problem = Weights(model.parent).report("tiny").problem
 
     assert problem == (
-        f"model.safetensors.index.json: it names {name!r}, expected model*.safetensors in the same folder"
+        f"model.safetensors.index.json names {name!r}, expected model*.safetensors in the same folder"
     )
 
 
@@ -164,7 +164,7 @@ def test_a_pipe_among_the_files_is_not_waited_for(model: Path) -> None:
     (model / "config.json").unlink()
     os.mkfifo(model / "config.json")
 
-    assert Weights(model.parent).report("tiny").problem == "config.json is no file"
+    assert Weights(model.parent).report("tiny").problem == "config.json is not a file"
 
 
 def test_a_folder_that_may_not_be_read_is_a_problem(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_rank_that_never_comes_is_named_within_the_bound(impatient: Group) -> 
         (Share(7, "aa"), "not at all-gather 0"),
         (Share(0, "no hex"), "no hexadecimal"),
         (Share(0, "aabb"), r"shared \[1, 2, 1\] bytes"),
-        (Shares(0, ("aa",)), "cannot be read"),
+        (Shares(0, ("aa",)), "shared invalid data"),
     ],
 )
 def test_a_rank_that_shares_something_else_ends_the_attempt(group: Group, message: object, why: str) -> None:

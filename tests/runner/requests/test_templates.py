@@ -13,7 +13,7 @@ from reconciler.wire.generation import Failed, Finished
 from tests.runner.ranks import Client, connected, running
 
 TEMPLATES = {
-    "missing": (None, "this model has no chat template: ask /v1/completions, or correct chat_template.jinja"),
+    "missing": (None, "this model has no chat template: use /v1/completions, or correct chat_template.jinja"),
     "broken": ("{% for m in messages %}\n{{ m.content }", "this model's chat template is broken (line 2: "),
 }
 
