@@ -45,5 +45,5 @@ def unwritable(memory: Memory) -> Decision:
     """Report that nothing new can be started while no epoch can be written."""
     if not memory.unwritable:
         return Decision()
-    text = f"{memory.unwritable}; make room, or make it writable: it is tried again by itself"
+    text = f"{memory.unwritable}; make room, or make it writable: it is retried automatically"
     return Decision(refused=(Refusal(CLUSTER, RefusedBecause.UNWRITABLE, text),))
