@@ -88,7 +88,7 @@ PLACED = (
         memory_ledger.Ledger.moved,
         keep(Call, "args[1].left", 6, 10),
         "a group that is formed anew pushes others off the machine that they share",
-        BRUTE,
+        ("tests/planning/context/test_memory_ledger.py", *BRUTE),
     ),
     Mutant(
         "upgrades-charge-anew",

@@ -1,0 +1,44 @@
+"""How much memory a host has left while a replica moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.world import World as Snapshots
+from reconciler.state import ReplicaId
+from tests.worlds import World, deployment, model, node
+
+from .test_reservations import snapshots
+
+OTHER = ReplicaId("somebody-else", 0)
+
+
+def serving() -> tuple[Snapshots, ReplicaId]:
+    """A cluster of two nodes that serve one replica."""
+    world = World([model(), deployment(nodes=2), node("node-a"), node("node-b")])
+    world.settle()
+    (replica,) = world.memory().groups
+    return snapshots(world), replica
+
+
+@pytest.mark.parametrize(
+    ("gets", "charged"),
+    [
+        pytest.param(1.0, 0.0, id="as much as it has"),
+        pytest.param(0.5, 0.0, id="less than it has: its old ranks hold the rest until they are gone"),
+        pytest.param(1.5, 0.5, id="more than it has"),
+    ],
+)
+def test_a_replica_that_is_formed_again_is_charged_only_what_it_gets_beyond_what_it_has(
+    gets: float, charged: float
+) -> None:
+    world, replica = serving()
+    record = world.memory.groups[replica]
+    ledger = Ledger.of(world)
+
+    moved = ledger.moved(replica, record.members, tuple(int(gets * size) for size in record.charges))
+
+    for name, size in zip(record.members, record.charges, strict=True):
+        assert ledger.free(name, OTHER) - moved.free(name, OTHER) == int(charged * size)
+        assert moved.ranks(name, OTHER) == ledger.ranks(name, OTHER)
