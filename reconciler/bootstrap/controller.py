@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from reconciler.controller.api.admin import Admin
+from reconciler.controller.admin.answer import Admin
 from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
 from reconciler.controller.desired_state import DesiredState
 from reconciler.controller.loop import Loop

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.controller.api import doctor_session
-from reconciler.controller.api.doctor_session import DoctorSessions
+from reconciler.controller.admin import doctor_session
+from reconciler.controller.admin.doctor_session import DoctorSessions
 from reconciler.errors import Refused
 from reconciler.state import NodeName
 from reconciler.status import Snapshots

@@ -88,7 +88,7 @@ async def test_a_controller_whose_lock_was_taken_away_begins_no_other_pass(
     lock.touch()
     controlled.parts.lease.identity = (FileIdentity.at(str(lock)),)
     lock.unlink()
-    with pytest.raises(Deposed, match=r"controller\.lock was taken away"):
+    with pytest.raises(Deposed, match=r"controller\.lock was removed"):
         async with asyncio.timeout(WAIT_SECONDS):
             await controlled.loop.run()
     assert controlled.attempts.empty()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reconciler.planning.diagnosis.rules import TABLE, Row
 
-PAGE = (Path(__file__).parents[2] / "docs" / "faults.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "faults.md").read_text()
 
 
 def written(row: Row) -> tuple[str, ...]:
@@ -23,7 +24,8 @@ def test_the_page_has_every_row_in_its_order() -> None:
 
 
 def test_the_page_names_tests_that_exist() -> None:
-    root = Path(__file__).parents[2]
-    named = re.findall(r"`(tests/[^`]+)`", PAGE)
+    named = [name.partition("::") for name in re.findall(r"`(tests/[^`]+)`", PAGE)]
     assert named
-    assert [path for path in named if not (root / path).exists()] == []
+    for path, _, function in named:
+        assert (ROOT / path).exists(), path
+        assert not function or f"def {function}(" in (ROOT / path).read_text(), function

@@ -208,7 +208,7 @@ def test_a_home_that_is_deleted_takes_everything_with_it_and_another_can_begin(u
         delete_home(cluster)
         if up == "runs":
             assert cluster.up.wait(READY_SECONDS) == 1
-            assert f"{cluster.home} was taken away" in cluster.log.read_text()
+            assert f"{cluster.home} was removed" in cluster.log.read_text()
             cluster.wait("the end of all that ran", lambda: not cluster.processes())
             assert not cluster.home.exists()
         cluster.start("-f", "manifests", "--models", "examples/models", "--any-port")

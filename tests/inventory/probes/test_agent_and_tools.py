@@ -88,7 +88,7 @@ async def test_a_verbs_tool_that_hangs_is_ended_reported_and_left_alone_for_a_wh
         for probe in PROBES
     )
     monkeypatch.setattr(schedule, "PROBES", hasty)
-    mac.runs("ibv_devinfo", f"#!/bin/sh\necho x >> {mac.folder}/ibv_devinfo.asked\nexec /bin/sleep 600\n")
+    mac.runs("ibv_devinfo", f"#!/bin/sh\necho x >> {mac.folder}/ibv_devinfo.runs\nexec /bin/sleep 600\n")
     clock = Clock()
     async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
         probes = Probes(clock)

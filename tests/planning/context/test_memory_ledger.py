@@ -6,12 +6,12 @@ import pytest
 
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.world import World as Snapshots
-from reconciler.state import ReplicaId
+from reconciler.state import DeploymentName, ReplicaId
 from tests.worlds import World, deployment, model, node
 
 from .test_reservations import snapshots
 
-OTHER = ReplicaId("somebody-else", 0)
+OTHER = ReplicaId(DeploymentName("somebody-else"), 0)
 
 
 def serving() -> tuple[Snapshots, ReplicaId]:

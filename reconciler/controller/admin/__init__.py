@@ -1,0 +1,1 @@
+"""The controller's answers to the command line. Start with ``answer.py``."""

@@ -1,1 +1,0 @@
-"""The controller's answers to the command line. Start with ``admin.py``."""
