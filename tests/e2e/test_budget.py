@@ -90,7 +90,7 @@ def test_a_rank_that_crashes_at_once_each_time_uses_its_budget_up_until_the_mani
     page = doomed.run("describe", "deployment", "tiny").stdout
     log = page.partition("Last log of tiny.0.6.0 on node-a:")[2]
     assert "  and reads where nothing is\n" in log
-    assert "(all of it: reconciler logs tiny.0.6.0)" in log
+    assert "(full log: reconciler logs tiny.0.6.0)" in log
 
     for victim in doomed.controller():  # the next one comes to the same verdict
         os.kill(victim, signal.SIGKILL)
