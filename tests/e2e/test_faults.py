@@ -111,7 +111,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "outside": (
         index("../tiny/model.safetensors"),
         "WeightsUnusable",
-        "it names '../tiny/model.safetensors'",
+        "names '../tiny/model.safetensors'",
     ),
     "empty-file": (replaced("model.safetensors", b""), "WeightsUnusable", "(it is empty)"),
     "no-config": (without("config.json"), "WeightsUnusable", "config.json is missing"),
