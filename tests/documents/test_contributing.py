@@ -24,13 +24,12 @@ TYPED = [
     *CODE,
     *(line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()),
 ]
-FILE = re.compile(r"(?:reconciler|tests|docs|schemas)/[\w./]*")
+FILE = re.compile(r"(?:reconciler|tests|docs|schemas|manifests)/[\w./]*|[\w-]+\.(?:md|toml|txt)")
 
 
 def named() -> list[str]:
     """Files and folders, also those that stand within a command."""
-    files = {word for code in TYPED for word in code.split() if FILE.fullmatch(word)}
-    return sorted(files | {code for code in CODE if (ROOT / code).is_file()})
+    return sorted({word for code in TYPED for word in code.split() if FILE.fullmatch(word)})
 
 
 def symbols() -> list[tuple[str, str]]:
@@ -48,6 +47,8 @@ def defined(path: Path) -> set[str]:
                 found.add(node.name)
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 found.add(name)
+            case _:
+                continue
     return found
 
 
