@@ -66,7 +66,7 @@ class Host(Protocol):
     def serve_weights(self, path: str) -> None:
         """Give verified weights to other nodes, in the background. Raises ``ValueError``."""
 
-    def stored_weights(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
+    def stored_weights(self, requested: Iterable[str]) -> Tuple[KeptWeights, ...]:
         """Return ``NodeReport.kept``; ``asked`` are the weights that a controller asks about."""
 
     def discard(self, path: str) -> None:

@@ -30,14 +30,14 @@ _STDIN, _STDOUT = 0, 1
 
 def run(run_directory: str, environment: Mapping[str, str]) -> int:
     """Relay until either side ends. Returns the exit status only if there is nothing to relay."""
-    asked = environment.get(ORIGINAL_COMMAND, "")
+    requested = environment.get(ORIGINAL_COMMAND, "")
     try:
-        connection = _connect(run_directory, asked)
+        connection = _connect(run_directory, requested)
     except ValueError as error:
         sys.stderr.write("relay: {}\n".format(error))
         return EXIT_REFUSED
     except OSError as error:
-        sys.stderr.write("relay: {}: {}\n".format(asked, error.strerror or error))
+        sys.stderr.write("relay: {}: {}\n".format(requested, error.strerror or error))
         return EXIT_NOBODY
     _splice(connection)
     return 0
@@ -72,12 +72,12 @@ def _splice(connection: socket.socket) -> None:
             pass  # the other side is gone, and what was for it with it
         over.set()
 
-    ways = (
+    directions = (
         (lambda: os.read(_STDIN, _CHUNK), connection.sendall),
         (lambda: connection.recv(_CHUNK), _write_all),
     )
-    for way in ways:
-        threading.Thread(target=copy, args=way, daemon=True).start()
+    for direction in directions:
+        threading.Thread(target=copy, args=direction, daemon=True).start()
     over.wait()
     os._exit(0)
 

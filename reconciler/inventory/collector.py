@@ -70,7 +70,7 @@ class _Watch:
     """Events to set after the next round of probes, or when the machine is lost."""
     task: asyncio.Task[None] | None = None
     link: AgentConnection | None = None
-    anew: bool = False
+    refresh: bool = False
     """Whether facts from probes are outdated once there is a new connection."""
     renewing: bool = False
     """Whether the connection is being closed on purpose, which says nothing about the machine."""
@@ -172,7 +172,7 @@ class Collector:
         watch = self._watches.get(name)
         link = watch.link if watch else None
         if watch is not None:
-            watch.anew, watch.link, watch.renewing = True, None, link is not None
+            watch.refresh, watch.link, watch.renewing = True, None, link is not None
             if link is not None:
                 if watch.missed is not None:  # of a repair before this one, after which it was reached
                     watch.missed.cancel()
@@ -265,11 +265,11 @@ class Collector:
             while True:
                 watch.look.clear()
                 question = Observe(self._models, self._token(watch.seen.name))
-                asked_at, lapses = self._clock(), self._gaps
+                asked_at, gaps = self._clock(), self._gaps
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = None if watch.renewing else link
-                watch.tried = watch.tried or lapses == self._gaps
+                watch.tried = watch.tried or gaps == self._gaps
                 self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
                     prober = asyncio.create_task(
@@ -288,17 +288,17 @@ class Collector:
         while True:
             watch.probe.clear()
             awaited = [over for over in watch.awaited if not over.is_set()]
-            anew, lapses = bool(awaited) or not watch.seen.examined, self._gaps
+            refresh, gaps = bool(awaited) or not watch.seen.examined, self._gaps
             facts, answered = MachineFacts(), True
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
-                    facts = await self._machines.probe(link, watch.seen.report or report, anew)
+                    facts = await self._machines.probe(link, watch.seen.report or report, refresh)
             except (Refused, Unreachable, TimeoutError) as error:
                 if watch.renewing:
                     return  # what was told before holds until it is asked over the next connection
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 answered = not isinstance(error, Unreachable)
-            if lapses == self._gaps:  # else that was asked before the lapse
+            if gaps == self._gaps:  # else that was asked before the lapse
                 self._learn(watch, facts, answered, examined=not watch.probe.is_set())
             for over in awaited:
                 over.set()
@@ -314,9 +314,9 @@ class Collector:
         """
         machines = {name: other.seen.facts for name, other in self._watches.items()}
         link = watch.seen.link if answered else watch.seen.facts_link
-        asked = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
-        news = asked != watch.seen
-        watch.seen = asked
+        updated = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
+        news = updated != watch.seen
+        watch.seen = updated
         for name, known in joined({**machines, watch.seen.name: facts}).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts
@@ -336,8 +336,8 @@ class Collector:
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
         facts = before.facts if same_boot else MachineFacts()
         probed = same_boot and before.probed and not before.silent
-        renewed = watch.anew and number != before.link
-        watch.anew = watch.anew and not renewed
+        renewed = watch.refresh and number != before.link
+        watch.refresh = watch.refresh and not renewed
         ends = watch.link.ends if watch.link else before.ends
         watch.seen = NodeObservation(
             before.name,

@@ -109,18 +109,18 @@ class _Trunk:
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
-        machine, task, way = self._machine, asyncio.current_task(), _Route(self)
+        machine, task, route = self._machine, asyncio.current_task(), _Route(self)
 
         def lost(error: Exception | None) -> None:
-            way.close()
+            route.close()
             self._lost(task, error)
 
         try:
             for jump in machine.jumps:
-                await way.over(jump, self._key.with_name(machine.key))
-            return await self.reach(machine, self._key, way.end, lambda: _Client(lost))
+                await route.over(jump, self._key.with_name(machine.key))
+            return await self.reach(machine, self._key, route.end, lambda: _Client(lost))
         except BaseException:
-            way.close()
+            route.close()
             raise
 
     async def reach(
@@ -256,7 +256,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self._ended = ended
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._abandoned = False
-        self._said = b""
+        self._errors = b""
         """The end of what the relay has to say for itself."""
 
     def abandon(self) -> None:
@@ -279,7 +279,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         if datatype is None:
             self._protocol.data_received(data)
         else:
-            self._said = (self._said + data)[-_TAIL_BYTES:]
+            self._errors = (self._errors + data)[-_TAIL_BYTES:]
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
@@ -289,8 +289,8 @@ class _Session(asyncssh.SSHClientSession[bytes]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended(self)
-        said = self._said.decode("utf-8", "replace").strip()
-        self._protocol.connection_lost(ConnectionResetError(said) if said else exc)
+        errors = self._errors.decode("utf-8", "replace").strip()
+        self._protocol.connection_lost(ConnectionResetError(errors) if errors else exc)
 
 
 class _Pipe:

@@ -51,10 +51,10 @@ class Channel:
         """Return the next line; None if the other side has gone or sends an invalid one."""
         try:
             line = await self._reader.readline()
-            said = json.loads(line) if line.endswith(b"\n") else None
+            question = json.loads(line) if line.endswith(b"\n") else None
         except (OSError, ValueError):
             return None
-        return said if isinstance(said, dict) else None
+        return question if isinstance(question, dict) else None
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one line, unless the other side has gone."""

@@ -36,10 +36,10 @@ class Relay:
     here); what it answers False to is thrown away."""
 
     def __init__(
-        self, target: int, ends_are_told: bool, sent: Callable[[int], bool] = lambda side: True
+        self, target: int, announces_end: bool, sent: Callable[[int], bool] = lambda side: True
     ) -> None:
         self._target = target
-        self._ends_are_told = ends_are_told
+        self._announces_end = announces_end
         self._sent = sent
         self._moves = asyncio.Event()
         self._moves.set()
@@ -131,6 +131,6 @@ class Relay:
                     OSError
                 ):  # that side is gone; this one is not told by its own writes
                     await writer.drain()
-        if self._ends_are_told and not writer.is_closing():
+        if self._announces_end and not writer.is_closing():
             with contextlib.suppress(OSError):
                 writer.write_eof()

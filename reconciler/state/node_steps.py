@@ -99,7 +99,7 @@ class RebootNode(_OfNode):
 
     node: NodeName
     reboot: Reboot
-    asked: bool = False
+    on_request: bool = False
     """Whether a person requested it: after a failure it is tried again."""
 
     @property

@@ -46,12 +46,12 @@ class FileIdentity:
         return (status.st_dev, status.st_ino) != (self.device, self.inode)
 
 
-async def wait_until_replaced(*footings: FileIdentity) -> FileIdentity:
+async def wait_until_replaced(*identities: FileIdentity) -> FileIdentity:
     """Wait until one of them is lost."""
     import asyncio  # a command that asks once need not wait for it
 
     while True:
-        for each in footings:
+        for each in identities:
             if each.replaced:
                 return each
         await asyncio.sleep(LOOK_SECONDS)

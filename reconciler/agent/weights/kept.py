@@ -36,10 +36,10 @@ class StoredWeights:
         """Time of the last request, or of the first sight, by path and a monotonic clock."""
         self._removing: Optional[threading.Thread] = None
 
-    def scan(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
+    def scan(self, requested: Iterable[str]) -> Tuple[KeptWeights, ...]:
         """Return the present weights; ``asked`` are those that a controller asks about."""
         now = time.monotonic()
-        self._requested.update(dict.fromkeys((path for path in asked if is_hub_path(path)), now))
+        self._requested.update(dict.fromkeys((path for path in requested if is_hub_path(path)), now))
         found: List[KeptWeights] = []
         for repo in self._folders(self._models / HUB):
             names = {self._revision(each) for each in self._folders(repo)} - {""}
@@ -63,13 +63,13 @@ class StoredWeights:
 
     def _describe(self, path: str, now: float) -> KeptWeights:
         final = self._models / path
-        whole = final.is_dir()
-        folder = final if whole else partial_folder(final)
+        complete = final.is_dir()
+        folder = final if complete else partial_folder(final)
         stale = now - self._requested.setdefault(path, now) >= self._stale_seconds
         changed = 0.0
         with contextlib.suppress(OSError):
             changed = folder.stat().st_mtime
-        return KeptWeights(path, str(final), whole, _size(folder), changed, stale)
+        return KeptWeights(path, str(final), complete, _size(folder), changed, stale)
 
     def _clear(self) -> None:
         """Remove the files of what is out of sight, beside everything else: there may be hundreds of gigabytes."""

@@ -101,8 +101,8 @@ class SuggestingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            said = f'unknown command "{args[0]}"{self._meant(ctx, args[0])}'
-            raise click.UsageError(said, ctx) from error
+            message = f'unknown command "{args[0]}"{self._meant(ctx, args[0])}'
+            raise click.UsageError(message, ctx) from error
 
     def _meant(self, ctx: click.Context, word: str) -> str:
         from .hints import COMMANDS as ELSEWHERE

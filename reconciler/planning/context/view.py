@@ -110,8 +110,11 @@ class Wanted(View):
     def without_transport(self, failed: TransportFailure) -> Self:
         """Return the same view of a world in which a transport has failed this replica."""
         memory = self.world.memory
-        rungs = {**memory.rungs, self.replica: (*memory.rungs.get(self.replica, ()), failed)}
-        return replace(self, world=replace(self.world, memory=replace(memory, rungs=rungs)))
+        failures = {
+            **memory.transport_failures,
+            self.replica: (*memory.transport_failures.get(self.replica, ()), failed),
+        }
+        return replace(self, world=replace(self.world, memory=replace(memory, transport_failures=failures)))
 
     def with_wasted_verbs(self, wasted: Iterable[tuple[NodeName, str]]) -> Self:
         """Return the same view of a world in which RDMA was set up in vain once more on these machines.

@@ -84,7 +84,7 @@ def _holding(world: World, name: NodeName) -> Quarantine | None:
 
 def _leftover_trouble(world: World, name: NodeName) -> Trouble | None:
     for kept in leftovers.leftovers(world, name):
-        if kept.seconds < leftovers.NOTICE_SECONDS:
+        if kept.seconds < leftovers.REPORT_AFTER_SECONDS:
             continue
         settled = kept.seconds >= leftovers.SETTLE_SECONDS
         doing = "nothing new is started there" if settled else "wait until it is freed"

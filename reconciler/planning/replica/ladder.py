@@ -122,7 +122,7 @@ def _unwanted(view: Unwanted) -> Decision:
 
 def _freed(view: Formed) -> Decision | None:
     """Allow a failed transport again when a fact that it failed under has changed."""
-    failures = view.world.memory.rungs.get(view.replica, ())
+    failures = view.world.memory.transport_failures.get(view.replica, ())
     if not failures:
         return None
     now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
@@ -355,7 +355,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(Formed, start.not_ready, "ranks that load are waited for: loading is not failing"),
     Rule(Formed, start.not_proven, "when all are ready, one real completion proves the group"),
-    Rule(Formed, stalls.notice, "a group that makes no progress is reported before it is given up"),
+    Rule(Formed, stalls.report, "a group that makes no progress is reported before it is given up"),
     Rule(
         Formed,
         start.better,

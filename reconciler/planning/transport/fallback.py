@@ -101,7 +101,7 @@ def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailur
         both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
         return failed.transport == transport or both
 
-    return next((f for f in world.memory.rungs.get(replica, ()) if concerns(f)), None)
+    return next((f for f in world.memory.transport_failures.get(replica, ()) if concerns(f)), None)
 
 
 def used(record: GroupRecord) -> str:

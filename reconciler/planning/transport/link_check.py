@@ -25,16 +25,16 @@ def compare(world: World) -> Cabling:
     seen = _ObservedCables(world)
     declared = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.cables}
     judged = _LinkCheck(seen, declared).judge()
-    said: set[Link] = set()
+    listed: set[Link] = set()
     found: dict[str, tuple[LinkStatus, ...]] = {}
     for name, fabric in sorted(world.desired.fabrics.items()):
         nodes = {end.node for link in fabric.spec.cables for end in link}
         strangers = [
             link
-            for link in sorted(judged.undeclared - said)
+            for link in sorted(judged.undeclared - listed)
             if not nodes.isdisjoint({end.node for end in link})
         ]
-        said.update(strangers)
+        listed.update(strangers)
         rows = [*(judged.found[link] for link in fabric.spec.cables), *map(seen.undeclared, strangers)]
         found[name] = tuple(_with_addresses(fabric, rows))
     return found

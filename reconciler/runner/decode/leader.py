@@ -82,13 +82,13 @@ class Leader:
     def _measure(self, tickets: Sequence[Ticket]) -> None:
         """Let all ranks measure their speed, one request after the other, in a step that does nothing else."""
         for ticket in tickets:
-            wish, request = ticket.measure, ticket.answer.request
-            assert wish is not None
+            measure, request = ticket.measure, ticket.answer.request
+            assert measure is not None
             busy = bool(self._running or self._waiting)
-            if busy and not wish.under_load:
+            if busy and not measure.under_load:
                 self._send(ticket, [Failed(request, "busy", BUSY)])
             else:
-                gauging = Gauging(wish.rounds, wish.small_bytes, wish.large_bytes)
+                gauging = Gauging(measure.rounds, measure.small_bytes, measure.large_bytes)
                 step = Step(self._batch.next_step, gauging=gauging)
                 self._say(step)
                 self._carry_out(step)

@@ -127,8 +127,8 @@ def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple
     with _instead(load_model=load_one, _download=ask):
         try:
             sharded_load(str(directory), pipeline_group=group, trust_remote_code=trust_remote_code)
-        except _Requested as asked:
-            return models[-1], tuple(sorted(asked.files))
+        except _Requested as requested:
+            return models[-1], tuple(sorted(requested.files))
     raise AssertionError("mlx-lm loads a stage without asking for its files")
 
 

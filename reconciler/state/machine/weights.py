@@ -28,7 +28,7 @@ class FetchWeights:
     path: str
     source: FetchSource
     token: TokenRef | None
-    wish: str
+    request_id: str
     """The spec that needs them: another spec may try again although the last attempt failed."""
     origin: NodeName | None = None
     """A node that has them already, and gives them; None: they come from the hub."""

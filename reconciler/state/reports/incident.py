@@ -9,7 +9,7 @@ from reconciler.state.faults import FaultClass
 from reconciler.state.identity import ObjectKey
 
 
-class Telling(Enum):
+class EntryKind(Enum):
     """The kind of an entry."""
 
     SEEN = "seen"
@@ -25,7 +25,7 @@ class Entry:
 
     at: float
     """Time in seconds since the Unix epoch."""
-    kind: Telling
+    kind: EntryKind
     text: str
     fault: FaultClass | None = None
     """Class of the fault; only for observations."""
@@ -95,10 +95,10 @@ class Incident:
         running = 0.0 if self.unserved_since is None else max(0.0, now - self.unserved_since)
         return self.unserved_seconds + running
 
-    def first(self, kind: Telling) -> Entry | None:
+    def first(self, kind: EntryKind) -> Entry | None:
         """Return the first entry of a kind."""
         return next((entry for entry in self.entries if entry.kind is kind), None)
 
-    def last(self, kind: Telling) -> Entry | None:
+    def last(self, kind: EntryKind) -> Entry | None:
         """Return the latest entry of a kind."""
         return next((entry for entry in reversed(self.entries) if entry.kind is kind), None)
