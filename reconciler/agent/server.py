@@ -115,7 +115,7 @@ class Agent:
     ) -> None:
         """Adopt what is there, serve, and leave shims and ranks alone at the end.
 
-        Without its ``footing`` it ends by itself: nobody could reach it, and another may be in its place.
+        Ends when one of ``identities`` is replaced: nobody could reach it then, and another agent may be in its place.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.ending.set)

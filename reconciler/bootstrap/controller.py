@@ -43,7 +43,7 @@ from .parent import LOG_FORMAT, end_with_parent
 
 log = logging.getLogger("reconciler")
 EXIT_DEPOSED = 75
-"""Another controller has taken over, or may: what this one stood on is gone (``EX_TEMPFAIL`` in sysexits.h)."""
+"""Another controller has taken over, or may: its lock or store was replaced (``EX_TEMPFAIL`` in sysexits.h)."""
 
 
 def run_controller(home: Path, watch: Path | None) -> int:

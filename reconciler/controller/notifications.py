@@ -93,7 +93,7 @@ class Notifications:
                 del self._unmarked[key]
 
     def _failed(self, notification: Notification, error: ReconcilerError) -> Notification:
-        """Return the notice after a failure. It is retried a few times; an unusable URL does not count as an attempt."""
+        """Return the notification after a failure. It is retried a few times; an unusable URL does not count as an attempt."""
         now, problem = self._clock(), str(error)
         if isinstance(error, Invalid):
             attempts = notification.attempts - 1

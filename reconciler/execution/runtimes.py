@@ -37,7 +37,7 @@ class Builder:
         return Runtimes(self.machines.runtimes, dict(self._built), dict(self._progress), dict(self._tidied))
 
     async def build(self, name: NodeName) -> str:
-        """Put the managed runtime on a node; a detail worth telling. Raises as ``Machines.build_runtime``."""
+        """Put the managed runtime on a node; a detail worth reporting. Raises as ``Machines.build_runtime``."""
 
         def tell(text: str) -> None:
             self._progress[name] = text
@@ -53,7 +53,7 @@ class Builder:
         return f"runtime {self._built[name]}"
 
     async def prune(self, name: NodeName, key: str) -> str:
-        """Remove old runtimes of a node that has ``key`` now; a detail worth telling. Raises as ``build``."""
+        """Remove old runtimes of a node that has ``key`` now; a detail worth reporting. Raises as ``build``."""
         done = await self.machines.prune_runtimes(name)
         again = self.clock() + AGAIN_SECONDS if done.used else None
         self._tidied[name] = Tidied(key, again)

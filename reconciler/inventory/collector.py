@@ -1,6 +1,6 @@
 """One watcher a node: keeps a connection to its agent and the newest report.
 
-The agent pushes that something changed; the watcher then asks for the whole report. A pass of the loop
+The agent pushes that something changed; the watcher then asks for the complete report. A pass of the loop
 reads what is here and never waits for a machine.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 OBSERVE_SECONDS_MAX = 10.0
 """Longer than a busy machine needs for a report: without an answer by then, a node counts as silent."""
 RESYNC_SECONDS = 5.0
-"""A report is asked for so often even when nothing was pushed."""
+"""How often a report is requested even if nothing was pushed."""
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
@@ -35,10 +35,10 @@ RENEWED_SECONDS = 3.0
 EXAMINE_SECONDS_MAX = 50.0
 """Time limit for a requested round of all probes, including the rest of a running round."""
 CHANGES_SECONDS = 0.02
-"""Reports are asked for no closer together: what is pushed meanwhile is answered by one. The first of many pushes
-waits for nothing, for it may tell of the end of a rank."""
+"""Minimum time between requests for a report: one report answers all pushes of that time. The first of many pushes
+does not wait, because it may announce the end of a rank."""
 PROBE_SECONDS_MAX = 60.0
-"""All probes of a machine together; what takes longer is not known."""
+"""Time limit for all probes of a machine together; the facts of a longer round are unknown."""
 PROBES_SECONDS = 10.0
 """Time between two rounds of probes. Costly probes, and those of facts that rarely change, skip most rounds."""
 
@@ -284,7 +284,7 @@ class Collector:
                 prober.cancel()
 
     async def _examine(self, watch: _Watch, link: AgentConnection, report: NodeReport) -> None:
-        """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
+        """Keep the facts from probes up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
             awaited = [over for over in watch.awaited if not over.is_set()]
@@ -295,22 +295,21 @@ class Collector:
                     facts = await self._machines.probe(link, watch.seen.report or report, refresh)
             except (Refused, Unreachable, TimeoutError) as error:
                 if watch.renewing:
-                    return  # what was told before holds until it is asked over the next connection
+                    return  # earlier facts hold until they are probed over the next connection
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 answered = not isinstance(error, Unreachable)
-            if gaps == self._gaps:  # else that was asked before the lapse
+            if gaps == self._gaps:  # else the facts are older than the clock gap
                 self._learn(watch, facts, answered, examined=not watch.probe.is_set())
             for over in awaited:
                 over.set()
             await _wait(watch.probe, self.probes_seconds)
 
     def _learn(self, watch: _Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
-        """New facts of a machine may also tell where the cables of others lead.
+        """Keep new facts of a machine, which may also show where the cables of others lead.
 
-        Where its way to us has failed, nothing is known and nothing was said: that is no reason to begin something
-        there which what it said before forbade.
-        Where a rank failed while they were being asked for, they are known, and do not explain that: a machine on
-        which one after the other fails is never without news.
+        If the connection failed, nothing is known: that permits nothing that the facts before it forbade.
+        If a rank failed during the probes, the facts are known but do not explain the failure: a machine whose ranks
+        fail one after the other still gets new facts.
         """
         machines = {name: other.seen.facts for name, other in self._watches.items()}
         link = watch.seen.link if answered else watch.seen.facts_link

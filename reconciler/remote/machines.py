@@ -44,7 +44,7 @@ class Machines(Protocol):
     async def probe(self, link: AgentConnection, report: NodeReport, refresh: bool) -> MachineFacts:
         """Run the probes of a machine over ``link``, in addition to its agent's report.
 
-        ``anew``: earlier results are outdated. Also raises ``Refused``.
+        ``refresh``: earlier results are outdated. Also raises ``Refused``.
         """
         ...
 

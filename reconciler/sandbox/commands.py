@@ -1,4 +1,4 @@
-"""The commands of ``reconciler sandbox``: what each does to the world, what it says, and how it is taken back. Pure."""
+"""The commands of ``reconciler sandbox``: the change of the world, the message, and the undo of each. Pure."""
 
 from __future__ import annotations
 

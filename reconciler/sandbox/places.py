@@ -1,4 +1,4 @@
-"""What of an emulated machine is on disk: its root, its user's folder, its tools, its Python, its keys.
+"""The files of an emulated machine: its root, its user's folder, its tools, its Python, its keys.
 
 ===============================  =========================================================================
 below ``machines/NAME``

@@ -65,7 +65,7 @@ class Ground:
 
 
 class Sandbox:
-    """Runs from ``start`` until ``stop``. Whoever plays more of a machine adds to ``control.asks``, and watches."""
+    """Runs from ``start`` until ``stop``. Modules that emulate more of a machine add to ``control.asks``, and watch."""
 
     def __init__(self, ground: Ground, world: World, models: Path | None = None) -> None:
         self.ground = ground
@@ -162,7 +162,7 @@ class Sandbox:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- what is asked on the control socket ---
+    # --- questions on the control socket ---
 
     async def _send_world(self, question: Question, channel: Channel) -> None:
         channel.send({"ok": True, "world": world_as_json(self.world, self.port, time.time())})

@@ -113,7 +113,7 @@ class Sshd:
             self._connections.add(connection)
             await connection.wait_closed()
         except (asyncssh.Error, OSError):
-            pass  # whoever wanted to log in did not
+            pass  # the client did not log in
         finally:
             if connection is not None:
                 self._connections.discard(connection)

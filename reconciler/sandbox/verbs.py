@@ -1,4 +1,4 @@
-"""The sandbox's side of what ranks on emulated Macs say (``emulated``): contexts of RDMA, and the network between them.
+"""The sandbox's answers to ranks on emulated Macs (``emulated``): contexts of RDMA, and the network between them.
 
 A process that has said who it is has a context for its life: the devices it has opened, its queue pairs, its relays.
 Kernel objects are counted by contexts, so nothing is held by a process that is gone, other than what the state of its
@@ -55,7 +55,7 @@ class Context:
 
 @dataclass(eq=False, slots=True)
 class Line:
-    """A relay and what it is in the emulated world."""
+    """A relay and its role in the emulated world."""
 
     relay: Relay
     destination: Destination | None
@@ -67,7 +67,7 @@ class Line:
     """Whether a long-idle connection is closed."""
     host: str = ""
     port: int = 0
-    """Its destination port while ``way`` is unknown."""
+    """Its destination port while ``destination`` is unknown."""
 
 
 class Verbs:

@@ -80,7 +80,7 @@ class Attempt:
     text: str
     """The occasion, for people."""
     spec_generations: str
-    """Generations of deployment and model at that time: another wish begins with a fresh budget."""
+    """Generations of deployment and model at that time: another spec begins with a fresh budget."""
     standing: Standing = Standing.NORMAL
 
 

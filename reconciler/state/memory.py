@@ -48,7 +48,7 @@ class GroupRecord:
     boots: tuple[str, ...] = ()
     """Boot ids of its nodes when it was formed, in the order of ranks; empty for one that was adopted."""
     facts: str = ""
-    """The facts that it was formed under, as ``planning.circumstances`` writes them."""
+    """The facts that it was formed under, as ``planning.context.attempt_facts`` writes them."""
     needs: tuple[int, ...] = ()
     """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""
     weights: str = ""

@@ -1,4 +1,4 @@
-"""The steps of a plan that are about a machine as a whole."""
+"""The steps of a plan that are about a machine."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class EmptyNode(_OfNode):
 
 @dataclass(frozen=True, slots=True)
 class RebootNode(_OfNode):
-    """Restart a machine: the dearest remedy. One at a time in the whole cluster."""
+    """Restart a machine: the most expensive remedy. One at a time in the whole cluster."""
 
     node: NodeName
     reboot: Reboot

@@ -49,13 +49,13 @@ class AllocateEpoch(_OfReplica):
     counted: bool = False
     """Whether it is charged to the budget of restarts."""
     spec_generations: str = ""
-    """The spec that needs it: ``Attempt.wish``."""
+    """The spec that needs it: ``Attempt.spec_generations``."""
     standing: Standing = Standing.NORMAL
     """State of the restart budget."""
     failed: TransportFailure | None = None
     """The transport that is given up with it."""
     wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
-    """The machines, and their boots, on which the group before it has set RDMA up in vain."""
+    """The machines, and their boots, on which the group before it failed to set up RDMA."""
 
     @property
     def attempt(self) -> Attempt:

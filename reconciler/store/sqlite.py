@@ -220,7 +220,7 @@ class Store:
         wasted_verbs: Sequence[tuple[NodeName, str]] = (),
     ) -> None:
         """Write a group, why, the transport that it leaves, and the machines in their boots on which the one before
-        it set RDMA up in vain. Raises ``Conflict`` unless its epoch is the highest."""
+        it failed to set up RDMA. Raises ``Conflict`` unless its epoch is the highest."""
         with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)

@@ -51,7 +51,7 @@ _log = logging.getLogger("agent")
 
 
 class Lines:
-    """Bytes in, whole lines out; a line that is too long is dropped as a whole."""
+    """Splits bytes into complete lines; drops all of a line that is too long."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -257,7 +257,7 @@ class Shim:
         else:
             self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
 
-    # --- what is told ---
+    # --- reports ---
 
     def _change(self, state: ShimState) -> None:
         """Record a change that must not be lost: on disk first, then to the agents."""

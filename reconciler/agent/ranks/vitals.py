@@ -32,7 +32,7 @@ class Vitals:
         self._mark: Tuple[Any, ...] = ()
 
     def tick(self, state: ShimState, seconds: float, stopped: Tuple[bool, bool]) -> bool:
-        """Count ``seconds`` more; ``stopped`` is said of rank and shim. Whether controllers should be told."""
+        """Count ``seconds`` more; ``stopped`` is about the rank and its shim. Return whether to report to controllers."""
         before = (self.stopped, self.shim_stopped, self.silent_seconds >= SILENCE_REPORTED_SECONDS)
         seconds = min(seconds, TICK_SECONDS_MAX)
         self.stopped, self.shim_stopped = stopped

@@ -70,7 +70,7 @@ class StoredRepair:
             self._verdict.unlink()
 
     def decide(self, id: str, verdict: str) -> bool:
-        """Decide the repair unless it is decided. Return whether the decision is as wished. Raises ``OSError``."""
+        """Decide the repair unless it is decided. Return whether ``verdict`` is the decision. Raises ``OSError``."""
         draft = self._verdict.with_name("{}.{}".format(self._verdict.name, verdict))
         draft.write_text("{} {}".format(verdict, id))
         with contextlib.suppress(FileExistsError):
@@ -131,7 +131,7 @@ class Repairs:
         record = self._kept.read()
         if record is None:
             return None
-        # What stays from now on is so at once, and not only when the watchdog has written it down.
+        # A confirmed repair stays from now on, even before the watchdog has recorded that.
         stays = record.state == RepairState.WAITING and self._kept.decided(record.id, CONFIRMED)
         return script.report(record, time.monotonic(), stays)
 
@@ -204,7 +204,7 @@ def watch(directory: Path, tools: Tuple[str, ...], new: bool) -> int:
 
 
 def _perform(acts: Acts, id: str, kept: StoredRepair, tools: Tools) -> None:
-    """Do what the story says."""
+    """Carry out the acts of a repair."""
     answer: script.Answer = None
     with contextlib.suppress(StopIteration):
         while True:

@@ -1,5 +1,5 @@
-"""A repair from its first command to its end, without doing anything itself: what is to be done next is yielded, and
-whoever does it sends back what came of it.
+"""A repair as a generator of acts. It does nothing itself: it yields the next act, and its caller carries that out and
+sends back the result.
 
 Everything is kept before it is done: from what is on disk a successor undoes what was begun.
 """

@@ -29,7 +29,7 @@ class System(NamedTuple):
 
 
 def use(folders: Tuple[str, ...]) -> None:
-    """Ask the tools in these folders from now on. Called once, before anything is asked."""
+    """Use the tools in these folders from now on. Called once, before any tool runs."""
     global _folders
     _folders = folders
     uname.cache_clear()

@@ -70,7 +70,7 @@ class Place(Protocol):
 
 
 class _Fetcher:
-    """One process, and what it has said."""
+    """One process and its progress."""
 
     def __init__(self, request: FetchWeights, on_news: Callable[[bool], None]) -> None:
         self.request = request
@@ -169,7 +169,7 @@ class _Fetcher:
             return
         urgent = progress.phase != self.progress.phase
         self.progress = progress
-        if progress.phase not in FetchPhase.ENDED:  # of the end is told when the process is gone
+        if progress.phase not in FetchPhase.ENDED:  # the end is reported when the process is gone
             self._on_news(urgent)
 
     def _reap(self) -> int:
@@ -199,7 +199,7 @@ class Fetches:
         self._givers: Dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, request: FetchWeights) -> None:
-        """Begin a fetch, where none runs for these weights. Raises ``ValueError`` for what cannot be asked for."""
+        """Begin a fetch, where none runs for these weights. Raises ``ValueError`` for an invalid request."""
         if not is_hub_path(request.path) or ".." in request.path.split("/"):
             raise ValueError("{!r}: expected hub/<repository>/<revision>".format(request.path))
         before = self._last.get(request.path)

@@ -234,7 +234,7 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
 def load_paths(paths: tuple[str, ...], complete: bool = False) -> tuple[Any, ...]:
     """Return the manifests of files and folders. Raises ``InvalidManifests`` with every mistake.
 
-    ``whole``: they may be the complete set, and count as complete if any of them is a Node.
+    ``complete``: they may be the complete set, and count as complete if any of them is a Node.
     """
     from reconciler.source.files import read_paths
     from reconciler.source.yaml.documents import load

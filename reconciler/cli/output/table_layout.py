@@ -93,7 +93,7 @@ def clip(text: str, width: int) -> str:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width, 100 without a terminal; a pipe gets whole lines unless COLUMNS is set."""
+    """Return the terminal's width, 100 without a terminal; a pipe gets complete lines unless COLUMNS is set."""
     wished = os.environ.get("COLUMNS", "")
     if sys.stdout.isatty() or (wished.isdecimal() and int(wished)):
         return shutil.get_terminal_size((WIDTH, 24)).columns

@@ -1,4 +1,4 @@
-"""What the probes of one machine amount to. Pure: which fact comes from which probe is said here and nowhere else.
+"""The facts of one machine from its probes. Pure. Only this module knows which fact comes from which probe.
 
 ======================  =========================================================================
 fact                    probe
@@ -184,8 +184,8 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
 
 
 def _has_device(readings: Readings, device: str) -> bool:
-    """Where the tools do not tell, a port may have the device that its interface's name makes: only they can say
-    that it has none."""
+    """Return whether a port may have a device: unless a tool lists the devices, the name of its interface gives it
+    one."""
     listed, reported = readings.of(verbs.DEVICES), readings.of(verbs.VERBS_PORTS)
     if listed is None and reported is None:
         return True

@@ -126,7 +126,7 @@ def services(result: ToolSaid) -> tuple[Service, ...] | Unknown:
 
 def routes(result: ToolSaid) -> tuple[Route, ...] | Unknown:
     """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If one
-    line is not understood, the whole table counts as unknown, because that line may be the one that matters."""
+    line is not understood, the complete table counts as unknown, because that line may be the one that matters."""
     text = complete(result)
     if isinstance(text, Unknown):
         return text

@@ -1,4 +1,4 @@
-"""Power: whether the machine may fall asleep, what its GPU takes, whether it is slowed down for heat."""
+"""Power: whether the machine may fall asleep, the power of its GPU, whether heat slows it down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PowerSettings:
     sleep_minutes: int | None = None
     disk_sleep_minutes: int | None = None
     sleep_disabled: bool | None = None
-    """Whether sleep is disabled for the whole machine, whatever the minutes are."""
+    """Whether sleep is disabled for the machine, whatever the minutes are."""
     low_power: bool | None = None
     restarts: bool | None = None
     """Whether it starts again after a power failure."""

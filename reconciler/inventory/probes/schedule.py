@@ -1,4 +1,4 @@
-"""Asking the probes of a machine, each as often as it says, and some also when what they follow has changed."""
+"""Runs the probes of a machine: each at its own interval, some also when the facts that they follow have changed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .verbs import VERBS_PORTS
 
 MAC = "Darwin"
 ROUND_SECONDS_MAX = 40.0
-"""After which no further probe is asked: the rest is asked in the next round."""
+"""Time after which no further probe begins: the rest runs in the next round."""
 ANSWER_SECONDS = 10.0
 """Time for the answer, and for a tool that another controller has started."""
 HUNG_SECONDS = 60.0
-"""Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
+"""Time after which a tool that did not return is run again. The agent itself reports one that cannot be killed."""
 UNKNOWN_SECONDS = 60.0
 """Time after which an unknown fact is probed again, even if it changes less often: somebody may install a runtime."""
 REFUSED_SECONDS = 1800.0
-"""Until what sudo does not allow is tried again: each try is written to the machine's log."""
+"""Time after which a tool that sudo refused is run again: sudo logs each refusal on the machine."""
 EXPECTED_SECONDS = 60.0
 """How long after a change of a machine's network its driver may take to report it."""
 EXPECTED_EVERY_SECONDS = 5.0
@@ -85,7 +85,7 @@ class _Machine:
 
 
 class Probes:
-    """A ``collector.Examine``: what its own tools say of a Mac. Of another machine its agent's report is all there is."""
+    """Probes Macs with their own tools. The facts of any other machine come from its agent's report alone."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

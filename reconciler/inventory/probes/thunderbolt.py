@@ -34,7 +34,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
-    """One port of the machine. None, or empty, is what was not told."""
+    """One port of the machine. A field is None, or empty, where it was not reported."""
 
     number: int
     domain: str = ""
@@ -42,7 +42,7 @@ class Receptacle:
     connected: bool | None = None
     """Whether anything is at the other end."""
     gbps: int | None = None
-    """The speed of what is connected, the least on the way to a machine; what a port could do is none."""
+    """Speed of the connection, the lowest on the path to a machine; not the speed that the port is capable of."""
     peer: Peer | None = None
     through: tuple[str, ...] = ()
     """Docks and hubs on the way to the peer; without a peer, what is connected."""

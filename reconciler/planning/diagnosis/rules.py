@@ -1,4 +1,4 @@
-"""The healing table: what each class of faults is answered with.
+"""The healing table: the remedies of each class of faults.
 
 Two rules hold everywhere. Of the rows the first that detects something explains the end of a group, and with it the
 symptoms that later rows would detect. Of a row's two remedies the second is taken when its condition holds, else the
@@ -104,7 +104,7 @@ class Row:
     counted: bool = True
     """Whether forming again is charged to the budget of restarts."""
     forbids: bool = False
-    """Whether a group is not formed anew while this is detected, also where another row explains its end."""
+    """Whether a group is not formed again while this is detected, also where another row explains its end."""
 
     @property
     def reboots(self) -> bool:
@@ -251,7 +251,7 @@ def explain(evidence: Evidence, history: Callable[[Row, Detection], History]) ->
 
 
 def forbidding(evidence: Evidence) -> tuple[Row, Detection] | None:
-    """Return what a group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    """Return what a group has done to its machines, so that it is not formed again as it was; None where nothing."""
     return diagnose(evidence, (row for row in TABLE if row.forbids))
 
 

@@ -1,7 +1,7 @@
 """Nodes that are kept out: silent for too long, or with leftovers of old ranks.
 
-Derived anew in each pass, never stored. Until it is over, nothing new is placed on such a node, and no group that
-misses a rank there waits for it. What may run there stays charged, and is not part of a new group.
+Computed in each pass, never stored. During it, nothing new is placed on such a node, and no group that misses a
+rank there waits for it. A rank that may run there stays charged, and is not part of a new group.
 """
 
 from __future__ import annotations

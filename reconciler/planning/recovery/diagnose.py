@@ -97,7 +97,7 @@ def _history(view: Formed, row: Row, detection: Detection) -> History:
 
 
 def forbidding(view: Formed) -> tuple[Row, Detection] | None:
-    """Return what the group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    """Return what the group has done to its machines, so that it is not formed again as it was; None where nothing."""
     return rules.forbidding(gather_evidence(view, None))
 
 

@@ -77,7 +77,7 @@ class _Wait:
 
 
 def verdict(view: Formed, fault: Diagnosis) -> Verdict:
-    """Decide whether a group that died of this may be formed again now. A changed spec begins anew."""
+    """Decide whether a group that died of this may be formed again now. A changed spec begins with a fresh budget."""
     tried, now = _tried(view), view.world.now
     if not tried:
         return RestartNow(Standing.NORMAL)

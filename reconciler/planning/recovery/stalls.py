@@ -22,7 +22,7 @@ from reconciler.wire.launch import Phase
 CONTINUATIONS_MAX = 3
 """A rank that is stopped again and again is not merely stopped."""
 REPORT_AFTER_SECONDS = 5.0
-"""A silence that people are told of: no healthy decode step takes so long."""
+"""Time after which a silence is reported: no healthy decode step takes so long."""
 _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
@@ -124,7 +124,7 @@ def _allowed(health: Health, ranks: Sequence[ObservedRank]) -> float:
 
 
 def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
-    """Name the ranks without progress, as far as these can be told: stopped ones, else those with the fewest
+    """Name the ranks without progress, as far as they can be distinguished: stopped ones, else those with the fewest
     steps."""
     stopped = [rank for rank in ranks if rank.report.stopped]
     fewest = min(rank.report.steps for rank in ranks)

@@ -2,7 +2,7 @@
 
 From the fastest down: ``jaccl`` and ``jaccl-ring`` are RDMA over Thunderbolt, as a mesh and as a ring; ``ring`` is
 TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. Every transport but the last
-needs facts that say that it works: what is not known is never fine. One that failed is left alone until a fact that
+needs facts that say that it works: an unknown fact is never fine. One that failed is left alone until a fact that
 it failed under has changed.
 """
 

@@ -1,6 +1,6 @@
-"""Compare declared cables with those that are there: what is wrong with each, with both of its ends.
+"""Compare declared cables with those that are there: the state of each, with both of its ends.
 
-A cable is there where two ports name each other. What a silent machine reported before is not known any more. A cable
+A cable is there where two ports name each other. Earlier reports of a silent machine no longer count. A cable
 in another port than declared is reported once, of the link that lacks it.
 """
 

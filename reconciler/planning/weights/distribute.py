@@ -1,4 +1,4 @@
-"""Which nodes are to have the weights of which Model, and what each does for that now."""
+"""Decides which nodes get the weights of which Model, and what each does for that now."""
 
 from __future__ import annotations
 

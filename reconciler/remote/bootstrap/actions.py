@@ -32,7 +32,7 @@ _REMOVE = ("/bin/rm", "-f")
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A file of the user's, to be put there whole."""
+    """A file of the user's, to be written atomically."""
 
     path: PurePosixPath
     content: bytes

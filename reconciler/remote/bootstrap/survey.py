@@ -85,7 +85,7 @@ class Survey:
     script: str | None = None
     """Content of the script that the service runs; None if no agent should run."""
     agent: int = 0
-    """Pid of the agent that serves the node, whoever started it; 0 if there is none."""
+    """Pid of the agent that serves the node, however it was started; 0 if there is none."""
     mac_facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about a Mac: ``macos``, ``rdma``, ``filevault``, ``sleep``, ``autorestart``; empty if its tools do not
     report them."""

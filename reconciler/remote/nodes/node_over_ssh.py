@@ -54,7 +54,7 @@ _PUT = """
 set -e; umask 077; mkdir -p "$(dirname "$1")"; draft="$1.$$.part"; trap 'rm -f "$draft"' EXIT
 cat > "$draft"; [ "$(wc -c < "$draft")" -eq "$3" ]; chmod "$2" "$draft"; mv -f "$draft" "$1"
 """
-"""Size in bytes after the path and the mode: what was cut off on its way is not put in place."""
+"""Size in bytes after the path and the mode: a truncated file is not put in place."""
 _PRUNE = """
 cd "$1" && ls -t | grep '^agent-.*[.]pyz$' | tail -n +"$2" | while read -r old; do rm -f "$old"; done
 """
@@ -116,7 +116,7 @@ class SshNode:
             raise Silent(f"{argv[0]} on {self.name} could not be run: {error}") from error
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
-        """Write a file there, whole or not at all, with its folders. Raises ``Unreachable``."""
+        """Write a file there atomically, with its folders. Raises ``Unreachable``."""
         words = ("/bin/sh", "-c", _PUT, "put", str(path), f"{mode:o}", str(len(content)))
         done = await self.run(words, stdin=content, timeout=PUT_SECONDS)
         if done.status != 0:

@@ -37,7 +37,7 @@ root=$1 key=$2; shift 2; umask 077; mkdir -p "$root/packs" "$root/runtimes" || e
 [ -x "$root/runtimes/$key/bin/python3" ] && echo built
 df -Pk "$root" | awk 'NR == 2 { print "free", $4 }'
 for each; do
-    if [ -f "$root/packs/$each.tar.gz" ]; then echo "whole $each"
+    if [ -f "$root/packs/$each.tar.gz" ]; then echo "complete $each"
     elif [ -f "$root/packs/$each.part" ]; then echo "part $each $(($(wc -c < "$root/packs/$each.part")))"; fi
 done
 """
@@ -129,7 +129,7 @@ class Build:
         state = [line.split() for line in (await self._state(recipe, packs)).splitlines()]
         if ["built"] in state:
             return
-        complete = {words[1] for words in state if words[0] == "whole"}
+        complete = {words[1] for words in state if words[0] == "complete"}
         parts = {words[1]: int(words[2]) for words in state if words[0] == "part"}
         missing = [pack for pack in packs if pack.digest not in complete]
         to_send = sum(pack.size - parts.get(pack.digest, 0) for pack in missing)

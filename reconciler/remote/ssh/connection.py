@@ -1,4 +1,4 @@
-"""One SSH connection to a machine: made on demand, noticed when it dies, and what it means when there is none.
+"""One SSH connection to a machine: made on demand, with its loss noticed and its absence explained.
 
 The only host key that is accepted is the one of the manifest. ``~/.ssh/config`` is read, with ``ProxyJump`` in it
 (whose hosts are looked up in ``~/.ssh/known_hosts``); keys are the user's own and those of the SSH agent. Nothing is
@@ -27,7 +27,7 @@ from . import jumps
 CONNECT_SECONDS = 10.0
 """Time limit for the connection, and for the login."""
 JUMP_SECONDS = 25.0
-"""The whole way, over other machines too."""
+"""Time limit for connecting, including all jump hosts."""
 KEEPALIVE_SECONDS = 3.0
 KEEPALIVES_MAX = 3
 """A machine that has left so many unanswered is gone: at most 12 seconds after it went."""

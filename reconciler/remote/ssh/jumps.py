@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COMMAND_SECONDS = 15.0
 NESTED_MAX = 4
-"""Machines on the way to the first machine on the way."""
+"""Maximum depth of jump hosts that are reached over jump hosts."""
 _AUTHORIZED = 'file=$HOME/.ssh/authorized_keys; [ ! -e "$file" ] || cat "$file"'
 _REWRITE = """
 umask 077; mkdir -p "$HOME/.ssh"; file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
@@ -45,7 +45,7 @@ _SPLICE = (
 
 @dataclass(frozen=True, slots=True)
 class JumpChain:
-    """The machines on the way, the first of them first, and where the last one finds the machine itself."""
+    """Jump hosts in order, and the address at which the last one finds the machine itself."""
 
     jumps: tuple[Jump, ...] = ()
     connections: tuple[asyncssh.SSHClientConnection, ...] = ()
@@ -63,7 +63,7 @@ class JumpChain:
 
 
 async def connect(host: str, options: Mapping[str, Any], nested: int = 0) -> JumpChain:
-    """Connect to the machines on the way to ``host``; to none where the configuration names none.
+    """Connect to the jump hosts of ``host``; to none where the configuration names none.
 
     ``options`` are those for the machine itself. Raises as ``asyncssh.connect``.
     """
@@ -100,11 +100,11 @@ async def _next_hop(chain: JumpChain, word: str, options: Mapping[str, Any], nes
 _OF_THE_MACHINE = (
     "known_hosts", "server_host_key_algs", "command", "compression_algs", "client_keys", "agent_path",
 )  # fmt: skip
-"""Options that are the machine's own; those on the way are looked up in ``~/.ssh/known_hosts``."""
+"""Options that are the machine's own; those of jump hosts are looked up in ``~/.ssh/known_hosts``."""
 
 
 async def authorize(chain: JumpChain, key: Path) -> None:
-    """Let the gateway's ``key`` through every machine on the way, to the next one and nowhere else.
+    """Let the gateway's ``key`` through every jump host, to the next one and nowhere else.
 
     Raises ``Unreachable`` with the line that is missing where it cannot be added.
     """
@@ -123,7 +123,7 @@ async def authorize(chain: JumpChain, key: Path) -> None:
 
 
 async def revoke(chain: JumpChain, key: Path) -> None:
-    """Take the gateway's ``key`` back from every machine on the way.
+    """Take the gateway's ``key`` from every jump host.
 
     One that cannot be changed keeps no node from leaving: what the key leads to lets the gateway in no more.
     """

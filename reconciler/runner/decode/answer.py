@@ -30,7 +30,7 @@ class Answer:
     """
 
     def __init__(self, generate: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
-        """Continues after ``wish.resume``, whose events were already sent by another rank."""
+        """Continues after ``generate.resume``, whose events were already sent by another rank."""
         self.stopped = False
         """The answer is over: by an end token or one of the request's stop strings."""
         self.request = generate.request
@@ -50,7 +50,7 @@ class Answer:
         for token in generate.resume:
             if not self.stopped:
                 self.take(token)
-        # Text was told with its tokens; a call may have been lost on its way, and has an index of its own.
+        # Text was sent with its tokens; a tool call may have been lost in transit, and has an index of its own.
         self._pending = _Pending(calls=self._pending.calls)
         self._text_sent = bool(generate.resume)
 

@@ -132,7 +132,7 @@ class Leader:
         try:
             events, over = _events_of(ticket.answer, token)
         except Exception:
-            # Tokenizers and parsers come with a model: what they do to one answer is no end of the others.
+            # Tokenizers and parsers come with a model: a failure of one answer does not end the others.
             log.exception("request %s: cannot decode its answer", ticket.answer.request)
             events, over = [_unreadable(ticket.answer.request)], True
         if over and not token.ended:

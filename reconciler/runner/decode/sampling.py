@@ -74,7 +74,7 @@ def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
 def sampler(sampling: Sampling, position: int) -> Sampler:
     """Return the sampler of one sequence. ``position`` is the number of tokens that the answer already has.
 
-    Greedy sequences share one sampler, which then decides a whole batch at once.
+    Greedy sequences share one sampler, which then decides a batch at once.
     """
     greedy = min(sampling.temperature, sampling.top_p) < GREEDY_BELOW
     chosen: Sampler = _greedy if greedy else _Drawn(sampling, position)

@@ -29,7 +29,7 @@ INDEX = "model.safetensors.index.json"
 
 
 def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: bool) -> Loaded:
-    """Load the whole model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
+    """Load the complete model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
 
     With a group this is a collective: it returns when every rank has loaded.
     """

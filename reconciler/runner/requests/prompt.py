@@ -20,7 +20,7 @@ from .unanswerable import Unanswerable, invalid
 STOP_STRINGS_MAX = 64
 STOP_CHARACTERS_MAX = 4096
 USUAL_TOKEN_CHARACTERS = 8
-"""Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
+"""Text has fewer characters for each token; of a longer text, a part is checked before all of it."""
 SEAM_TOKENS = 64
 """Most tokens that a cut may add to a text."""
 

@@ -38,7 +38,7 @@ def _changed(call: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
     if name == "bridge0":
         return _bridge_changed(call, words)
     if port is None or words in (("up",), ("down",)):
-        return ToolOutput()  # what a real one would do here is not told by anything
+        return ToolOutput()  # no source shows what a real one would do here
     if words[0] != "inet":
         return refused(call, f"{words[0]}: bad value")
     if words[-1] in ("-alias", "delete", "remove"):

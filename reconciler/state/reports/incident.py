@@ -1,4 +1,4 @@
-"""An incident: something that was wrong for a while, told from its first sign to its end."""
+"""An incident: a fault, from its first sign to its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.state.identity import ObjectKey
 
 
 class EntryKind(Enum):
-    """The kind of an entry."""
+    """Whether an entry is a sign, a remedy, an outcome or a task for a person."""
 
     SEEN = "seen"
     TRIED = "tried"
@@ -21,7 +21,7 @@ class EntryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the story."""
+    """A line of the incident's history."""
 
     at: float
     """Time in seconds since the Unix epoch."""
@@ -45,7 +45,7 @@ class Occasion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One story about one subject. It is open until its trouble is gone and its object is well again."""
+    """A fault of one subject, with its history. It is open until its trouble is gone and its object is well again."""
 
     id: int
     object: ObjectKey
@@ -79,7 +79,7 @@ class Incident:
     """The highest epoch whose formation has an entry."""
     entries: tuple[Entry, ...] = ()
     left_out: int = 0
-    """Entries in the middle of a long story that are not kept."""
+    """Entries in the middle of a long history that are not kept."""
 
     @property
     def open(self) -> bool:

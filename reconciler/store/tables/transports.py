@@ -28,7 +28,7 @@ class Transports:
         wasted_verbs: Iterable[tuple[NodeName, str]],
     ) -> None:
         """Note the transport that is given up with a new group, and the machines, in their boots, on which the one
-        before it has set RDMA up in vain."""
+        before it failed to set up RDMA."""
         if failed is not None:
             self._fail(replica, failed)
         self._count_verbs(wasted_verbs)

@@ -207,7 +207,7 @@ class Session:
         if self._say.seconds_silent > REMIND_SECONDS:
             self._say.show(f"... {self._waits_for}")
 
-    # --- telling -----------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------
 
     def _print_ready(self, client: Client, status: dict[str, Any], items: list[dict[str, Any]]) -> None:
         ranks = client.ask(Get("Rank"))["items"]

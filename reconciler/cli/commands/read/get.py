@@ -227,7 +227,7 @@ class _Changes:
         self._silent = False
 
     def _seen(self, item: Item) -> Any:
-        """Return what is compared: an object's whole content, or its row without ages."""
+        """Return what is compared: an object's complete content, or its row without ages."""
         if not self._tabular:
             return item
         cells = zip(_headers(item["kind"], self._how), _row(item, self._how), strict=True)

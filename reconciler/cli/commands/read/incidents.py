@@ -182,7 +182,7 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else duration(value)
 
 
-# --- as a story --------------------------------------------------------------------------------------
+# --- in full -----------------------------------------------------------------------------------------
 
 
 def page(item: Item) -> str:
