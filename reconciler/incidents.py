@@ -22,8 +22,8 @@ from reconciler.state import (
     ReplicaId,
     Trouble,
 )
-from reconciler.state.reports.incident import Entry, Incident, Occasion, Telling
-from reconciler.state.reports.notification import Notice
+from reconciler.state.reports.incident import Entry, EntryKind, Incident, Occasion
+from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots, serving
 
@@ -123,17 +123,17 @@ def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
     """Add what is newly wrong, and what a person has to do, once per class."""
     entries = []
     back = incident.present is None
-    latest = incident.last(Telling.SEEN)
+    latest = incident.last(EntryKind.SEEN)
     if (
         back
         or latest is None
         or incident.present != trouble.fault
         or _shape(latest.text) != _shape(trouble.seen)
     ):
-        entries.append(Entry(now, Telling.SEEN, trouble.seen, trouble.fault))
+        entries.append(Entry(now, EntryKind.SEEN, trouble.seen, trouble.fault))
     asks = bool(trouble.person) and trouble.fault not in incident.asked
     if asks:
-        entries.append(Entry(now, Telling.PERSON, trouble.person))
+        entries.append(Entry(now, EntryKind.PERSON, trouble.person))
     doing = trouble.doing if _shape(trouble.doing) != _shape(incident.doing) else incident.doing
     incident = replace(
         incident,
@@ -149,7 +149,7 @@ def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
 def _named(incident: Incident, trouble: Trouble) -> FaultClass:
     """Return the class that explains most. Troubles of a machine after a repair may be effects of the repair, such as
     ports that a restart has reset, and explain nothing."""
-    if incident.subject.startswith("node/") and incident.first(Telling.TRIED):
+    if incident.subject.startswith("node/") and incident.first(EntryKind.TRIED):
         return incident.fault
     return min(incident.fault, trouble.fault, key=list(FaultClass).index)
 
@@ -169,7 +169,7 @@ def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
         return
     record = snapshots.memory.groups.get(replica)
     attempts = [a for a in snapshots.memory.attempts.get(replica, ()) if a.epoch > incident.epoch]
-    seen = [entry.text for entry in incident.entries if entry.kind is Telling.SEEN]
+    seen = [entry.text for entry in incident.entries if entry.kind is EntryKind.SEEN]
     for attempt in attempts:
         text = f"form epoch {attempt.epoch}"
         if record is not None and record.epoch == attempt.epoch:
@@ -177,7 +177,7 @@ def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
                 f" on {', '.join(record.members)}{f' over {record.transport}' if record.transport else ''}"
             )
         why = attempt.cause if attempt.text in seen else f"{attempt.cause}: {attempt.text}"
-        yield Entry(attempt.at, Telling.TRIED, f"{text} ({why})")
+        yield Entry(attempt.at, EntryKind.TRIED, f"{text} ({why})")
 
 
 def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
@@ -195,28 +195,28 @@ def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
         began = max(incident.opened_at, at - outcome.seconds)
         text = f"{step}: failed: {outcome.problem}" if outcome.problem else str(step)
         text += f": {outcome.detail}" if outcome.detail else ""
-        yield Entry(began, Telling.TRIED, text, seconds=outcome.seconds)
+        yield Entry(began, EntryKind.TRIED, text, seconds=outcome.seconds)
 
 
 def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
     """Add entries: repeated ones are counted, and of too many the middle is dropped."""
-    told = list(incident.entries)
+    kept = list(incident.entries)
     left_out = incident.left_out
     for entry in entries:
         entry = replace(entry, text=entry.text[:TEXT_CHARACTERS_MAX])
         again = next(
-            (n for n in range(len(told) - 1, max(-1, len(told) - 1 - REPEATS_WITHIN), -1)
-             if (told[n].kind, told[n].text) == (entry.kind, entry.text)),
+            (n for n in range(len(kept) - 1, max(-1, len(kept) - 1 - REPEATS_WITHIN), -1)
+             if (kept[n].kind, kept[n].text) == (entry.kind, entry.text)),
             None,
         )  # fmt: skip
         if again is not None:
-            told[again] = replace(told[again], times=told[again].times + 1, seconds=entry.seconds)
+            kept[again] = replace(kept[again], times=kept[again].times + 1, seconds=entry.seconds)
             continue
-        told.append(entry)
-        if len(told) > FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT:
-            del told[FIRST_ENTRIES_KEPT]
+        kept.append(entry)
+        if len(kept) > FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT:
+            del kept[FIRST_ENTRIES_KEPT]
             left_out += 1
-    return replace(incident, entries=tuple(told), left_out=left_out)
+    return replace(incident, entries=tuple(kept), left_out=left_out)
 
 
 # --- its end -----------------------------------------------------------------------------------------
@@ -254,26 +254,26 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
     replica = ReplicaId.of_subject(incident.subject)
     if replica is not None:
         if replica not in snapshots.desired.replicas():
-            return Entry(now, Telling.OUTCOME, f"{replica} is no longer wanted")
+            return Entry(now, EntryKind.OUTCOME, f"{replica} is no longer wanted")
         record = snapshots.memory.groups.get(replica)
         if record is None or serving(record, snapshots.observed) is None:
             return None
         if record.epoch <= incident.epoch_before:
-            return Entry(now, Telling.OUTCOME, f"{replica} continues to serve as epoch {record.epoch}")
+            return Entry(now, EntryKind.OUTCOME, f"{replica} continues to serve as epoch {record.epoch}")
         at = _served_at(record, incident.opened_at, now)
         up = max(0.0, at - record.created_at)
-        return Entry(at, Telling.OUTCOME, f"{replica} serves again as epoch {record.epoch}", seconds=up)
+        return Entry(at, EntryKind.OUTCOME, f"{replica} serves again as epoch {record.epoch}", seconds=up)
     if incident.subject.startswith("node/"):
         name = NodeName(incident.subject.removeprefix("node/"))
         if name not in snapshots.desired.nodes:
-            return Entry(now, Telling.OUTCOME, f"{name} is no longer a node of this cluster")
+            return Entry(now, EntryKind.OUTCOME, f"{name} is no longer a node of this cluster")
         node = snapshots.observed.nodes.get(name)
         if node is None or node.contact is not Contact.REACHED or not node.probed:
             return None  # it answers but has not reported its state yet
-        return Entry(now, Telling.OUTCOME, f"{name} can be used again")
+        return Entry(now, EntryKind.OUTCOME, f"{name} can be used again")
     if incident.subject.startswith("link/") and _unseen(incident.subject, snapshots):
         return None
-    return Entry(now, Telling.OUTCOME, "the problem is gone")
+    return Entry(now, EntryKind.OUTCOME, "the problem is gone")
 
 
 def _unseen(subject: str, snapshots: Snapshots) -> bool:
@@ -284,8 +284,8 @@ def _unseen(subject: str, snapshots: Snapshots) -> bool:
 
 
 def _close(incident: Incident, end: Entry) -> Incident:
-    told = _add_entries(incident, [end])
-    return replace(told, closed_at=max(end.at, incident.opened_at), doing="", person="")
+    ended = _add_entries(incident, [end])
+    return replace(ended, closed_at=max(end.at, incident.opened_at), doing="", person="")
 
 
 # --- messages and events ------------------------------------------------------------------------------
@@ -311,18 +311,18 @@ def event(incident: Incident, occasion: Occasion, now: float) -> Event:
         Occasion.CLOSED: "IncidentClosed",
     }[occasion]
     bad = occasion is not Occasion.CLOSED
-    text = notice_text(incident, occasion, now)
+    text = notification_text(incident, occasion, now)
     return Event(
         now, incident.object, bad, reason, text, f"incident/{incident.id}/{_key(incident, occasion)}"
     )
 
 
-def notices(incident: Incident, occasion: Occasion, desired: Desired, now: float) -> list[Notice]:
+def notifications(incident: Incident, occasion: Occasion, desired: Desired, now: float) -> list[Notification]:
     """Return an occasion as messages to the Notifiers that want it."""
     mark = {Occasion.OPENED: "[opened]", Occasion.PERSON_NEEDED: "[person needed]", Occasion.CLOSED: "[over]"}
-    text = f"{mark[occasion]} {incident.object}: {notice_text(incident, occasion, now)}"
+    text = f"{mark[occasion]} {incident.object}: {notification_text(incident, occasion, now)}"
     return [
-        Notice(name, incident.id, _key(incident, occasion), now, text[:MESSAGE_CHARACTERS_MAX])
+        Notification(name, incident.id, _key(incident, occasion), now, text[:MESSAGE_CHARACTERS_MAX])
         for name, notifier in sorted(desired.notifiers.items())
         if occasion.value in notifier.spec.tell
     ]
@@ -333,7 +333,7 @@ def _key(incident: Incident, occasion: Occasion) -> str:
     return f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
 
 
-def notice_text(incident: Incident, occasion: Occasion, now: float) -> str:
+def notification_text(incident: Incident, occasion: Occasion, now: float) -> str:
     """Return an occasion as a sentence, with where to read more."""
     more = f"reconciler incidents {incident.id}"
     fault = incident.asked[-1] if occasion is Occasion.PERSON_NEEDED else incident.fault
@@ -344,7 +344,7 @@ def notice_text(incident: Incident, occasion: Occasion, now: float) -> str:
         case Occasion.PERSON_NEEDED:
             return f"{name} needs a person: {incident.person}; see: {more}"
         case Occasion.CLOSED:
-            end = incident.last(Telling.OUTCOME)
+            end = incident.last(EntryKind.OUTCOME)
             return (
                 f"{name} is over after {incident.lasted(now):.1f} s: {end.text if end else ''}; see: {more}"
             )
@@ -353,9 +353,9 @@ def notice_text(incident: Incident, occasion: Occasion, now: float) -> str:
 def summary(incident: Incident) -> str:
     """Return what happened, on one line."""
     if incident.open and incident.person:
-        latest = incident.last(Telling.SEEN)
+        latest = incident.last(EntryKind.SEEN)
         return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _title(incident)})"
-    end = None if incident.open else incident.last(Telling.OUTCOME)
+    end = None if incident.open else incident.last(EntryKind.OUTCOME)
     rest = end.text if end else incident.doing
     return f"{_title(incident)}; {rest}" if rest else _title(incident)
 

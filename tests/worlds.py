@@ -145,7 +145,7 @@ class World:
     groups: dict[ReplicaId, GroupRecord] = field(default_factory=dict)
     last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
     attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
-    rungs: dict[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
+    transport_failures: dict[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
     verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
     system: str = "Linux"
     """``uname -s`` of every node."""
@@ -177,7 +177,7 @@ class World:
     """By path and node: which of them are there in full."""
     fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
     """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
-    setbacks: dict[DeploymentName, Rollback] = field(default_factory=dict)
+    rollbacks: dict[DeploymentName, Rollback] = field(default_factory=dict)
     on_disk: tuple[KeptWeights, ...] = ()
     """Fetched weights, on every node."""
     folders: dict[str, str] = field(default_factory=dict)
@@ -272,7 +272,7 @@ class World:
             if isinstance(each, Model) and each.spec.source.huggingface is not None
         }
         served = {group.weights for group in self.groups.values()}
-        served |= {setback.served for setback in self.setbacks.values()}
+        served |= {rollback.served for rollback in self.rollbacks.values()}
         return found | {folder(weights) for weights in served if weights}
 
     def _from_hub(self, name: NodeName, path: str) -> ModelReport:
@@ -440,18 +440,23 @@ class World:
         if isinstance(step, RemoveObject):
             self._leaves(step.object)
         elif isinstance(step, SetBack):
-            self.setbacks[step.replica.deployment] = step.setback
+            self.rollbacks[step.replica.deployment] = step.rollback
         elif isinstance(step, ReleaseReplica):
             del self.groups[step.replica]
-            self.rungs.pop(step.replica, None)
+            self.transport_failures.pop(step.replica, None)
         else:
-            failures = self.rungs[step.replica]
-            self.rungs[step.replica] = tuple(f for f in failures if f.transport != step.transport)
+            failures = self.transport_failures[step.replica]
+            self.transport_failures[step.replica] = tuple(
+                f for f in failures if f.transport != step.transport
+            )
 
     def _note_transport(self, step: AllocateEpoch) -> None:
         if step.failed is not None:
-            self.rungs[step.replica] = (*self.rungs.get(step.replica, ()), step.failed)
-        for name, boot in step.vain:
+            self.transport_failures[step.replica] = (
+                *self.transport_failures.get(step.replica, ()),
+                step.failed,
+            )
+        for name, boot in step.wasted_verbs:
             before = self.verbs.get(name)
             count = before.count + 1 if before and before.boot_id == boot else 1
             self.verbs[name] = VerbsAttempts(boot, count)

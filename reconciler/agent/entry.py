@@ -42,30 +42,30 @@ _BACKLOG = 16
 
 def main(arguments: Optional[List[str]] = None) -> int:
     """Run, and return the exit status."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     os.umask(0o077)
-    if asked.command in ("serve", "shim", "spare"):
-        operating_system.use(_folders(asked.tools))
-    if asked.command == "relay":
+    if options.command in ("serve", "shim", "spare"):
+        operating_system.use(_folders(options.tools))
+    if options.command == "relay":
         from . import relay
 
-        return relay.run(asked.run_directory, os.environ)
-    if asked.command == "spare":
+        return relay.run(options.run_directory, os.environ)
+    if options.command == "spare":
         from .ranks import standby
 
-        return standby.run(asked.control, Path(asked.like))
-    if asked.command == "repair":
+        return standby.run(options.control, Path(options.like))
+    if options.command == "repair":
         from .repairs import runner
 
-        return runner.watch(Path(asked.directory), tuple(asked.tools.split(":")), asked.new)
-    if asked.command == "shim":
+        return runner.watch(Path(options.directory), tuple(options.tools.split(":")), options.new)
+    if options.command == "shim":
         from .ranks import shim
 
-        listener = socket.socket(fileno=asked.listener)
+        listener = socket.socket(fileno=options.listener)
         listener.set_inheritable(False)
-        shim.run(Path(asked.rank_directory), listener)
+        shim.run(Path(options.rank_directory), listener)
         return 0
-    return _serve(asked)
+    return _serve(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,34 +90,34 @@ def _parser() -> argparse.ArgumentParser:
     parent.add_argument("--listener", type=int, required=True, help="descriptor of a listening socket")
     gate = commands.add_parser("relay", help="connect a gateway to one rank; used by sshd only")
     gate.add_argument("--run-directory", required=True, help="directory of the ranks' sockets")
-    spare = commands.add_parser("spare", help="wait to become the parent of a rank; used by the agent only")
-    spare.add_argument("--control", type=int, required=True, help="descriptor of the agent's socket")
-    spare.add_argument("--like", required=True, help="directory of a rank with the same program")
+    standby = commands.add_parser("spare", help="wait to become the parent of a rank; used by the agent only")
+    standby.add_argument("--control", type=int, required=True, help="descriptor of the agent's socket")
+    standby.add_argument("--like", required=True, help="directory of a rank with the same program")
     repair = commands.add_parser("repair", help="carry out a repair of the machine; used by the agent only")
     repair.add_argument("--directory", required=True, help="state directory of the agent")
     repair.add_argument("--tools", required=True, help="as for serve")
     repair.add_argument("--new", action="store_true", help="begin a new repair")
-    for one in (serve, parent, spare):
+    for one in (serve, parent, standby):
         one.add_argument("--tools", help="folders of the system's tools, separated by colons")
     return parser
 
 
-def _folders(told: Optional[str]) -> Tuple[str, ...]:
-    return tuple(told.split(":")) if told else operating_system.FOLDERS
+def _folders(paths: Optional[str]) -> Tuple[str, ...]:
+    return tuple(paths.split(":")) if paths else operating_system.FOLDERS
 
 
-def _serve(asked: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> int:
     from .local_host import Settings
 
     settings = Settings(
-        node=asked.node,
-        directory=_absolute(asked.directory),
-        models=_absolute(asked.models),
-        run_directory=_absolute(asked.run_directory),
-        python=str(_absolute(asked.python)),
+        node=options.node,
+        directory=_absolute(options.directory),
+        models=_absolute(options.models),
+        run_directory=_absolute(options.run_directory),
+        python=str(_absolute(options.python)),
         program=(sys.executable, "-I", "-S", str(_absolute(sys.argv[0]))),
-        held_by=asked.held_by,
-        tools=_folders(asked.tools),
+        held_by=options.held_by,
+        tools=_folders(options.tools),
     )
     try:
         path = Path(agent_socket(str(settings.run_directory), settings.node))
@@ -125,10 +125,10 @@ def _serve(asked: argparse.Namespace) -> int:
             needed.mkdir(0o700, parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         return _complain(str(error), EXIT_USAGE)
-    if asked.ask:
-        return _ask(settings, asked.token)
-    on_ready: Callable[[], None] = _detach() if asked.detach else _nothing
-    if asked.held_by == HeldBy.SESSION:
+    if options.ask:
+        return _ask(settings, options.token)
+    on_ready: Callable[[], None] = _detach() if options.detach else _nothing
+    if options.held_by == HeldBy.SESSION:
         on_ready = confirm_to_session
     lock = os.open(settings.directory / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -145,7 +145,7 @@ def _serve(asked: argparse.Namespace) -> int:
     fcntl.flock(program, fcntl.LOCK_SH)  # marks it as in use: shims are started from it
     _log_to(settings.directory / "agent.log")
     os.chdir("/")
-    return _run(settings, asked.token, path, lock, on_ready)
+    return _run(settings, options.token, path, lock, on_ready)
 
 
 def _watch_session(loop: asyncio.AbstractEventLoop, agent: Agent) -> None:
@@ -184,8 +184,8 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
             _watch_session(loop, agent)
         with _listen(path) as listener:
             own = FileIdentity.at(str(path))
-            footing = (FileIdentity.held(str(settings.directory / "agent.lock"), lock), own)
-            loop.run_until_complete(agent.run(listener, footing, on_ready))
+            identities = (FileIdentity.held(str(settings.directory / "agent.lock"), lock), own)
+            loop.run_until_complete(agent.run(listener, identities, on_ready))
             if not own.replaced:
                 path.unlink()
     except (OSError, ValueError) as error:
@@ -260,10 +260,10 @@ def _detach() -> Callable[[], None]:
 
     Until then the new process keeps the old one's standard error, so that the starter sees errors.
     """
-    ready, told = os.pipe()
+    ready, signal_end = os.pipe()
     pid = os.fork()
     if pid:
-        os.close(told)
+        os.close(signal_end)
         if os.read(ready, 1):
             os._exit(0)
         _, status = os.waitpid(pid, 0)
@@ -276,7 +276,7 @@ def _detach() -> Callable[[], None]:
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
         os.close(nowhere)
-        os.write(told, b"1")
-        os.close(told)
+        os.write(signal_end, b"1")
+        os.close(signal_end)
 
     return on_ready

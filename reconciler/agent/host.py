@@ -66,8 +66,8 @@ class Host(Protocol):
     def serve_weights(self, path: str) -> None:
         """Give verified weights to other nodes, in the background. Raises ``ValueError``."""
 
-    def stored_weights(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
-        """Return ``NodeReport.kept``; ``asked`` are the weights that a controller asks about."""
+    def stored_weights(self, requested: Iterable[str]) -> Tuple[KeptWeights, ...]:
+        """Return ``NodeReport.kept``; ``requested`` are the weights that a controller asks about."""
 
     def discard(self, path: str) -> None:
         """Take fetched weights away. Raises ``ValueError``."""
@@ -103,7 +103,7 @@ class Host(Protocol):
         """Return the ranks that have a directory, and clean up incomplete ones."""
 
     def create(self, spec: LaunchSpec) -> None:
-        """Make the directory of a rank, whole. Raises ``ValueError`` where its sockets would have no room."""
+        """Create the complete directory of a rank. Raises ``ValueError`` where its sockets would have no room."""
 
     def remove(self, id: RankId, socket: str) -> None:
         """Take away what is left of a rank that has ended; ``socket`` is the one it answered on."""

@@ -38,7 +38,7 @@ from .weights import fetches
 from .weights.kept import StoredWeights
 from .weights.software import Software
 
-SPARE_PAUSE_SECONDS = 60.0
+STANDBY_PAUSE_SECONDS = 60.0
 """Time between two starts of a standby process if no rank used the first."""
 _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
@@ -64,8 +64,8 @@ class Settings:
 
     def started_as(self, what: str) -> List[str]:
         """Return the command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""
-        told = ["--tools", ":".join(self.tools)] if self.tools != FOLDERS else []
-        return [*self.program, what, *told]
+        tools = ["--tools", ":".join(self.tools)] if self.tools != FOLDERS else []
+        return [*self.program, what, *tools]
 
 
 class LocalHost:
@@ -79,8 +79,8 @@ class LocalHost:
         self._fetches: Optional[fetches.Fetches] = None
         self._kept = StoredWeights(settings.models)
         self._shims: List[subprocess.Popen[bytes]] = []
-        self._spare: Optional[StandbyShim] = None
-        self._no_spare_before = 0.0
+        self._standby: Optional[StandbyShim] = None
+        self._no_standby_before = 0.0
         self._connecting: List[asyncio.Future[None]] = []
         self._tools = Tools(settings.tools, _names(settings))
         self._repairs = Repairs(settings.directory, settings.program, settings.tools)
@@ -149,8 +149,8 @@ class LocalHost:
         assert self._fetches is not None
         self._fetches.serve_to_peers(path)
 
-    def stored_weights(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
-        return self._kept.scan(asked)
+    def stored_weights(self, requested: Iterable[str]) -> Tuple[KeptWeights, ...]:
+        return self._kept.scan(requested)
 
     def discard(self, path: str) -> None:
         fetch = self._fetches.report(path) if self._fetches is not None else None
@@ -265,18 +265,18 @@ class LocalHost:
         self, rank: Path, listener: socket.socket, errors: BinaryIO
     ) -> Optional[subprocess.Popen[bytes]]:
         """Turn the standby process into the shim of this rank; None if there is none any more."""
-        spare, self._spare = self._spare, None
-        shim = spare.become(rank, listener, errors) if spare is not None else None
+        standby, self._standby = self._standby, None
+        shim = standby.become(rank, listener, errors) if standby is not None else None
         if shim is not None:
-            self._no_spare_before = 0.0
+            self._no_standby_before = 0.0
         return shim
 
     def prepare(self, id: RankId) -> None:
-        if self._spare is not None or time.monotonic() < self._no_spare_before:
+        if self._standby is not None or time.monotonic() < self._no_standby_before:
             return
-        self._no_spare_before = time.monotonic() + SPARE_PAUSE_SECONDS
+        self._no_standby_before = time.monotonic() + STANDBY_PAUSE_SECONDS
         try:
-            self._spare = StandbyShim(
+            self._standby = StandbyShim(
                 self._settings.started_as("spare"),
                 self._directory_of(id).path,
                 self._settings.directory / "spare.log",
@@ -284,20 +284,20 @@ class LocalHost:
         except OSError as error:
             _log.warning("cannot start a standby process: %s", error)
             return
-        _log.info("standby process %d waits for the next rank", self._spare.process.pid)
+        _log.info("standby process %d waits for the next rank", self._standby.process.pid)
 
     def end_standby(self) -> None:
-        if self._spare is not None:
-            self._shims.append(self._spare.process)
-            self._spare.close()
-            self._spare = None
+        if self._standby is not None:
+            self._shims.append(self._standby.process)
+            self._standby.close()
+            self._standby = None
 
     def reap(self) -> None:
         self._shims = [shim for shim in self._shims if shim.poll() is None]
-        if self._spare is not None and self._spare.process.poll() is not None:
-            _log.warning("the standby process ended unexpectedly, with %s", self._spare.process.returncode)
-            self._spare.close()
-            self._spare = None
+        if self._standby is not None and self._standby.process.poll() is not None:
+            _log.warning("the standby process ended unexpectedly, with %s", self._standby.process.returncode)
+            self._standby.close()
+            self._standby = None
 
     def connect(self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]) -> Peer:
         connection = socket.socket(socket.AF_UNIX)

@@ -1,8 +1,8 @@
-"""The forced command of a gateway's key: from one SSH channel to the socket of one rank, and to nothing else.
+"""The forced command of a gateway's key: connects an SSH channel to the socket of one rank, and to nothing else.
 
-``sshd`` runs it in place of whatever is asked for, and puts what was asked for into ``SSH_ORIGINAL_COMMAND``. That
-has to be the name of a rank's socket. What is on its way is 64 KiB to each side at most: who does not read holds up
-the other side, by the flow control of SSH and of the socket.
+``sshd`` runs it instead of the requested command, which it puts into ``SSH_ORIGINAL_COMMAND``. That has to be the
+name of a rank's socket. At most 64 KiB are buffered in each direction: a side that does not read holds up the other
+one, by the flow control of SSH and of the socket.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reconciler.wire.paths import RANK_SOCKET
 
 ORIGINAL_COMMAND = "SSH_ORIGINAL_COMMAND"
 EXIT_REFUSED = 77
-"""What was asked for is no rank's socket of this user (``EX_NOPERM`` in sysexits.h)."""
+"""The requested path is no rank's socket of this user (``EX_NOPERM`` in sysexits.h)."""
 EXIT_NOBODY = 69
 """There is no such socket, or nobody listens on it (``EX_UNAVAILABLE``)."""
 _CHUNK = 64 * 1024
@@ -30,14 +30,14 @@ _STDIN, _STDOUT = 0, 1
 
 def run(run_directory: str, environment: Mapping[str, str]) -> int:
     """Relay until either side ends. Returns the exit status only if there is nothing to relay."""
-    asked = environment.get(ORIGINAL_COMMAND, "")
+    requested = environment.get(ORIGINAL_COMMAND, "")
     try:
-        connection = _connect(run_directory, asked)
+        connection = _connect(run_directory, requested)
     except ValueError as error:
         sys.stderr.write("relay: {}\n".format(error))
         return EXIT_REFUSED
     except OSError as error:
-        sys.stderr.write("relay: {}: {}\n".format(asked, error.strerror or error))
+        sys.stderr.write("relay: {}: {}\n".format(requested, error.strerror or error))
         return EXIT_NOBODY
     _splice(connection)
     return 0
@@ -59,7 +59,7 @@ def _connect(run_directory: str, name: str) -> socket.socket:
 
 
 def _splice(connection: socket.socket) -> None:
-    """Copy both ways until the first of the two ends, which ends the process with the other still at work."""
+    """Copy in both directions until the first of the two ends, which ends the process with the other still at work."""
     over = threading.Event()
 
     def copy(read: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
@@ -72,12 +72,12 @@ def _splice(connection: socket.socket) -> None:
             pass  # the other side is gone, and what was for it with it
         over.set()
 
-    ways = (
+    directions = (
         (lambda: os.read(_STDIN, _CHUNK), connection.sendall),
         (lambda: connection.recv(_CHUNK), _write_all),
     )
-    for way in ways:
-        threading.Thread(target=copy, args=way, daemon=True).start()
+    for direction in directions:
+        threading.Thread(target=copy, args=direction, daemon=True).start()
     over.wait()
     os._exit(0)
 

@@ -40,7 +40,7 @@ from reconciler.wire.tools import RunTool
 
 from .host import Connection, Host
 from .ranks import directory
-from .ranks.ranks import SPARE_SECONDS, Ranks
+from .ranks.ranks import STANDBY_SECONDS, Ranks
 from .ranks.vitals import LOOK_SECONDS
 from .repairs.requests import RepairRequests
 from .system.connection import Peer
@@ -80,13 +80,13 @@ class Agent:
         loop: asyncio.AbstractEventLoop,
         host: Host,
         look_seconds: float = LOOK_SECONDS,
-        spare_seconds: float = SPARE_SECONDS,
+        standby_seconds: float = STANDBY_SECONDS,
     ) -> None:
         """Raises ``OSError`` or ``ValueError`` as ``Fence`` does. The periods are those of ``Ranks``."""
         self._loop = loop
         self._host = host
         self._fence = Fence(host)
-        self.ranks = Ranks(host, self._changed, look_seconds, spare_seconds)
+        self.ranks = Ranks(host, self._changed, look_seconds, standby_seconds)
         self._peers: Dict[Connection, None] = {}
         self._behind: Set[Connection] = set()
         self._push: Optional[asyncio.TimerHandle] = None
@@ -111,17 +111,17 @@ class Agent:
         }
 
     async def run(
-        self, listener: socket.socket, footing: Sequence[FileIdentity], on_ready: Callable[[], None]
+        self, listener: socket.socket, identities: Sequence[FileIdentity], on_ready: Callable[[], None]
     ) -> None:
         """Adopt what is there, serve, and leave shims and ranks alone at the end.
 
-        Without its ``footing`` it ends by itself: nobody could reach it, and another may be in its place.
+        Ends when one of ``identities`` is replaced: nobody could reach it then, and another agent may be in its place.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.ending.set)
         self._loop.add_signal_handler(signal.SIGCHLD, self._host.reap)
         looking = self.adopt_ranks()
-        standing = self._loop.create_task(self._watch_identity(footing))
+        standing = self._loop.create_task(self._watch_identity(identities))
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         on_ready()
         self.inquire()
@@ -148,8 +148,8 @@ class Agent:
         """Find out, beside everything else, what the runtime can do."""
         self._host.begin(self._changed)
 
-    async def _watch_identity(self, footing: Sequence[FileIdentity]) -> None:
-        lost = await wait_until_replaced(*footing)
+    async def _watch_identity(self, identities: Sequence[FileIdentity]) -> None:
+        lost = await wait_until_replaced(*identities)
         _log.error("%s was removed: the agent ends", lost.path)
         self.ending.set()
 

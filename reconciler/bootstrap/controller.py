@@ -43,7 +43,7 @@ from .parent import LOG_FORMAT, end_with_parent
 
 log = logging.getLogger("reconciler")
 EXIT_DEPOSED = 75
-"""Another controller has taken over, or may: what this one stood on is gone (``EX_TEMPFAIL`` in sysexits.h)."""
+"""Another controller has taken over, or may: its lock or store was replaced (``EX_TEMPFAIL`` in sysexits.h)."""
 
 
 def run_controller(home: Path, watch: Path | None) -> int:
@@ -54,8 +54,8 @@ def run_controller(home: Path, watch: Path | None) -> int:
     try:
         place.check()
         place.create()
-        with place.lock() as footing:
-            asyncio.run(_control(place, watch, footing))
+        with place.lock() as identity:
+            asyncio.run(_control(place, watch, identity))
     except Deposed as error:
         log.error("%s", error)
         return EXIT_DEPOSED
@@ -65,7 +65,7 @@ def run_controller(home: Path, watch: Path | None) -> int:
     return 0
 
 
-async def _control(home: Home, watch: Path | None, footing: FileIdentity) -> None:
+async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> None:
     source = await _source(home, watch)
     store = Store(home.store)
     if store.is_new:
@@ -76,7 +76,7 @@ async def _control(home: Home, watch: Path | None, footing: FileIdentity) -> Non
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
         loop, parts = compose(_surroundings(home, source, machines), store)
-        parts.lease.identity = (footing, FileIdentity.at(str(home.store)))
+        parts.lease.identity = (identity, FileIdentity.at(str(home.store)))
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
         stack.push_async_callback(parts.notifications.close)

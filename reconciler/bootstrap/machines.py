@@ -40,9 +40,9 @@ class ClusterMachines(MachinePool):
         self.runtimes: Mapping[str, str] = runtimes or {}
         self._probes = Probes(time.time)
 
-    async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(self, link: AgentConnection, report: NodeReport, refresh: bool) -> MachineFacts:
         """Ask the probes that are due. Raises as ``Machines.probe``."""
-        return await self._probes(link, report, anew)
+        return await self._probes(link, report, refresh)
 
     def expire_probes(self, report: NodeReport) -> None:
         """Let all probes run in the next round."""

@@ -41,10 +41,12 @@ class IncidentLog:
             for occasion in incidents.occasions(self._known.get(incident.id), incident)
         ]
         events = [incidents.event(*each, snapshots.now) for each in news]
-        notices = [n for each in news for n in incidents.notices(*each, snapshots.desired, snapshots.now)]
+        notifications = [
+            n for each in news for n in incidents.notifications(*each, snapshots.desired, snapshots.now)
+        ]
         try:
             if changed:
-                self._store.put_incidents(changed, events, notices, snapshots.now)
+                self._store.put_incidents(changed, events, notifications, snapshots.now)
         except Unwritable:
             return  # neither store nor log has changed, so the next pass finds the same changes
         self._known = {number: incident for number, incident in found.items() if not incident.settled}

@@ -14,7 +14,7 @@ from dataclasses import replace
 from reconciler.errors import Deposed, Invalid, ReconcilerError, Unwritable
 from reconciler.resources import Webhook
 from reconciler.state import Desired
-from reconciler.state.reports.notification import Notice
+from reconciler.state.reports.notification import Notification
 from reconciler.store import Store
 
 ATTEMPTS_MAX = 6
@@ -37,7 +37,7 @@ class Notifications:
         self._clock = clock
         self._changed = changed
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._unmarked: dict[tuple[str, int, str], Notice] = {}
+        self._unmarked: dict[tuple[str, int, str], Notification] = {}
         """Results that could not be written yet; their messages are not sent again."""
 
     @property
@@ -50,21 +50,21 @@ class Notifications:
         if not desired.revision or desired.stopping:
             return
         self._mark()
-        waiting = self._store.notices.deliveries()
+        waiting = self._store.notifications.deliveries()
         if waiting.keys() - desired.notifiers.keys():
             with suppress(Unwritable):
-                self._store.notices.forget(desired.notifiers)
+                self._store.notifications.forget(desired.notifiers)
         for name, notifier in sorted(desired.notifiers.items()):
             if name in waiting and waiting[name].waiting and name not in self._sending:
                 self._begin(name, notifier.spec.webhook)
 
     def _begin(self, name: str, webhook: Webhook) -> None:
-        notice = self._store.notices.next(name)
-        if notice is None or notice.retry_at > self._clock():
+        notification = self._store.notifications.next(name)
+        if notification is None or notification.retry_at > self._clock():
             return
-        begun = replace(notice, attempts=notice.attempts + 1)
+        begun = replace(notification, attempts=notification.attempts + 1)
         try:
-            self._store.notices.mark(begun)
+            self._store.notifications.mark(begun)
         except Unwritable:
             return
         task = asyncio.create_task(self._send(begun, webhook), name=f"notify {name}")
@@ -75,32 +75,34 @@ class Notifications:
         del self._sending[name]
         self._changed()
 
-    async def _send(self, notice: Notice, webhook: Webhook) -> None:
+    async def _send(self, notification: Notification, webhook: Webhook) -> None:
         try:
-            await self._post(webhook, notice.text)
+            await self._post(webhook, notification.text)
         except ReconcilerError as error:
-            after = self._failed(notice, error)
+            after = self._failed(notification, error)
         else:
-            after = replace(notice, ended_at=self._clock(), problem="")
+            after = replace(notification, ended_at=self._clock(), problem="")
         self._unmarked[_key(after)] = after
         self._mark()
 
     def _mark(self) -> None:
         """Write the results of messages, if the disk is writable and no other controller has taken over."""
         with suppress(Unwritable, Deposed):
-            for key, notice in tuple(self._unmarked.items()):
-                self._store.notices.mark(notice)
+            for key, notification in tuple(self._unmarked.items()):
+                self._store.notifications.mark(notification)
                 del self._unmarked[key]
 
-    def _failed(self, notice: Notice, error: ReconcilerError) -> Notice:
-        """Return the notice after a failure. It is retried a few times; an unusable URL does not count as an attempt."""
+    def _failed(self, notification: Notification, error: ReconcilerError) -> Notification:
+        """Return the notification after a failure. It is retried a few times; an unusable URL does not count as an attempt."""
         now, problem = self._clock(), str(error)
         if isinstance(error, Invalid):
-            attempts = notice.attempts - 1
-            return replace(notice, attempts=attempts, retry_at=now + UNUSABLE_SECONDS, problem=problem)
-        if notice.attempts >= ATTEMPTS_MAX:
-            return replace(notice, ended_at=now, problem=f"{problem}; given up after {ATTEMPTS_MAX} attempts")
-        return replace(notice, retry_at=now + RETRY_SECONDS[notice.attempts - 1], problem=problem)
+            attempts = notification.attempts - 1
+            return replace(notification, attempts=attempts, retry_at=now + UNUSABLE_SECONDS, problem=problem)
+        if notification.attempts >= ATTEMPTS_MAX:
+            return replace(
+                notification, ended_at=now, problem=f"{problem}; given up after {ATTEMPTS_MAX} attempts"
+            )
+        return replace(notification, retry_at=now + RETRY_SECONDS[notification.attempts - 1], problem=problem)
 
     async def close(self) -> None:
         """Stop sending; the next controller sends the rest."""
@@ -110,5 +112,5 @@ class Notifications:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _key(notice: Notice) -> tuple[str, int, str]:
-    return notice.notifier, notice.incident, notice.occasion
+def _key(notification: Notification) -> tuple[str, int, str]:
+    return notification.notifier, notification.incident, notification.occasion

@@ -39,12 +39,12 @@ def reconcile(parts: Parts) -> Plan:
 
 def _renew(parts: Parts) -> None:
     """After a clock gap: check that no other controller has taken over, and distrust earlier observations."""
-    lapse = parts.clock_gaps.take_gap()
-    if lapse is not None:
-        log.warning("%s", lapse)
-        parts.executor.shift(lapse.seconds)
-        parts.collector.shift(lapse.seconds)
-        parts.publisher.publish_events((Event(parts.clock(), CLUSTER, False, lapse.reason, str(lapse)),))
+    gap = parts.clock_gaps.take_gap()
+    if gap is not None:
+        log.warning("%s", gap)
+        parts.executor.shift(gap.seconds)
+        parts.collector.shift(gap.seconds)
+        parts.publisher.publish_events((Event(parts.clock(), CLUSTER, False, gap.reason, str(gap)),))
         parts.lease.lost = True
     if parts.lease.lost:
         parts.store.renew()  # an observation with the new token is from after the gap
@@ -127,7 +127,7 @@ def _watch(parts: Parts) -> None:
     members = {name for group in stored.groups.values() for name in group.members}
     paths = {model.spec.source.folder for model in desired.models.values()}
     served = {group.weights for group in stored.groups.values()}
-    served |= {setback.served for setback in stored.setbacks.values()}
+    served |= {rollback.served for rollback in stored.rollbacks.values()}
     paths |= {folder(weights) for weights in served if weights}
     parts.collector.watch(frozenset(members | accesses.keys()), tuple(sorted(paths)))
     seen = parts.collector.nodes()

@@ -3,14 +3,15 @@
 Pure. Troubles come from the plan, so that people see what the controller acts on; ``checks`` adds problems that no
 group has met yet. Start with ``examine.py``.
 
-============  ===============================================================
-module        what it is
-============  ===============================================================
-``finding``   the nouns
-``checks``    what is wrong with a machine that serves all the same, one row each
-``silence``   what is not known of a machine, and why
-``examine``   all of it together, in the order of the classes
-============  ===============================================================
+==============  ===============================================================
+module          purpose
+==============  ===============================================================
+``finding``     findings and unknown facts as values
+``checks``      faults of a machine that serves all the same, one row each
+``unknowns``    unknown facts of a machine, with the reason
+``examine``     all findings, in the order of the classes
+``acceptance``  the checklist after bring-up
+==============  ===============================================================
 """
 
 from .examine import examine

@@ -87,12 +87,12 @@ def _working(trial: Trial) -> Check:
     if not trial.works:
         return Check(name, None, "not measured: no answer was produced")
     idle = [node for rank, node in enumerate(trial.nodes) if trial.works.get(rank, Work(0, 0.0)).steps == 0]
-    told = ", ".join(
+    text = ", ".join(
         f"{trial.nodes[rank]} {work.steps} steps, {work.cores:.1f} cores{_watts(work)}"
         for rank, work in sorted(trial.works.items())
         if rank < len(trial.nodes)
     )
-    return Check(name, not idle, told or "no rank was seen", tuple(map(str, idle)))
+    return Check(name, not idle, text or "no rank was seen", tuple(map(str, idle)))
 
 
 def _watts(work: Work) -> str:
@@ -104,12 +104,12 @@ def _memory(trial: Trial) -> Check:
     if trial.pace is None:
         return Check(name, None, f"not measured: {trial.unmeasured}")
     held = [rank.memory_bytes for rank in trial.pace.ranks]
-    told = ", ".join(f"{node} {_gib(size)}" for node, size in zip(trial.nodes, held, strict=False))
+    text = ", ".join(f"{node} {_gib(size)}" for node, size in zip(trial.nodes, held, strict=False))
     charges = trial.charges if len(trial.charges) == len(held) and all(trial.charges) else (1,) * len(held)
     shares = [size / charge for size, charge in zip(held, charges, strict=True)]
     usual = statistics.median(shares)
     heavy = [trial.nodes[rank] for rank, share in enumerate(shares) if usual and share > UNEVEN * usual]
-    return Check(name, not heavy, told, tuple(map(str, heavy)))
+    return Check(name, not heavy, text, tuple(map(str, heavy)))
 
 
 def _computing(trial: Trial) -> Check:
@@ -117,12 +117,12 @@ def _computing(trial: Trial) -> Check:
     if trial.pace is None:
         return Check(name, None, f"not measured: {trial.unmeasured}")
     seconds = [rank.compute_seconds for rank in trial.pace.ranks]
-    told = ", ".join(f"{node} {_duration(each)}" for node, each in zip(trial.nodes, seconds, strict=False))
+    text = ", ".join(f"{node} {_duration(each)}" for node, each in zip(trial.nodes, seconds, strict=False))
     if len(seconds) < 2:
-        return Check(name, None, f"not compared: there is only one rank ({told} for a product of matrices)")
+        return Check(name, None, f"not compared: there is only one rank ({text} for a product of matrices)")
     fastest = min(seconds)
     slow = [trial.nodes[rank] for rank, each in enumerate(seconds) if each > SLOW_NODE * fastest]
-    return Check(name, not slow, f"{told} for a product of matrices", tuple(map(str, slow)))
+    return Check(name, not slow, f"{text} for a product of matrices", tuple(map(str, slow)))
 
 
 def _links(trial: Trial) -> Iterator[Check]:
@@ -134,11 +134,11 @@ def _links(trial: Trial) -> Iterator[Check]:
     if len(pace.ranks) < 2:
         yield Check(name, None, "not measured: the group has only one rank")
         return
-    told = (
+    text = (
         f"a sum of {_size(pace.small_bytes)} over all ranks takes {_duration(pace.small_seconds)}, of"
         f" {_size(pace.large_bytes)} {_duration(pace.large_seconds)} ({_rate(pace.large_bytes, pace.large_seconds)})"
     )
-    yield Check(name, pace.small_seconds > 0 and pace.large_seconds > 0, told)
+    yield Check(name, pace.small_seconds > 0 and pace.large_seconds > 0, text)
     yield _link(trial, "latency of links", [(link, link.small_seconds) for link in pace.links], None)
     yield _link(
         trial, "bandwidth of links", [(link, link.large_seconds) for link in pace.links], pace.large_bytes
@@ -147,11 +147,15 @@ def _links(trial: Trial) -> Iterator[Check]:
 
 def _link(trial: Trial, name: str, paces: list[tuple[LinkPace, float]], size: int | None) -> Check:
     named = [(f"{trial.nodes[link.ranks[0]]} - {trial.nodes[link.ranks[1]]}", each) for link, each in paces]
-    told = ", ".join(f"{way} {_duration(each) if size is None else _rate(size, each)}" for way, each in named)
+    text = ", ".join(
+        f"{direction} {_duration(each) if size is None else _rate(size, each)}" for direction, each in named
+    )
     if len(named) < 2:
-        return Check(name, None, f"not compared: there is only one link ({told})")
-    slow = tuple(way for way, each in named if _is_slow(each, [other for _, other in named], size is None))
-    return Check(name, not slow, told, slow)
+        return Check(name, None, f"not compared: there is only one link ({text})")
+    slow = tuple(
+        direction for direction, each in named if _is_slow(each, [other for _, other in named], size is None)
+    )
+    return Check(name, not slow, text, slow)
 
 
 def _is_slow(seconds: float, every: list[float], small: bool) -> bool:
@@ -163,14 +167,14 @@ def _answering(trial: Trial) -> Check:
     name = "answers"
     if not trial.streams:
         return Check(name, None, "not measured")
-    told = ", ".join(
+    text = ", ".join(
         f"{each.streams} at once {each.tokens_per_second:.1f} tokens/s" for each in trial.streams
     )
     failed = sum(each.failures for each in trial.streams)
     if failed:
-        return Check(name, False, f"{told}; {failed} requests failed")
+        return Check(name, False, f"{text}; {failed} requests failed")
     first, best = trial.streams[0], max(each.tokens_per_second for each in trial.streams)
-    return Check(name, first.tokens_per_second > 0 and best >= first.tokens_per_second, told)
+    return Check(name, first.tokens_per_second > 0 and best >= first.tokens_per_second, text)
 
 
 def _growing(trial: Trial, smaller: Mapping[int, float]) -> Check:
@@ -179,9 +183,9 @@ def _growing(trial: Trial, smaller: Mapping[int, float]) -> Check:
     if not fewer or not trial.streams:
         return Check(name, None, "not measured: there is no group of fewer nodes to compare with")
     own = trial.streams[0].tokens_per_second
-    told = ", ".join(f"{count} node{'s' * (count > 1)} {rate:.1f} tokens/s" for count, rate in fewer.items())
-    told += f", {len(trial.nodes)} nodes {own:.1f} tokens/s"
-    return Check(name, own > GROWS * max(fewer.values()), told)
+    text = ", ".join(f"{count} node{'s' * (count > 1)} {rate:.1f} tokens/s" for count, rate in fewer.items())
+    text += f", {len(trial.nodes)} nodes {own:.1f} tokens/s"
+    return Check(name, own > GROWS * max(fewer.values()), text)
 
 
 # --- figures as people read them ---------------------------------------------------------------------

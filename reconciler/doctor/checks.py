@@ -19,7 +19,7 @@ SWAP_BYTES_MAX = GIB
 DISK_FREE_BYTES_MIN = 10 * GIB
 """Free bytes that the disk with the user's folder needs for swap, logs and updates."""
 
-Said = tuple[str, bool, str, str]
+ConditionRow = tuple[str, bool, str, str]
 """Type, status, reason and message of a condition."""
 
 
@@ -29,7 +29,7 @@ class Machine:
 
     seen: NodeObservation
     manifest: Node | None
-    conditions: tuple[Said, ...] = ()
+    conditions: tuple[ConditionRow, ...] = ()
     rdma: bool = False
     """Whether RDMA matters there: a deployment would use it, or no deployment chooses transports."""
     declared: frozenset[int] = frozenset()
@@ -71,27 +71,27 @@ def _locked_after_reboot(machine: Machine) -> str:
 
 
 def _other_system(machine: Machine) -> str:
-    said = machine.message("ParityOk", status=False, reasons=("SystemDiffers",))
-    return f"{{node}}: {_escaped(said)}" if said else ""
+    message = machine.message("ParityOk", status=False, reasons=("SystemDiffers",))
+    return f"{{node}}: {_escaped(message)}" if message else ""
 
 
 def _other_runtime(machine: Machine) -> str:
-    said = machine.message("ParityOk", status=False, reasons=("RuntimeDiffers",))
-    return f"{{node}}: {_escaped(said)}" if said else ""
+    message = machine.message("ParityOk", status=False, reasons=("RuntimeDiffers",))
+    return f"{{node}}: {_escaped(message)}" if message else ""
 
 
 def _no_runtime(machine: Machine) -> str:
     reasons = ("RuntimeUnavailable", "RuntimeIncomplete")
-    said = machine.message("RuntimeReady", status=False, reasons=reasons) if _reached(machine) else ""
-    return f"{{node}}: {_escaped(said)}" if said else ""
+    message = machine.message("RuntimeReady", status=False, reasons=reasons) if _reached(machine) else ""
+    return f"{{node}}: {_escaped(message)}" if message else ""
 
 
 def _behind_dock(machine: Machine) -> str:
     for port in machine.facts.ports:
-        told = port.receptacle in machine.declared
+        declared = port.receptacle in machine.declared
         if (
             machine.rdma
-            and not told
+            and not declared
             and port.connected
             and port.through
             and (port.peer_domain or port.peer_model)
@@ -104,8 +104,8 @@ def _behind_dock(machine: Machine) -> str:
 
 
 def _clock(machine: Machine) -> str:
-    said = machine.message("ClockSkew")
-    return f"{{node}}: {_escaped(said)}" if said else ""
+    message = machine.message("ClockSkew")
+    return f"{{node}}: {_escaped(message)}" if message else ""
 
 
 def _strays(machine: Machine) -> str:
@@ -114,9 +114,9 @@ def _strays(machine: Machine) -> str:
 
 
 def _disk(machine: Machine) -> str:
-    said = machine.message("DiskPressure")
-    if said:
-        return f"{{node}}: {_escaped(said)}"
+    message = machine.message("DiskPressure")
+    if message:
+        return f"{{node}}: {_escaped(message)}"
     free = machine.facts.disk_free_bytes
     if free is None or free >= DISK_FREE_BYTES_MIN:
         return ""
@@ -128,8 +128,8 @@ def _throttled(machine: Machine) -> str:
 
 
 def _memory(machine: Machine) -> str:
-    said = machine.message("MemoryPressure")
-    return f"{{node}}: {_escaped(said)}" if said and machine.seen.contact is Contact.REACHED else ""
+    message = machine.message("MemoryPressure")
+    return f"{{node}}: {_escaped(message)}" if message and machine.seen.contact is Contact.REACHED else ""
 
 
 def _wired_limit(machine: Machine) -> str:

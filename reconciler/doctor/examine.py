@@ -22,7 +22,7 @@ from reconciler.state import (
     ReplicaId,
     Trouble,
 )
-from reconciler.state.reports.incident import Entry, Incident, Telling
+from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.status import Snapshots
 from reconciler.status.node_comparison import NodeComparison
 
@@ -82,8 +82,8 @@ def _machine(world: World, snapshots: Snapshots, likeness: NodeComparison, name:
     manifest = world.desired.nodes.get(name)
     rdma = manifest is not None and machine_faults.uses(world, VERBS, name)
     conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
-    cables = [sight for of_one in snapshots.plan.cabling.values() for sight in of_one]
-    declared = frozenset(end.receptacle for sight in cables for end in sight.link if end.node == name)
+    cables = [link for of_one in snapshots.plan.cabling.values() for link in of_one]
+    declared = frozenset(end.receptacle for link in cables for end in link.link if end.node == name)
     return Machine(world.node(name), manifest, conditions, rdma, declared)
 
 
@@ -111,11 +111,11 @@ def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iter
 def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
     """Return the entry for which the newest group was formed: if the previous group could not be formed, that is the
     current problem, and no longer the end of the first."""
-    seen = [entry for entry in incident.entries if entry.kind is Telling.SEEN]
+    seen = [entry for entry in incident.entries if entry.kind is EntryKind.SEEN]
     reasons = {attempt.text for attempt in attempts[-1:] if attempt.epoch > incident.epoch_before}
     latest = [entry for entry in seen if entry.text in reasons][-1:]
     explaining = [entry for entry in seen if entry.fault is incident.fault]
-    return next(iter([*latest, *explaining]), Entry(incident.opened_at, Telling.SEEN, incident.fault.title))
+    return next(iter([*latest, *explaining]), Entry(incident.opened_at, EntryKind.SEEN, incident.fault.title))
 
 
 def _finding(world: World, trouble: Trouble) -> Finding:
@@ -160,8 +160,8 @@ def _checked(machine: Machine) -> Iterator[Finding]:
     for check in CHECKS:
         seen = check.seen(machine)
         if seen:
-            told, steps = seen.format(node=name), check.steps.format(node=name)
-            yield Finding(check.fault, (ObjectKey("Node", name),), (name,), told, check.means, steps, True)
+            text, steps = seen.format(node=name), check.steps.format(node=name)
+            yield Finding(check.fault, (ObjectKey("Node", name),), (name,), text, check.means, steps, True)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:

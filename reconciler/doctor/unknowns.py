@@ -95,9 +95,9 @@ def _unread_probes(machine: Machine) -> Iterator[NotKnown]:
     seen, why = machine.seen, dict(machine.facts.unknown)
     assert seen.report is not None
     busy = any(rank.phase != Phase.EXITED for rank in seen.report.ranks)
-    asked: set[str] = set()
+    covered: set[str] = set()
     for question in QUESTIONS:
-        asked.update(question.probes)
+        covered.update(question.probes)
         if question.answer(machine.facts) is not None or (question.rdma and not machine.rdma):
             continue
         reason = next((why[probe] for probe in question.probes if probe in why), "")
@@ -105,7 +105,7 @@ def _unread_probes(machine: Machine) -> Iterator[NotKnown]:
             seen.name, question.what, reason or (BESIDE_RANKS if question.idle and busy else UNREAD)
         )
     yield from _ports(seen.name, machine, why)
-    for probe in sorted(why.keys() - asked - {source for _, _, source, _ in PORT}):
+    for probe in sorted(why.keys() - covered - {source for _, _, source, _ in PORT}):
         if machine.rdma or not probe.startswith("RDMA"):
             yield NotKnown(seen.name, probe, why[probe])
 

@@ -51,7 +51,7 @@ class Executor:
         return replace(tools.volatile, in_flight=self.in_flight, runtimes=tools.runtimes.known)
 
     def launch(self, steps: tuple[Step, ...]) -> None:
-        """Start all steps of a plan. The planner has made sure that they do not get in each other's way."""
+        """Start all steps of a plan. The planner has made sure that they do not conflict."""
         loop = asyncio.get_running_loop()
         for step in () if self._over else steps:
             task = loop.create_task(carry_out(step, self.tools), name=step.key)

@@ -27,33 +27,33 @@ class Builder:
     clock: Callable[[], float]
     on_news: Callable[[], None] = _nothing
     _built: dict[NodeName, str] = field(default_factory=dict)
-    _told: dict[NodeName, str] = field(default_factory=dict)
+    _progress: dict[NodeName, str] = field(default_factory=dict)
     _tidied: dict[NodeName, Tidied] = field(default_factory=dict)
-    _said_at: float = 0.0
+    _reported_at: float = 0.0
 
     @property
     def known(self) -> Runtimes:
         """Return what is known now."""
-        return Runtimes(self.machines.runtimes, dict(self._built), dict(self._told), dict(self._tidied))
+        return Runtimes(self.machines.runtimes, dict(self._built), dict(self._progress), dict(self._tidied))
 
     async def build(self, name: NodeName) -> str:
-        """Put the managed runtime on a node; a detail worth telling. Raises as ``Machines.build_runtime``."""
+        """Put the managed runtime on a node; a detail worth reporting. Raises as ``Machines.build_runtime``."""
 
         def tell(text: str) -> None:
-            self._told[name] = text
+            self._progress[name] = text
             now = self.clock()
-            if abs(now - self._said_at) >= NEWS_SECONDS:
-                self._said_at = now
+            if abs(now - self._reported_at) >= NEWS_SECONDS:
+                self._reported_at = now
                 self.on_news()
 
         try:
             self._built[name] = await self.machines.build_runtime(name, tell)
         finally:
-            self._told.pop(name, None)
+            self._progress.pop(name, None)
         return f"runtime {self._built[name]}"
 
     async def prune(self, name: NodeName, key: str) -> str:
-        """Remove old runtimes of a node that has ``key`` now; a detail worth telling. Raises as ``build``."""
+        """Remove old runtimes of a node that has ``key`` now; a detail worth reporting. Raises as ``build``."""
         done = await self.machines.prune_runtimes(name)
         again = self.clock() + AGAIN_SECONDS if done.used else None
         self._tidied[name] = Tidied(key, again)

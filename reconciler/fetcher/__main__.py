@@ -18,7 +18,7 @@ EXIT_WITHOUT = 1
 
 def main() -> int:
     """Fetch what standard input requests. Return 0 if there are weights then."""
-    telling = ProgressReport(os.dup(1))
+    report = ProgressReport(os.dup(1))
     os.dup2(2, 1)  # nothing but progress may reach standard output, whatever libraries print
     job = from_wire(FetchJob, json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_end_with_agent, name="wait for the end of the agent", daemon=True).start()
@@ -26,14 +26,14 @@ def main() -> int:
         from .fetch import fetch
     except ImportError as error:
         text = f"{sys.executable} has no {error.name}; install reconciler[runtime] there"
-        telling.fail(FetchProblem.NO_CLIENT, text)
+        report.fail(FetchProblem.NO_CLIENT, text)
         return EXIT_WITHOUT
     try:
-        files = fetch(job, telling)
+        files = fetch(job, report)
     except Unfetched as error:
-        telling.fail(error.problem, str(error), error.files)
+        report.fail(error.problem, str(error), error.files)
         return EXIT_WITHOUT
-    telling.end(files)
+    report.end(files)
     return 0
 
 

@@ -32,14 +32,14 @@ from .peer import Peer
 from .problems import Unfetched, of_disk, size_in_words
 from .progress import ProgressReport
 
-TRIES_MAX = 3
+ATTEMPTS_MAX = 3
 """Most downloads of a file whose content is wrong or that stops arriving."""
 TRY_SECONDS = 1.0
 LOCK_SECONDS = 20.0
 """A fetcher that is killed is gone by then."""
 
 
-def fetch(job: FetchJob, telling: ProgressReport) -> tuple[FileReport, ...]:
+def fetch(job: FetchJob, report: ProgressReport) -> tuple[FileReport, ...]:
     """Fetch the weights of ``job``. Raises ``Unfetched``; fetched parts stay for the next fetch.
 
     With ``job.thorough``, reports the result for each file.
@@ -48,7 +48,7 @@ def fetch(job: FetchJob, telling: ProgressReport) -> tuple[FileReport, ...]:
         folder = Path(job.folder)
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(folder):
-            bringing = _Fetch(job, folder, telling)
+            bringing = _Fetch(job, folder, report)
             try:
                 return bringing.run()
             finally:
@@ -75,11 +75,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 class _Fetch:
-    def __init__(self, job: FetchJob, folder: Path, telling: ProgressReport) -> None:
+    def __init__(self, job: FetchJob, folder: Path, report: ProgressReport) -> None:
         self._job = job
         self._final = folder
         self._partial = partial_folder(folder)
-        self._telling = telling
+        self._report = report
         self._repository = Peer(job.source, job.listen) if job.listen else Repository(job.source)
         self._found: dict[str, str] = {}
         """Results of a thorough verification, by file name."""
@@ -150,12 +150,12 @@ class _Fetch:
         parts = [f for f in record.files if not folder.is_outline(f)]
         doubted = [f for f in parts if self._job.thorough or not folder.is_verified(f)]
         total = sum(file.size for file in doubted)
-        self._telling.begin(FetchPhase.VERIFYING, total)
+        self._report.begin(FetchPhase.VERIFYING, total)
         for wanted in doubted:
             path = folder.path / wanted.name
             if not path.exists():
                 self._found[wanted.name] = FileState.MISSING
-            elif not is_right(path, wanted, self._telling.add):
+            elif not is_right(path, wanted, self._report.add):
                 self._found[wanted.name] = FileState.DAMAGED
             elif not folder.is_verified(wanted):
                 folder.note_verified(wanted)
@@ -177,7 +177,7 @@ class _Fetch:
             file.size - max(_size(folder.part(file)), self._unverified_bytes(folder, file)) for file in coming
         )
         total = sum(file.size for file in record.files if self._in_full(file))
-        self._telling.begin(FetchPhase.FETCHING, total, total - needed)
+        self._report.begin(FetchPhase.FETCHING, total, total - needed)
         free = shutil.disk_usage(folder.path).free
         if needed > 0 and needed + SPARE_BYTES > free:
             raise Unfetched(
@@ -207,13 +207,13 @@ class _Fetch:
         coming = [file for file in record.files if self._in_full(file)]
         total = sum(file.size for file in coming)
         problem: Unfetched | None = None
-        for attempt in range(TRIES_MAX):
+        for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 time.sleep(TRY_SECONDS)
             done = sum(file.size for file in coming if folder.is_verified(file))
-            self._telling.begin(FetchPhase.FETCHING, total, done + _size(part), wanted.name)
+            self._report.begin(FetchPhase.FETCHING, total, done + _size(part), wanted.name)
             try:
-                self._repository.download(wanted, part, self._telling.add)
+                self._repository.download(wanted, part, self._report.add)
             except Unfetched as error:
                 if error.problem != FetchProblem.TRUNCATED:
                     raise

@@ -1,4 +1,4 @@
-"""The folder of some weights: what is recorded of them, and what of it is verified."""
+"""The folder of some weights, its record, and the verified files of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTLINE_SUFFIX = ".outline.part"
 
 
 class Folder:
-    """Weights, whole or on their way, in ``path``."""
+    """Weights in ``path``, complete or partial."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class Folder:
             return None
 
     def keep(self, record: Record) -> None:
-        """Write the record, whole or not at all. Raises ``OSError``."""
+        """Write the record atomically. Raises ``OSError``."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.path / f"{RECORD_NAME}.new"
         with draft.open("wb") as file:
@@ -96,7 +96,7 @@ class Folder:
         part.replace(self.path / wanted.name)
 
     def discard(self, wanted: WantedFile) -> None:
-        """Take a file away, and what there is of its part."""
+        """Remove a file and its partial download."""
         for path in (self.path / wanted.name, self.part(wanted)):
             path.unlink(missing_ok=True)
 

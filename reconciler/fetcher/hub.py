@@ -72,7 +72,7 @@ class Repository:
         api = HfApi(endpoint=self._endpoint, token=self._token)
         source = self._source
         try:
-            told = api.model_info(
+            info = api.model_info(
                 source.repo, revision=source.revision, files_metadata=True, timeout=ANSWER_SECONDS
             )
         except (OSError, *_BROKEN) as error:
@@ -80,7 +80,7 @@ class Repository:
         patterns = SERVED + (CODE if source.code else ())
         wanted = [
             _wanted(file)
-            for file in told.siblings or ()
+            for file in info.siblings or ()
             if _matches(file.rfilename, patterns) and not _matches(file.rfilename, UNSERVED)
         ]
         self._check(wanted)

@@ -132,11 +132,11 @@ class Peer:
 def serve(folder: Path, connection: socket.socket) -> None:
     """Answer the other side until the connection ends. Raises ``OSError`` and ``ValueError``."""
     while question := _line(connection):
-        asked = json.loads(question)
-        name, offset = asked["get"], int(asked["offset"])
+        request = json.loads(question)
+        name, offset = request["get"], int(request["offset"])
         with (folder / name).open("rb") as file:
             end = _there(Folder(folder), name, file)
-            size = max(0, min(end - offset, int(asked.get("length", end))))
+            size = max(0, min(end - offset, int(request.get("length", end))))
             connection.sendall(json.dumps({"size": size}).encode() + b"\n")
             if size:
                 connection.sendfile(file, offset, size)

@@ -24,7 +24,7 @@ class ProgressReport:
         self._file = ""
         self._done = 0
         self._total = 0
-        self._told_at = 0.0
+        self._written_at = 0.0
         self._came = 0
         """Bytes that came over the network, or that were hashed, since the start of the phase."""
         self._marks: deque[tuple[float, int]] = deque()
@@ -42,7 +42,7 @@ class ProgressReport:
         """Count more bytes; a negative number if some have to be fetched again."""
         self._done += size
         self._came += max(0, size)
-        if time.monotonic() - self._told_at >= TELL_SECONDS:
+        if time.monotonic() - self._written_at >= TELL_SECONDS:
             self._mark()
             self._write(self._current())
 
@@ -75,5 +75,5 @@ class ProgressReport:
         return (now - before) / (until - since) if until > since else 0.0
 
     def _write(self, progress: Progress) -> None:
-        self._told_at = time.monotonic()
+        self._written_at = time.monotonic()
         os.write(self._descriptor, json.dumps(to_wire(progress)).encode() + b"\n")

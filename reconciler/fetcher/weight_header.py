@@ -28,8 +28,8 @@ def header(wanted: WantedFile, read: Callable[[int, int], bytes]) -> bytes:
     if end > len(found):
         found += read(len(found), end - len(found))
     try:
-        told = json.loads(found[8:end])
-        tensors = max(each["data_offsets"][1] for name, each in told.items() if name != "__metadata__")
+        entries = json.loads(found[8:end])
+        tensors = max(each["data_offsets"][1] for name, each in entries.items() if name != "__metadata__")
     except (ValueError, LookupError, TypeError, AttributeError):
         raise _useless(wanted) from None
     if end + tensors != wanted.size:

@@ -199,7 +199,7 @@ class Timeline:
 
 
 class _Replicas(Collector):
-    """Collects the routed groups anew at each scrape."""
+    """Collects the routed groups at each scrape."""
 
     def __init__(self, seen: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
         self._seen = seen

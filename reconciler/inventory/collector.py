@@ -1,6 +1,6 @@
 """One watcher a node: keeps a connection to its agent and the newest report.
 
-The agent pushes that something changed; the watcher then asks for the whole report. A pass of the loop
+The agent pushes that something changed; the watcher then asks for the complete report. A pass of the loop
 reads what is here and never waits for a machine.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 OBSERVE_SECONDS_MAX = 10.0
 """Longer than a busy machine needs for a report: without an answer by then, a node counts as silent."""
 RESYNC_SECONDS = 5.0
-"""A report is asked for so often even when nothing was pushed."""
+"""How often a report is requested even if nothing was pushed."""
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
@@ -35,10 +35,10 @@ RENEWED_SECONDS = 3.0
 EXAMINE_SECONDS_MAX = 50.0
 """Time limit for a requested round of all probes, including the rest of a running round."""
 CHANGES_SECONDS = 0.02
-"""Reports are asked for no closer together: what is pushed meanwhile is answered by one. The first of many pushes
-waits for nothing, for it may tell of the end of a rank."""
+"""Minimum time between requests for a report: one report answers all pushes of that time. The first of many pushes
+does not wait, because it may announce the end of a rank."""
 PROBE_SECONDS_MAX = 60.0
-"""All probes of a machine together; what takes longer is not known."""
+"""Time limit for all probes of a machine together; the facts of a longer round are unknown."""
 PROBES_SECONDS = 10.0
 """Time between two rounds of probes. Costly probes, and those of facts that rarely change, skip most rounds."""
 
@@ -70,7 +70,7 @@ class _Watch:
     """Events to set after the next round of probes, or when the machine is lost."""
     task: asyncio.Task[None] | None = None
     link: AgentConnection | None = None
-    anew: bool = False
+    refresh: bool = False
     """Whether facts from probes are outdated once there is a new connection."""
     renewing: bool = False
     """Whether the connection is being closed on purpose, which says nothing about the machine."""
@@ -172,7 +172,7 @@ class Collector:
         watch = self._watches.get(name)
         link = watch.link if watch else None
         if watch is not None:
-            watch.anew, watch.link, watch.renewing = True, None, link is not None
+            watch.refresh, watch.link, watch.renewing = True, None, link is not None
             if link is not None:
                 if watch.missed is not None:  # of a repair before this one, after which it was reached
                     watch.missed.cancel()
@@ -265,11 +265,11 @@ class Collector:
             while True:
                 watch.look.clear()
                 question = Observe(self._models, self._token(watch.seen.name))
-                asked_at, lapses = self._clock(), self._gaps
+                asked_at, gaps = self._clock(), self._gaps
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = None if watch.renewing else link
-                watch.tried = watch.tried or lapses == self._gaps
+                watch.tried = watch.tried or gaps == self._gaps
                 self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
                     prober = asyncio.create_task(
@@ -284,39 +284,38 @@ class Collector:
                 prober.cancel()
 
     async def _examine(self, watch: _Watch, link: AgentConnection, report: NodeReport) -> None:
-        """Keep what probes tell up to date, as long as the connection lasts: with it the boot may have ended."""
+        """Keep the facts from probes up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
             awaited = [over for over in watch.awaited if not over.is_set()]
-            anew, lapses = bool(awaited) or not watch.seen.examined, self._gaps
+            refresh, gaps = bool(awaited) or not watch.seen.examined, self._gaps
             facts, answered = MachineFacts(), True
             try:
                 async with asyncio.timeout(PROBE_SECONDS_MAX):
-                    facts = await self._machines.probe(link, watch.seen.report or report, anew)
+                    facts = await self._machines.probe(link, watch.seen.report or report, refresh)
             except (Refused, Unreachable, TimeoutError) as error:
                 if watch.renewing:
-                    return  # what was told before holds until it is asked over the next connection
+                    return  # earlier facts hold until they are probed over the next connection
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 answered = not isinstance(error, Unreachable)
-            if lapses == self._gaps:  # else that was asked before the lapse
+            if gaps == self._gaps:  # else the facts are older than the clock gap
                 self._learn(watch, facts, answered, examined=not watch.probe.is_set())
             for over in awaited:
                 over.set()
             await _wait(watch.probe, self.probes_seconds)
 
     def _learn(self, watch: _Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
-        """New facts of a machine may also tell where the cables of others lead.
+        """Keep new facts of a machine, which may also show where the cables of others lead.
 
-        Where its way to us has failed, nothing is known and nothing was said: that is no reason to begin something
-        there which what it said before forbade.
-        Where a rank failed while they were being asked for, they are known, and do not explain that: a machine on
-        which one after the other fails is never without news.
+        If the connection failed, nothing is known: that permits nothing that the facts before it forbade.
+        If a rank failed during the probes, the facts are known but do not explain the failure: a machine whose ranks
+        fail one after the other still gets new facts.
         """
         machines = {name: other.seen.facts for name, other in self._watches.items()}
         link = watch.seen.link if answered else watch.seen.facts_link
-        asked = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
-        news = asked != watch.seen
-        watch.seen = asked
+        updated = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
+        news = updated != watch.seen
+        watch.seen = updated
         for name, known in joined({**machines, watch.seen.name: facts}).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts
@@ -336,8 +335,8 @@ class Collector:
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
         facts = before.facts if same_boot else MachineFacts()
         probed = same_boot and before.probed and not before.silent
-        renewed = watch.anew and number != before.link
-        watch.anew = watch.anew and not renewed
+        renewed = watch.refresh and number != before.link
+        watch.refresh = watch.refresh and not renewed
         ends = watch.link.ends if watch.link else before.ends
         watch.seen = NodeObservation(
             before.name,

@@ -115,19 +115,19 @@ def _causes(draft: Draft) -> Draft:
 
 
 def _name_each_task_once(draft: Draft) -> Draft:
-    said = {(trouble.fault, trouble.person) for trouble in draft.own}
-    said |= cable_faults.person_tasks(draft.world, draft.cabling)
+    named = {(trouble.fault, trouble.person) for trouble in draft.own}
+    named |= cable_faults.person_tasks(draft.world, draft.cabling)
     return replace(
-        draft, decisions=tuple(_without_repeated_tasks(decision, said) for decision in draft.decisions)
+        draft, decisions=tuple(_without_repeated_tasks(decision, named) for decision in draft.decisions)
     )
 
 
-def _without_repeated_tasks(decision: Decision, said: set[tuple[FaultClass, str]]) -> Decision:
+def _without_repeated_tasks(decision: Decision, named: set[tuple[FaultClass, str]]) -> Decision:
     """Drop a person's task from a group where the machine or cable that causes it has the task already."""
-    if not decision.troubles or not said:
+    if not decision.troubles or not named:
         return decision
     troubles = tuple(
-        replace(trouble, person="") if (trouble.fault, trouble.person) in said else trouble
+        replace(trouble, person="") if (trouble.fault, trouble.person) in named else trouble
         for trouble in decision.troubles
     )
     return replace(decision, troubles=troubles)

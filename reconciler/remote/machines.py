@@ -41,10 +41,10 @@ class Machines(Protocol):
         """Make a new connection to the agent of a node."""
         ...
 
-    async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+    async def probe(self, link: AgentConnection, report: NodeReport, refresh: bool) -> MachineFacts:
         """Run the probes of a machine over ``link``, in addition to its agent's report.
 
-        ``anew``: earlier results are outdated. Also raises ``Refused``.
+        ``refresh``: earlier results are outdated. Also raises ``Refused``.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The gateway's way to ranks on other machines: one SSH connection to each machine, one channel on it for each rank.
+"""The gateway's connections to ranks on other machines: one SSH connection to each machine, one channel on it for each rank.
 
 The key is the gateway's own; on the machine it is good for the relay alone (``gateway_key``). Neither the user's
 ``~/.ssh/config`` nor an SSH agent is asked: who clients talk to has no more rights than that key.
@@ -77,7 +77,7 @@ class _Trunk:
         self._sessions.add(session)
         try:
             connection = await self._connection()
-            # Not to be interrupted half way: the channel would stay open, and a server allows ten of them.
+            # Not to be interrupted halfway: the channel would stay open, and a server allows ten of them.
             opening = asyncio.create_task(connection.create_session(lambda: session, name, encoding=None))
             opening.add_done_callback(_see)
             await asyncio.shield(opening)
@@ -109,18 +109,18 @@ class _Trunk:
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
-        machine, task, way = self._machine, asyncio.current_task(), _Route(self)
+        machine, task, route = self._machine, asyncio.current_task(), _Route(self)
 
         def lost(error: Exception | None) -> None:
-            way.close()
+            route.close()
             self._lost(task, error)
 
         try:
             for jump in machine.jumps:
-                await way.over(jump, self._key.with_name(machine.key))
-            return await self.reach(machine, self._key, way.end, lambda: _Client(lost))
+                await route.over(jump, self._key.with_name(machine.key))
+            return await self.reach(machine, self._key, route.end, lambda: _Client(lost))
         except BaseException:
-            way.close()
+            route.close()
             raise
 
     async def reach(
@@ -184,7 +184,7 @@ def _see(task: asyncio.Task[object]) -> None:
 
 
 class _Route:
-    """Over the machines on the way: each splices the server of the next one to a socket of ours."""
+    """A route over jump hosts: each splices the server of the next one to a socket of ours."""
 
     def __init__(self, trunk: _Trunk) -> None:
         self._trunk = trunk
@@ -256,7 +256,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self._ended = ended
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._abandoned = False
-        self._said = b""
+        self._errors = b""
         """The end of what the relay has to say for itself."""
 
     def abandon(self) -> None:
@@ -271,7 +271,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
             chan.abort()
 
     def session_started(self) -> None:
-        # Not before: a server drops what comes before it has been told what to run.
+        # Not earlier: a server drops data that arrive before the command to run.
         if self._channel is not None and not self._abandoned:
             self._protocol.connection_made(cast(asyncio.Transport, _Pipe(self._channel)))
 
@@ -279,7 +279,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         if datatype is None:
             self._protocol.data_received(data)
         else:
-            self._said = (self._said + data)[-_TAIL_BYTES:]
+            self._errors = (self._errors + data)[-_TAIL_BYTES:]
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
@@ -289,8 +289,8 @@ class _Session(asyncssh.SSHClientSession[bytes]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended(self)
-        said = self._said.decode("utf-8", "replace").strip()
-        self._protocol.connection_lost(ConnectionResetError(said) if said else exc)
+        errors = self._errors.decode("utf-8", "replace").strip()
+        self._protocol.connection_lost(ConnectionResetError(errors) if errors else exc)
 
 
 class _Pipe:
@@ -300,7 +300,7 @@ class _Pipe:
         self._channel = channel
 
     def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has ended, and the protocol is about to be told
+        with contextlib.suppress(OSError):  # it has ended, and the protocol is about to learn of that
             self._channel.write(data)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

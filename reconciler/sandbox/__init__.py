@@ -4,18 +4,19 @@ One process holds the state of all machines and cables, and decides what each of
 emulated machine is real: agents, shims and ranks are processes of this host, and addresses mean its loopback.
 
 =================  =================================================================================
-module             what it is
+module             purpose
 =================  =================================================================================
-``state``          PURE: machines, ports and cables, and what follows of them
-``changes``        PURE: what happens to them, and the way back
-``macs``           PURE: Macs as they are sold, and cablings of several
-``mac_tools``      PURE: what the tools of a machine answer; ``tools_system``, ``tools_network``, ``tools_rdma``
-``asked``          PURE: one run of a tool, and what it says
-``preconditions``  PURE: what keeps JACCL from forming a group there, and where an address leads
-``client``         what every tool on a machine is: it asks the sandbox
-``control``        the socket on which the sandbox is asked
-``verbs``          what ranks on them say and are told: contexts of RDMA, the network, the GPU
+``world``          PURE: machines, ports and cables, and their changes
+``tools``          PURE: the answers of a machine's tools
+``commands``       PURE: the commands of ``reconciler sandbox``
+``cluster``        decides which machines to emulate, and writes their manifests
+``server``         the sandbox: machines, their SSH servers and the control socket
+``control``        the control socket
+``client``         the program behind every tool of a machine: it asks the sandbox
+``places``         the folders of a machine, and ``processes`` its processes
+``sshd``           the SSH server of a machine
+``python``         the Python of a machine; ``emulated`` is what ranks import there
+``verbs``          answers ranks: contexts of RDMA, the network, the GPU
 ``relays``         connections between ranks, with which the sandbox plays the cables
-``python``         what the Python of a machine holds, so that ranks believe in it (``emulated``)
 =================  =================================================================================
 """

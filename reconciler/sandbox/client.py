@@ -47,8 +47,8 @@ def request(path: str, question: dict[str, Any]) -> dict[str, Any]:
             connection.connect(path)
             connection.sendall(json.dumps(question).encode() + b"\n")
             with connection.makefile("rb") as lines:
-                said: dict[str, Any] = json.loads(lines.readline() or b"{}")
-                return said
+                answer: dict[str, Any] = json.loads(lines.readline() or b"{}")
+                return answer
     except OSError:
         return {}
 

@@ -1,4 +1,4 @@
-"""The commands of ``reconciler sandbox``: what each does to the world, what it says, and how it is taken back. Pure."""
+"""The commands of ``reconciler sandbox``: the change of the world, the message, and the undo of each. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Result:
     """The next world, and a message."""
 
     world: World
-    said: str
+    text: str
     kills: str = ""
     """Machine whose ranks are killed."""
 
@@ -165,30 +165,30 @@ def _gpu(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Resu
             f"{kind!r} is neither timeout nor oom; for example: reconciler sandbox gpu-fault studio-1 oom"
         )
     after = changes.fault(world, words[0], gpu="" if undo else kind)
-    told = {"timeout": "the next work of its GPU times out", "oom": "its GPU has no memory for any work"}[
+    effect = {"timeout": "the next work of its GPU times out", "oom": "its GPU has no memory for any work"}[
         kind
     ]
-    return Result(after, f"{words[0]}: {'its GPU works' if undo else told}")
+    return Result(after, f"{words[0]}: {'its GPU works' if undo else effect}")
 
 
 def _decay(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     minutes = 0.0 if undo else _number(words[1:], DECAY_MINUTES)
     for machine in world.machines:  # time passes everywhere
         world = changes.fault(world, machine.name, idle_seconds=60 * minutes)
-    told = "its queue pairs are as new" if undo else "its queue pairs fail when they are used next"
+    effect = "its queue pairs are as new" if undo else "its queue pairs fail when they are used next"
     passed = f"{minutes:g} minutes have passed without a request; " if minutes else ""
-    return Result(changes.fault(world, words[0], decayed=not undo), f"{words[0]}: {passed}{told}")
+    return Result(changes.fault(world, words[0], decayed=not undo), f"{words[0]}: {passed}{effect}")
 
 
 def _mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     how = words[1] if len(words) > 1 else "silent"
-    told = {"silent": "does not answer", "broken": "interrupts its answers"}.get(how)
-    if told is None:
+    effect = {"silent": "does not answer", "broken": "interrupts its answers"}.get(how)
+    if effect is None:
         raise Invalid(
             f"{how!r} is neither silent nor broken; for example: reconciler sandbox mute studio-1 broken"
         )
     after = changes.fault(world, words[0], mute="" if undo else how)
-    return Result(after, f"{words[0]}: its rank 0 {'answers' if undo else told}")
+    return Result(after, f"{words[0]}: its rank 0 {'answers' if undo else effect}")
 
 
 def _leak(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:

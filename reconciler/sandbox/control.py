@@ -1,13 +1,13 @@
 """The control socket of the sandbox: ``$RECONCILER_HOME/sandbox/control``, mode 0600.
 
-Newline-delimited JSON, one object on a line. Whoever connects sends one question, which names what it asks; what
-comes back, and how long the connection lasts, is said by what was asked. An answer has ``"ok": true``, or
+Newline-delimited JSON, one object on a line. A client sends one question, which names its
+kind; that determines the answer, and how long the connection lasts. An answer has ``"ok": true``, or
 ``"ok": false`` with ``"error"``, a sentence.
 
 =========  ============================================  =========================================================
 ``ask``    more of the question                          answer
 =========  ============================================  =========================================================
-``world``  —                                             ``world``: machines and cables (``told.tell``); the end
+``world``  —                                             ``world``: machines and cables (``server.world_as_json``); the end
 ``do``     ``command``, ``words``: as after              ``said``: a sentence for people; the end
            ``reconciler sandbox``
 ``tool``   ``machine``, ``argv``, ``root``: whether      ``stdout``, ``stderr``, ``code``; the end. Nothing at all
@@ -15,7 +15,7 @@ comes back, and how long the connection lasts, is said by what was asked. An ans
 ``down``   —                                             ``ok`` once all is gone; the end
 =========  ============================================  =========================================================
 
-More of them are added by whoever plays more of a machine (``Asks``): each is a coroutine that is given the sandbox, the
+Other modules that emulate more of a machine add their own (``Asks``): each is a coroutine that is given the sandbox, the
 question and the connection, and may keep that for as long as it likes. What it learns of changes comes from
 ``Sandbox.watch``, which calls back with the world before and after each.
 """
@@ -51,10 +51,10 @@ class Channel:
         """Return the next line; None if the other side has gone or sends an invalid one."""
         try:
             line = await self._reader.readline()
-            said = json.loads(line) if line.endswith(b"\n") else None
+            question = json.loads(line) if line.endswith(b"\n") else None
         except (OSError, ValueError):
             return None
-        return said if isinstance(said, dict) else None
+        return question if isinstance(question, dict) else None
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one line, unless the other side has gone."""

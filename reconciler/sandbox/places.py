@@ -1,4 +1,4 @@
-"""What of an emulated machine is on disk: its root, its user's folder, its tools, its Python, its keys.
+"""The files of an emulated machine: its root, its user's folder, its tools, its Python, its keys.
 
 ===============================  =========================================================================
 below ``machines/NAME``
@@ -90,8 +90,8 @@ class Place:
     def write_settings(self, control: Path, port: int) -> None:
         """Write where the sandbox and SSH are, for the tools and the Python."""
         put_shim(self.packages, self.name, control)
-        told = {"machine": self.name, "control": str(control), "port": port}
-        (self.root / "machine.json").write_text(json.dumps(told) + "\n")
+        settings = {"machine": self.name, "control": str(control), "port": port}
+        (self.root / "machine.json").write_text(json.dumps(settings) + "\n")
 
     def create(self, key: asyncssh.SSHKey, models: Path | None) -> None:
         """Create everything; ``key`` may log in. The user's files stay."""

@@ -16,8 +16,8 @@ def put_shim(packages: Path, machine: str, control: Path) -> None:
     if target.exists():
         shutil.rmtree(target)
     shutil.copytree(SHIM, target, ignore=shutil.ignore_patterns("__pycache__"))
-    said = {"machine": machine, "control": str(control)}
-    (packages / f"{PACKAGE}.json").write_text(json.dumps(said))
+    config = {"machine": machine, "control": str(control)}
+    (packages / f"{PACKAGE}.json").write_text(json.dumps(config))
     (packages / f"{PACKAGE}.pth").write_text(f"import {PACKAGE}; {PACKAGE}.begin()\n")
 
 

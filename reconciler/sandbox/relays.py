@@ -1,7 +1,7 @@
 """Relays: connections between processes of emulated machines that go through the sandbox, which plays the cable.
 
-A relay listens on a port of loopback for one connection, and connects that to where it was meant to go. What it
-passes on, and whether it tells one side of the other's end, is decided by whoever made it.
+A relay listens on a port of loopback for one connection, and connects that to where it was meant to go. Its
+creator decides what it passes on, and whether it announces the end of one side to the other.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ async def is_listening(port: int) -> bool:
 
 
 class Relay:
-    """One connection. ``sent`` is told before anything is passed on, and of which side it comes (0: who connected
-    here); what it answers False to is thrown away."""
+    """One connection. ``sent`` is called before data are passed on, with the side that sends (0: the one that
+    connected here); if it returns False, the data are dropped."""
 
     def __init__(
-        self, target: int, ends_are_told: bool, sent: Callable[[int], bool] = lambda side: True
+        self, target: int, announces_end: bool, sent: Callable[[int], bool] = lambda side: True
     ) -> None:
         self._target = target
-        self._ends_are_told = ends_are_told
+        self._announces_end = announces_end
         self._sent = sent
         self._moves = asyncio.Event()
         self._moves.set()
@@ -129,8 +129,8 @@ class Relay:
                 writer.write(chunk)
                 with contextlib.suppress(
                     OSError
-                ):  # that side is gone; this one is not told by its own writes
+                ):  # that side is gone; this one does not learn that from its own writes
                     await writer.drain()
-        if self._ends_are_told and not writer.is_closing():
+        if self._announces_end and not writer.is_closing():
             with contextlib.suppress(OSError):
                 writer.write_eof()

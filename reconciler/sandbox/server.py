@@ -65,7 +65,7 @@ class Ground:
 
 
 class Sandbox:
-    """Runs from ``start`` until ``stop``. Whoever plays more of a machine adds to ``control.asks``, and watches."""
+    """Runs from ``start`` until ``stop``. Modules that emulate more of a machine add to ``control.asks``, and watch."""
 
     def __init__(self, ground: Ground, world: World, models: Path | None = None) -> None:
         self.ground = ground
@@ -162,7 +162,7 @@ class Sandbox:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- what is asked on the control socket ---
+    # --- questions on the control socket ---
 
     async def _send_world(self, question: Question, channel: Channel) -> None:
         channel.send({"ok": True, "world": world_as_json(self.world, self.port, time.time())})
@@ -176,33 +176,33 @@ class Sandbox:
         self.change(came.world)
         if came.kills:
             killed = processes.kill_ranks(self.places[came.kills].home)
-            channel.send({"ok": True, "said": f"{came.said}: {len(killed)} of them"})
+            channel.send({"ok": True, "said": f"{came.text}: {len(killed)} of them"})
             return
-        channel.send({"ok": True, "said": came.said})
+        channel.send({"ok": True, "said": came.text})
 
     async def _tool(self, question: Question, channel: Channel) -> None:
-        said = self._answer(question)
+        output = self._answer(question)
         gone = asyncio.ensure_future(channel.receive())
         try:
-            while said.hangs and not gone.done():
+            while output.hangs and not gone.done():
                 async with self._changed:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._changed.wait(), CHANGES_AWAITED_SECONDS)
-                said = self._answer(question)
+                output = self._answer(question)
         finally:
             gone.cancel()
-        if said.hangs:
+        if output.hangs:
             return
         channel.send(
             {
-                "ok": True, "stdout": said.stdout, "stderr": said.stderr, "code": said.code,
-                "become": list(said.become), "as_root": said.as_root,
+                "ok": True, "stdout": output.stdout, "stderr": output.stderr, "code": output.code,
+                "become": list(output.become), "as_root": output.as_root,
             }
         )  # fmt: skip
         await channel.sent()
-        if said.world is not None:
-            self.change(said.world)
-        if said.reboots:
+        if output.world is not None:
+            self.change(output.world)
+        if output.reboots:
             boot_id = str(uuid.uuid4()).upper()
             self.change(changes.reboot(self.world, str(question["machine"]), time.time(), boot_id))
 
@@ -237,11 +237,11 @@ def world_as_json(world: World, port: Callable[[str], int], now: float) -> dict[
         shown["ssh_port"] = port(machine.name)
         shown["up"] = machine.is_up(now)
         shown["away_until"] = None if machine.away_until == changes.AT_THE_LOCK else machine.away_until
-        for each, told_port in zip(machine.ports, shown["ports"], strict=True):
+        for each, shown_port in zip(machine.ports, shown["ports"], strict=True):
             end = (machine.name, each.receptacle)
-            told_port["device"] = each.device
-            told_port["active"] = world.is_active(end, now)
-            told_port["rdma_up"] = world.is_verbs_up(end, now)
+            shown_port["device"] = each.device
+            shown_port["active"] = world.is_active(end, now)
+            shown_port["rdma_up"] = world.is_verbs_up(end, now)
     return body
 
 

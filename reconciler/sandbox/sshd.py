@@ -82,8 +82,8 @@ class Sshd:
         try:
             there_reader, there_writer = await asyncio.open_connection(sock=outer)
             serving = asyncio.create_task(self._serve(inner))
-            ways = (self._pump(reader, there_writer), self._pump(there_reader, writer), serving)
-            await asyncio.gather(*ways, return_exceptions=True)
+            pumps = (self._pump(reader, there_writer), self._pump(there_reader, writer), serving)
+            await asyncio.gather(*pumps, return_exceptions=True)
         except asyncio.CancelledError:
             writer.transport.abort()
         finally:
@@ -113,7 +113,7 @@ class Sshd:
             self._connections.add(connection)
             await connection.wait_closed()
         except (asyncssh.Error, OSError):
-            pass  # whoever wanted to log in did not
+            pass  # the client did not log in
         finally:
             if connection is not None:
                 self._connections.discard(connection)
@@ -186,17 +186,17 @@ async def _run(
     )  # fmt: skip
     assert child.stdin is not None
     feeding = asyncio.create_task(_feed(process, child))
-    telling = [
+    outputs = [
         asyncio.create_task(_copy_output(reader, writer))
         for reader, writer in ((child.stdout, process.stdout), (child.stderr, process.stderr))
         if reader is not None
     ]
     try:
         status = await child.wait()
-        await asyncio.wait(telling, timeout=_LINGER_SECONDS)
+        await asyncio.wait(outputs, timeout=_LINGER_SECONDS)
         return status
     finally:
-        for task in (feeding, *telling):
+        for task in (feeding, *outputs):
             task.cancel()
         child.stdin.close()
 
@@ -208,9 +208,9 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], child: asyncio.subpro
         while True:
             try:
                 chunk = await process.stdin.read(_CHUNK)
-            except asyncssh.SignalReceived as asked:
+            except asyncssh.SignalReceived as received:
                 with contextlib.suppress(ProcessLookupError, AttributeError):
-                    os.killpg(child.pid, signal.Signals[f"SIG{asked.signal}"])
+                    os.killpg(child.pid, signal.Signals[f"SIG{received.signal}"])
                 continue
             except (asyncssh.BreakReceived, asyncssh.TerminalSizeChanged):
                 continue

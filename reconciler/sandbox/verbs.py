@@ -1,4 +1,4 @@
-"""The sandbox's side of what ranks on emulated Macs say (``emulated``): contexts of RDMA, and the network between them.
+"""The sandbox's answers to ranks on emulated Macs (``emulated``): contexts of RDMA, and the network between them.
 
 A process that has said who it is has a context for its life: the devices it has opened, its queue pairs, its relays.
 Kernel objects are counted by contexts, so nothing is held by a process that is gone, other than what the state of its
@@ -55,10 +55,10 @@ class Context:
 
 @dataclass(eq=False, slots=True)
 class Line:
-    """A relay and what it is in the emulated world."""
+    """A relay and its role in the emulated world."""
 
     relay: Relay
-    way: Destination | None
+    destination: Destination | None
     """None while nothing listens at its destination."""
     near: Context
     far: Context | None = None
@@ -67,7 +67,7 @@ class Line:
     """Whether a long-idle connection is closed."""
     host: str = ""
     port: int = 0
-    """Its destination port while ``way`` is unknown."""
+    """Its destination port while ``destination`` is unknown."""
 
 
 class Verbs:
@@ -114,11 +114,11 @@ class Verbs:
         """Cut connections that nothing passes any more, and restore those that work again."""
         world, now, ticks = self._world(), time.time(), time.monotonic()
         for line in self._lines:
-            way = line.way or self._leads(line.near, line.host, line.port)
-            if isinstance(way, str):
+            destination = line.destination or self._leads(line.near, line.host, line.port)
+            if isinstance(destination, str):
                 continue
-            line.way = way
-            if preconditions.passes(world, now, way, rdma=line.far is not None):
+            line.destination = destination
+            if preconditions.passes(world, now, destination, rdma=line.far is not None):
                 line.relay.mend()
                 continue
             line.relay.cut(ticks)
@@ -146,8 +146,8 @@ class Verbs:
                 channel.send({"tell": "hang", "on": True})
             if machine.faults.mute:
                 channel.send({"tell": "mute", "how": machine.faults.mute})
-            while (said := await channel.receive()) is not None:
-                channel.send({"ok": True, **await self._answered(context, said)})
+            while (message := await channel.receive()) is not None:
+                channel.send({"ok": True, **await self._answered(context, message)})
         finally:
             del self._contexts[number]
             await self._free()
@@ -160,18 +160,18 @@ class Verbs:
                 self._lines.discard(line)
                 await line.relay.close()
 
-    async def _answered(self, context: Context, said: dict[str, Any]) -> dict[str, Any]:
-        match said.get("say"):
+    async def _answered(self, context: Context, message: dict[str, Any]) -> dict[str, Any]:
+        match message.get("say"):
             case "listen":
-                return self._listen(context, int(said["port"]))
+                return self._listen(context, int(message["port"]))
             case "way":
-                return await self._destination(context, str(said["host"]), int(said["port"]))
+                return await self._destination(context, str(message["host"]), int(message["port"]))
             case "carry":
-                return await self._carry(context, str(said["host"]), int(said["port"]))
+                return await self._carry(context, str(message["host"]), int(message["port"]))
             case "open":
-                return await self._open(context, said["devices"])
+                return await self._open(context, message["devices"])
             case "connect":
-                return await self._connect(context, said)
+                return await self._connect(context, message)
             case "felt":
                 if self._world().machine(context.machine).faults.gpu == "timeout":
                     self._change(lambda world: fault(world, context.machine, gpu=""))
@@ -192,22 +192,22 @@ class Verbs:
         return preconditions.destination(self._world(), context.machine, host, listener)
 
     async def _destination(self, context: Context, host: str, port: int) -> dict[str, Any]:
-        way = self._leads(context, host, port)
-        if isinstance(way, str) or not preconditions.passes(self._world(), time.time(), way):
-            error = way if isinstance(way, str) else "ETIMEDOUT"
+        destination = self._leads(context, host, port)
+        if isinstance(destination, str) or not preconditions.passes(self._world(), time.time(), destination):
+            error = destination if isinstance(destination, str) else "ETIMEDOUT"
             if error == "ETIMEDOUT":
                 await asyncio.sleep(UNREACHED_SECONDS)
             return {"errno": error}
         if not await is_listening(port):
             return {"errno": "ECONNREFUSED"}
-        return {"port": await self._add(Line(Relay(port, True), way, context, kept_alive=True))}
+        return {"port": await self._add(Line(Relay(port, True), destination, context, kept_alive=True))}
 
     async def _carry(self, context: Context, host: str, port: int) -> dict[str, Any]:
         """Connect for MLX's ring, whose ranks begin to listen at different moments."""
-        way = self._leads(context, host, port)
-        if isinstance(way, str) and way != "ECONNREFUSED":
-            return {"errno": way}
-        known = None if isinstance(way, str) else way
+        destination = self._leads(context, host, port)
+        if isinstance(destination, str) and destination != "ECONNREFUSED":
+            return {"errno": destination}
+        known = None if isinstance(destination, str) else destination
         return {"port": await self._add(Line(Relay(port, True), known, context, host=host, port=port))}
 
     async def _add(self, line: Line) -> int:
@@ -238,10 +238,10 @@ class Verbs:
             "infos": [{"context": context.number, "ends": ends} if ends else None for ends in context.ends]
         }
 
-    async def _connect(self, context: Context, said: dict[str, Any]) -> dict[str, Any]:
+    async def _connect(self, context: Context, message: dict[str, Any]) -> dict[str, Any]:
         world = self._world()
-        for mine, told in zip(context.ends, said["infos"], strict=True):
-            theirs = _ends(told)
+        for mine, info in zip(context.ends, message["infos"], strict=True):
+            theirs = _ends(info)
             for at, end in enumerate(mine):
                 other = theirs[at] if at < len(theirs) else None
                 error = preconditions.joining(world, end, other)
@@ -249,13 +249,13 @@ class Verbs:
                     return {"error": error}
                 assert other is not None
                 context.pairs.append((end, other))
-        right = int(said["right"])
-        far = self._contexts.get(int(said["infos"][right]["context"]))
+        right = int(message["right"])
+        far = self._contexts.get(int(message["infos"][right]["context"]))
         if far is None:
             return {"error": preconditions.RTR.format(preconditions.NOT_REACHED)}
-        here, there = context.ends[right][0], _ends(said["infos"][right])[0]
+        here, there = context.ends[right][0], _ends(message["infos"][right])[0]
         ranks = (context, far)
-        relay = Relay(int(said["port"]), ends_are_told=False, sent=lambda side: self._used(ranks[side]))
+        relay = Relay(int(message["port"]), announces_end=False, sent=lambda side: self._used(ranks[side]))
         return {"port": await self._add(Line(relay, Destination(here[0], there[0], (here, there)), *ranks))}
 
     def _used(self, user: Context) -> bool:
@@ -268,6 +268,6 @@ class Verbs:
         return not ends
 
 
-def _ends(told: dict[str, Any] | None) -> list[End]:
+def _ends(info: dict[str, Any] | None) -> list[End]:
     """Return the ports of a peer's queue pairs."""
-    return [(str(name), int(number)) for name, number in told["ends"]] if told else []
+    return [(str(name), int(number)) for name, number in info["ends"]] if info else []

@@ -157,15 +157,15 @@ class DirectorySource:
     async def _watch(self) -> AsyncGenerator[None, None]:
         """Yield changes until the watched folder is moved, removed or replaced."""
         watched = self._identity()
-        notices = watchfiles.awatch(
+        changes = watchfiles.awatch(
             self._path,
             debounce=round(self._debounce_seconds * 1000),
             rust_timeout=round(self._poll_seconds * 1000),
             yield_on_timeout=True,
             ignore_permission_denied=True,
         )
-        async with aclosing(notices):
-            async for _ in notices:
+        async with aclosing(changes):
+            async for _ in changes:
                 yield
                 if self._identity() != watched:
                     return
@@ -182,8 +182,8 @@ class DirectorySource:
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(files):
         for part in (name.encode("utf-8", "surrogateescape"), files[name]):
-            whole.update(len(part).to_bytes(8, "big") + part)
-    return whole.hexdigest()[:12]
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:12]

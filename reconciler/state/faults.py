@@ -79,8 +79,8 @@ class Attempt:
     """Whether it is charged to the budget of restarts."""
     text: str
     """The occasion, for people."""
-    wish: str
-    """Generations of deployment and model at that time: another wish begins with a fresh budget."""
+    spec_generations: str
+    """Generations of deployment and model at that time: another spec begins with a fresh budget."""
     standing: Standing = Standing.NORMAL
 
 
@@ -124,7 +124,7 @@ class Reboot:
     boot_id: str
     """Id of the boot that should end: in another boot, the machine is back."""
     reason: str
-    told: bool = True
+    requested: bool = True
     """Whether the machine was asked to restart; False while it is being drained for it."""
 
 

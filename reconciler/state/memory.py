@@ -48,7 +48,7 @@ class GroupRecord:
     boots: tuple[str, ...] = ()
     """Boot ids of its nodes when it was formed, in the order of ranks; empty for one that was adopted."""
     facts: str = ""
-    """The facts that it was formed under, as ``planning.circumstances`` writes them."""
+    """The facts that it was formed under, as ``planning.context.attempt_facts`` writes them."""
     needs: tuple[int, ...] = ()
     """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""
     weights: str = ""
@@ -137,14 +137,14 @@ class Stored:
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
     attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     """The latest formings of each replica, oldest first."""
-    rungs: Mapping[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
+    transport_failures: Mapping[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
     """The transports that failed each replica, and are left alone."""
     verbs: Mapping[NodeName, VerbsAttempts] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """State of the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
-    setbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
+    rollbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
     """The last weights that did not come up in each deployment, whether they are still wanted or not."""
 
 

@@ -1,4 +1,4 @@
-"""The steps of a plan that are about a machine as a whole."""
+"""The steps of a plan that are about a machine."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class EmptyNode(_OfNode):
 
 @dataclass(frozen=True, slots=True)
 class RebootNode(_OfNode):
-    """Restart a machine: the dearest remedy. One at a time in the whole cluster."""
+    """Restart a machine: the most expensive remedy. One at a time in the whole cluster."""
 
     node: NodeName
     reboot: Reboot
-    asked: bool = False
+    on_request: bool = False
     """Whether a person requested it: after a failure it is tried again."""
 
     @property

@@ -48,14 +48,14 @@ class AllocateEpoch(_OfReplica):
     """The fault to remedy; None without a fault."""
     counted: bool = False
     """Whether it is charged to the budget of restarts."""
-    wish: str = ""
-    """The spec that needs it: ``Attempt.wish``."""
+    spec_generations: str = ""
+    """The spec that needs it: ``Attempt.spec_generations``."""
     standing: Standing = Standing.NORMAL
     """State of the restart budget."""
     failed: TransportFailure | None = None
     """The transport that is given up with it."""
-    vain: tuple[tuple[NodeName, str], ...] = ()
-    """The machines, and their boots, on which the group before it has set RDMA up in vain."""
+    wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
+    """The machines, and their boots, on which the group before it failed to set up RDMA."""
 
     @property
     def attempt(self) -> Attempt:
@@ -67,7 +67,7 @@ class AllocateEpoch(_OfReplica):
             fault=self.fault,
             counted=self.counted,
             text=self.detail,
-            wish=self.wish,
+            spec_generations=self.spec_generations,
             standing=self.standing,
         )
 
@@ -206,7 +206,7 @@ class SetBack(_OfReplica):
     """Serve the weights before again: the new ones did not come up."""
 
     replica: ReplicaId
-    setback: Rollback
+    rollback: Rollback
 
     @property
     def key(self) -> str:
@@ -214,8 +214,8 @@ class SetBack(_OfReplica):
 
     def __str__(self) -> str:
         return (
-            f"serve {shown(self.setback.served)} again in {self.replica.deployment}:"
-            f" {shown(self.setback.tried)} did not come up ({self.setback.text})"
+            f"serve {shown(self.rollback.served)} again in {self.replica.deployment}:"
+            f" {shown(self.rollback.tried)} did not come up ({self.rollback.text})"
         )
 
 

@@ -59,12 +59,12 @@ def _status(
     found = READINESS[key.kind](key.name, snapshots) if leaving is None else LEAVING
     generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
-    said = [_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled]
+    states = [_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled]
     if key.kind == "Node":
         name = NodeName(key.name)
-        said += node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
+        states += node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
     known = {condition.type: condition for condition in before.conditions} if before else {}
-    conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in said)
+    conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in states)
     return ObjectStatus(conditions, generation, found.extra)
 
 
@@ -99,8 +99,8 @@ def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> ConditionState
     return ConditionState("Stalled", False, "NotStalled", "")
 
 
-def _condition(before: Condition | None, said: ConditionState, now: float, generation: int) -> Condition:
-    return before.updated(said, now, generation) if before else Condition(*said, now, generation)
+def _condition(before: Condition | None, state: ConditionState, now: float, generation: int) -> Condition:
+    return before.updated(state, now, generation) if before else Condition(*state, now, generation)
 
 
 TERMINATING = "Terminating"

@@ -27,19 +27,19 @@ def of_fabric(name: str, snapshots: Snapshots) -> Readiness:
     return readiness(snapshots.plan.cabling.get(name, ()))
 
 
-def readiness(sights: Sequence[LinkStatus]) -> Readiness:
+def readiness(links: Sequence[LinkStatus]) -> Readiness:
     """Return ready if every declared link is known to be as declared, with a row for each cable."""
-    declared = [sight for sight in sights if sight.state is not LinkState.UNDECLARED]
-    counts = Counter(sight.state for sight in declared)
+    declared = [link for link in links if link.state is not LinkState.UNDECLARED]
+    counts = Counter(link.state for link in declared)
     extra = {
         "connected": counts[LinkState.CONNECTED],
-        "undeclared": len(sights) - len(declared),
-        "links": [_row(sight) for sight in sights],
+        "undeclared": len(links) - len(declared),
+        "links": [_row(link) for link in links],
     }
     summary = f"{counts[LinkState.CONNECTED]} of {len(declared)} links are connected"
     if extra["undeclared"]:
         summary += f", and {extra['undeclared']} undeclared"
-    seen = [_FAULTS[sight.state].format(sight.link) for sight in declared if sight.state in _FAULTS]
+    seen = [_FAULTS[link.state].format(link.link) for link in declared if link.state in _FAULTS]
     texts = list(dict.fromkeys([*seen, *(s.text for s in declared if s.state is LinkState.UNKNOWN)]))
     if not texts:
         return Readiness(True, "LinksConnected", summary, extra)
@@ -49,14 +49,14 @@ def readiness(sights: Sequence[LinkStatus]) -> Readiness:
     return Readiness(False, reason, f"{summary}: {', '.join(texts[:NAMED_MAX])}{more}", extra)
 
 
-def _row(sight: LinkStatus) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "ends": [str(end) for end in sight.link],
-        "state": sight.state.value,
-        "gbps": sight.gbps,
-        "interfaces": list(sight.interfaces),
-        "addresses": list(sight.addresses),
-        "text": sight.text,
-        "person": sight.person,
+def _row(link: LinkStatus) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "ends": [str(end) for end in link.link],
+        "state": link.state.value,
+        "gbps": link.gbps,
+        "interfaces": list(link.interfaces),
+        "addresses": list(link.addresses),
+        "text": link.text,
+        "person": link.person,
     }
-    return {name: value for name, value in told.items() if value not in (None, "", ["", ""])}
+    return {name: value for name, value in row.items() if value not in (None, "", ["", ""])}

@@ -56,5 +56,5 @@ def _port(port: PortFacts) -> dict[str, Any]:
     )
 
 
-def _known(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value is not None and value not in ("", [], {})}
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}

@@ -185,9 +185,9 @@ def _network_ready(
 
 
 def _text(
-    said: Iterable[Refusal] | Iterable[Waiting], key: ObjectKey, reason: RefusedBecause | WaitingFor
+    items: Iterable[Refusal] | Iterable[Waiting], key: ObjectKey, reason: RefusedBecause | WaitingFor
 ) -> str:
-    return next((each.text for each in said if each.object == key and each.reason is reason), "")
+    return next((each.text for each in items if each.object == key and each.reason is reason), "")
 
 
 def _memory_pressure(report: NodeReport | None) -> ConditionState:

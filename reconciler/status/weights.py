@@ -62,10 +62,10 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
         "nodes": {node: stand.text for node, stand in stands.items()},
     }
     verified = [node for node, stand in stands.items() if stand.reason == "WeightsVerified"]
-    told = {node: stand for node, stand in stands.items() if stand.reason != "NotFetched"}
-    if not told:
+    known = {node: stand for node, stand in stands.items() if stand.reason != "NotFetched"}
+    if not known:
         return Readiness(False, "NotFetched", "no node has fetched the weights yet", extra)
-    node, worst = min(told.items(), key=lambda entry: WORST.index(entry[1].reason))
+    node, worst = min(known.items(), key=lambda entry: WORST.index(entry[1].reason))
     if worst.reason == "WeightsVerified":
         return Readiness(True, "WeightsVerified", f"verified on {', '.join(verified)}", extra)
     return Readiness(False, worst.reason, f"{node}: {worst.text}", extra)

@@ -43,7 +43,7 @@ class Connection(sqlite3.Connection):
     """Why a write failed, until ``Store.recover`` succeeds."""
     token = 0
     """Token of the controller that owns this connection."""
-    footing: FileIdentity | None = None
+    identity: FileIdentity | None = None
     """Identity of the file when it was opened."""
 
     @contextmanager
@@ -56,7 +56,7 @@ class Connection(sqlite3.Connection):
 
     def verify(self) -> None:
         """Raise ``Deposed`` if another controller has taken over, or the file was removed."""
-        if self.footing is not None and self.footing.replaced:
+        if self.identity is not None and self.identity.replaced:
             raise Deposed(f"{self.path} was removed: this controller ends, and another may start")
         newest = self.counter("token")
         if newest != self.token:

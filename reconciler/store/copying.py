@@ -54,7 +54,7 @@ def upgrade_copy(path: Path) -> None:
         try:
             store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.event_keys()
             store.objects.in_force(), store.objects.leaving(), store.objects.approved()
-            store.incidents.unsettled(), store.notices.deliveries()
+            store.incidents.unsettled(), store.notifications.deliveries()
         finally:
             store.close()
     except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
@@ -72,7 +72,7 @@ def carry_over(path: Path, before: Path, agents: Iterable[NodeName]) -> None:
     try:
         for node in agents:
             store.keep_agent(node)
-        store.notices.give_up("the store was restored")
+        store.notifications.give_up("the store was restored")
         if before.exists():
             store.outgrow(before)
     finally:

@@ -31,7 +31,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Incident
-from reconciler.state.reports.notification import Notice
+from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.wire.file_identity import FileIdentity
@@ -44,7 +44,7 @@ from .tables.agents import Agents
 from .tables.attempts import Attempts
 from .tables.groups import Groups
 from .tables.incidents import Incidents
-from .tables.notifications import Notices
+from .tables.notifications import NotificationTable
 from .tables.objects import Objects
 from .tables.reboots import Reboots
 from .tables.rollbacks import Rollbacks
@@ -91,16 +91,16 @@ class Store:
             """Made just now: what the nodes know is all that is left of a store before it."""
             check(self._db)
             self._take_over()
-            self._db.footing = FileIdentity.at(str(path))
+            self._db.identity = FileIdentity.at(str(path))
             self.objects = Objects(self._db)
             self.agents = Agents(self._db)
             self.attempts = Attempts(self._db)
             self.reboots = Reboots(self._db)
             self.incidents = Incidents(self._db)
-            self.notices = Notices(self._db)
+            self.notifications = NotificationTable(self._db)
             self.transports = Transports(self._db)
             self._groups = Groups(self._db)
-            self.setbacks = Rollbacks(self._db)
+            self.rollbacks = Rollbacks(self._db)
             self.contents = Contents(self._stored, self._db)
         except sqlite3.DatabaseError as error:
             self._db.close()
@@ -116,11 +116,11 @@ class Store:
             agents=self.agents.all(),
             leaving=self.objects.leaving(),
             attempts=self.attempts.all(),
-            deliveries=self.notices.deliveries(),
+            deliveries=self.notifications.deliveries(),
             reboots=self.reboots.all(),
-            rungs=self.transports.failures(),
+            transport_failures=self.transports.failures(),
             verbs=self.transports.verbs(),
-            setbacks=self.setbacks.all(),
+            rollbacks=self.rollbacks.all(),
         )
 
     @property
@@ -217,14 +217,14 @@ class Store:
         group: GroupRecord,
         attempt: Attempt,
         failed: TransportFailure | None = None,
-        vain: Sequence[tuple[NodeName, str]] = (),
+        wasted_verbs: Sequence[tuple[NodeName, str]] = (),
     ) -> None:
         """Write a group, why, the transport that it leaves, and the machines in their boots on which the one before
-        it set RDMA up in vain. Raises ``Conflict`` unless its epoch is the highest."""
+        it failed to set up RDMA. Raises ``Conflict`` unless its epoch is the highest."""
         with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)
-            self.transports.note(group.replica, failed, vain)
+            self.transports.note(group.replica, failed, wasted_verbs)
 
     def adopt(self, group: GroupRecord) -> None:
         """Store a group that already runs. Raises ``Conflict`` if there was a later epoch."""
@@ -274,10 +274,10 @@ class Store:
         """Return every stored group."""
         return self._groups.all()
 
-    def set_back(self, deployment: DeploymentName, setback: Rollback) -> None:
+    def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
         """Note weights that did not come up, and those that are served instead; in place of what was noted before."""
         with self._db.writing():
-            self.setbacks.note(deployment, setback)
+            self.rollbacks.note(deployment, rollback)
 
     def last_epochs(self) -> dict[ReplicaId, int]:
         """Return the highest epoch of each replica."""
@@ -340,12 +340,16 @@ class Store:
             return self._append(events)
 
     def put_incidents(
-        self, incidents: Iterable[Incident], events: Iterable[Event], notices: Iterable[Notice], now: float
+        self,
+        incidents: Iterable[Incident],
+        events: Iterable[Event],
+        notifications: Iterable[Notification],
+        now: float,
     ) -> None:
         """Write incidents and their messages in one transaction, so that each message is added exactly once."""
         with self._db.writing():
             self.incidents.put(incidents, now)
-            self.notices.put(notices)
+            self.notifications.put(notifications)
             self._append(events)
 
     def _append(self, events: Iterable[Event]) -> int:

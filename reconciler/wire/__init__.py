@@ -5,18 +5,21 @@ Every conversation is a sequence of frames (``frames``), every frame a JSON obje
 the frozen messages of this package (``codec``). Each connection opens with ``Hello``; a side speaks its
 own version and the one before.
 
-==============  =====================================================
-module          conversation
-==============  =====================================================
-``launch``      what a rank is told, and what it reports to its shim
-``node``        controller and agent; agent and shim
-``generation``  gateway and rank 0
-``tools``       controller and agent: looking at the machine
-``group``       rank 0 and the other ranks of its group
-``admin``       command line and controller
-``paths``       where the sockets of a node are
-``footing``     whether a process still has its place there
-==============  =====================================================
+=================  ==================================================================
+module             conversation
+=================  ==================================================================
+``launch``         the controller's description of a rank, and the rank's progress
+``node``           controller and agent; agent and shim
+``generation``     gateway and rank 0
+``tools``          controller and agent: looking at the machine
+``repair``         controller and agent: changing the machine's settings
+``weights``        agent and fetcher: weights that a node fetches
+``group``          rank 0 and the other ranks of its group
+``admin``          command line and controller
+``paths``          where the sockets of a node are
+``file_identity``  whether a lock, socket or folder was replaced
+``log_lines``      the beginning of log lines
+=================  ==================================================================
 """
 
 from __future__ import annotations

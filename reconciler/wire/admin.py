@@ -42,7 +42,7 @@ class ShowUsage:
     """Ask for the current use of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
 
     Nodes as ``{"name", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
-    "tokensPerSecond"}``, of which ``load`` and ``memoryUsedBytes`` are None where they cannot be told; ranks as
+    "tokensPerSecond"}``, of which ``load`` and ``memoryUsedBytes`` are None where they are unknown; ranks as
     ``{"name", "node", "cores", "residentBytes", "chargedBytes", "demand", "tokensPerSecond"}``.
     """
 

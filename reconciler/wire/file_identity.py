@@ -16,7 +16,7 @@ LOOK_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class FileIdentity:
-    """A file as it was. Whoever relies on it holds it open: its inode is then given to no other file."""
+    """Device and inode of a file. The process that relies on it holds it open, so that no other file gets its inode."""
 
     path: str
     device: int
@@ -30,7 +30,7 @@ class FileIdentity:
 
     @classmethod
     def held(cls, path: str, descriptor: int) -> FileIdentity:
-        """Return the identity of what was opened at ``path``, even if it is gone."""
+        """Return the identity of the file that was opened at ``path``, even if it is gone."""
         status = os.fstat(descriptor)
         return cls(path, status.st_dev, status.st_ino)
 
@@ -46,12 +46,12 @@ class FileIdentity:
         return (status.st_dev, status.st_ino) != (self.device, self.inode)
 
 
-async def wait_until_replaced(*footings: FileIdentity) -> FileIdentity:
-    """Wait until one of them is lost."""
+async def wait_until_replaced(*identities: FileIdentity) -> FileIdentity:
+    """Wait until one of them is replaced, and return it."""
     import asyncio  # a command that asks once need not wait for it
 
     while True:
-        for each in footings:
+        for each in identities:
             if each.replaced:
                 return each
         await asyncio.sleep(LOOK_SECONDS)

@@ -33,7 +33,7 @@ def encode(frame: Mapping[str, Any]) -> bytes:
 
 
 class Decoder:
-    """Bytes in, whole frames out. Keeps at most one unfinished frame."""
+    """Splits bytes into complete frames. Keeps at most one unfinished frame."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

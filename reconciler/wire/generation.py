@@ -42,7 +42,7 @@ class Sampling:
 class Generate:
     """One answer to produce: to ``messages``, or to ``prompt`` or ``prompt_tokens``, of which there is one at most.
 
-    What follows a prompt that is no conversation is told as it is: nothing in it is reasoning or a tool call.
+    The answer to a prompt that is no conversation is sent as it is: nothing in it is reasoning or a tool call.
     """
 
     request: str
@@ -57,8 +57,8 @@ class Generate:
     """Token ids of this answer that another group has already produced and the gateway has received.
 
     They are taken as generated, count against ``tokens_max``, and are not reported again; text that they
-    complete only together with later tokens is. Tool calls among them are told once more, with the same
-    index, for one may have been lost on its way.
+    complete only together with later tokens is. Tool calls among them are sent once more, with the same
+    index, because one may have been lost in transit.
     """
     prompt: Optional[str] = None
     """Text to continue, without a template."""
@@ -125,8 +125,8 @@ class Delta:
     """Tokens produced by one step. ``text`` may be empty (an unfinished character, tool markup).
 
     The tokens of all deltas, one after the other, are what ``Generate.resume`` takes. A token that ends the
-    answer is among them only when text that was held back is told with it, so that an answer continued from
-    there does not tell that text again.
+    answer is among them only when text that was held back is sent with it, so that an answer continued from
+    there does not send that text again.
     """
 
     request: str
@@ -138,7 +138,7 @@ class Delta:
 @message("tool_call")
 @dataclasses.dataclass(frozen=True)
 class ToolCall:
-    """A whole tool call; ``arguments`` is JSON text, as the model meant it.
+    """A complete tool call; ``arguments`` is JSON text, as the model meant it.
 
     It comes before the ``Delta`` with its last token. A continued answer may tell it again: ``index``, which
     counts from 0, is what tells a new one from an old one.

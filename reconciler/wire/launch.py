@@ -1,4 +1,4 @@
-"""What a rank is told at its start, and what it tells its shim while it lives.
+"""The description of a rank that is to start, and the progress that it reports to its shim.
 
 The controller composes a ``LaunchSpec``; the agent stores it in the rank's directory and starts a shim
 for it; the shim starts the rank with the path of ``config.json`` in ``RECONCILER_RANK_CONFIG`` and the
@@ -92,7 +92,7 @@ class LaunchSpec:
     env: Mapping[str, str]
     config: RankConfig
     group: str
-    """Fingerprint of the wish this rank was started for (model, sharding, serving)."""
+    """Spec hash of the deployment that this rank was started for (model, sharding, serving)."""
     memory_bytes: int = 0
     """Memory that the rank is charged for as long as it may live."""
     spare: bool = False

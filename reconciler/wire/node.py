@@ -5,7 +5,7 @@ pushes only *that* something changed, never what: the controller looks again (``
 
 Every request that changes something carries the controller's fencing ``token``; an agent refuses
 (``Refused(code="Fenced")``) a token lower than the highest it has seen. ``Observe`` carries it as well, to be
-seen: its answer tells that whatever was asked for with a lower token, and is still on its way, will be refused.
+seen: its answer means that every request with a lower token that is still in transit will be refused.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class GiveWeights:
 @message("remove_weights")
 @dataclasses.dataclass(frozen=True)
 class RemoveWeights:
-    """Take fetched weights away, or what a fetch has left. Done for what is not there, it changes nothing."""
+    """Remove fetched weights, or the rest of a fetch. Without any, it changes nothing."""
 
     token: int
     path: str

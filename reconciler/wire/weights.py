@@ -7,7 +7,7 @@ Below the node's models, ``hub/<repository with -- for />/<revision>`` is there 
 been verified; beside it ``.<revision>.partial`` holds what is still being fetched.
 
 Where a node needs only some of the weight files, it has *outlines* of the others: sparse files of the same name and
-size with their header alone. So every tensor is described on every node, and whoever may run a rank there asks for
+size with their header alone. So every tensor is described on every node, and a reader that may run a rank there checks
 ``Record.outlined`` before it reads any.
 """
 

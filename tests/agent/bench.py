@@ -33,7 +33,7 @@ from tests import processes
 
 WAIT_SECONDS = 60.0
 """Generous: the machine that runs the tests may be busy with other things."""
-QUICK_SPARE_SECONDS = 0.5
+QUICK_STANDBY_SECONDS = 0.5
 
 _PRELUDE = """
 import json, os, signal, sys, time
@@ -61,7 +61,7 @@ class QuickAgent:
     def __init__(self, settings: Settings) -> None:
         self._host = LocalHost(settings)
         loop = asyncio.get_running_loop()
-        self._agent = Agent(loop, self._host, look_seconds=0.05, spare_seconds=QUICK_SPARE_SECONDS)
+        self._agent = Agent(loop, self._host, look_seconds=0.05, standby_seconds=QUICK_STANDBY_SECONDS)
         self._run: asyncio.Task[None] | None = None
 
     async def serve(self, listener: socket.socket) -> None:

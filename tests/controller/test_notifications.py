@@ -15,7 +15,7 @@ from reconciler.controller.incident_log import IncidentLog
 from reconciler.controller.notifications import ATTEMPTS_MAX, UNUSABLE_SECONDS, Notifications
 from reconciler.state import Desired, FaultClass, Memory, Observed, Plan, Trouble
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.notification import Delivery, Notice
+from reconciler.state.reports.notification import Delivery, Notification
 from reconciler.status import Snapshots
 from reconciler.store import Store, carry_over
 from reconciler.store.tables.notifications import ENDED_KEPT, WAITING_MAX
@@ -76,9 +76,9 @@ class Office:
                 await self.ended.wait()
 
     def delivery(self) -> Delivery:
-        return self.store.notices.deliveries().get("on-call", Delivery())
+        return self.store.notifications.deliveries().get("on-call", Delivery())
 
-    def put(self, *notices: Notice) -> None:
+    def put(self, *notices: Notification) -> None:
         self.store.put_incidents((), (), notices, self.now)
 
 
@@ -95,8 +95,10 @@ def office(tmp_path: Path, hook: Receiver) -> Iterator[Office]:
     made.store.close()
 
 
-def notice(number: int = 1, **fields: Any) -> Notice:
-    return Notice("on-call", number, "opened", **{"at": float(number), "text": f"text {number}", **fields})
+def notice(number: int = 1, **fields: Any) -> Notification:
+    return Notification(
+        "on-call", number, "opened", **{"at": float(number), "text": f"text {number}", **fields}
+    )
 
 
 async def test_an_incident_is_reported_when_it_begins_when_a_person_is_needed_and_when_it_is_over(
@@ -160,7 +162,7 @@ async def test_a_failed_delivery_is_tried_again_with_growing_pauses_and_then_giv
     pauses = []
     for _ in range(ATTEMPTS_MAX):
         await office.deliver(after=0.0)
-        waiting = office.store.notices.next("on-call")
+        waiting = office.store.notifications.next("on-call")
         assert waiting is not None
         if waiting.incident == 1:
             pauses.append(waiting.retry_at - office.now)
@@ -178,7 +180,7 @@ async def test_what_is_wrong_with_a_notifier_is_its_condition_and_holds_no_secre
     office: Office, hook: Receiver
 ) -> None:
     def ready() -> tuple[bool, str, str]:
-        memory = Memory(token=0, next_port=0, deliveries=office.store.notices.deliveries())
+        memory = Memory(token=0, next_port=0, deliveries=office.store.notifications.deliveries())
         found = status.statuses(Snapshots(office.desired, Observed(), memory, Plan(), office.now), {})
         condition = found[ObjectKey("Notifier", "on-call")].condition("Ready")
         assert condition is not None
@@ -210,7 +212,7 @@ async def test_a_url_that_cannot_be_used_costs_no_attempt_and_what_waits_is_sent
     office.environment["HOOK"] = url
     hook.statuses = [500]
     await office.deliver(after=UNUSABLE_SECONDS)
-    tried = office.store.notices.next("on-call")
+    tried = office.store.notifications.next("on-call")
     assert tried is not None
     assert tried.attempts == 1
     await office.deliver(after=UNUSABLE_SECONDS)
@@ -241,7 +243,7 @@ async def test_a_known_message_is_not_sent_again(office: Office, hook: Receiver)
 
 def test_the_queue_and_what_is_remembered_are_bounded(office: Office) -> None:
     office.put(*(notice(number) for number in range(1, WAITING_MAX + 101)))
-    first = office.store.notices.next("on-call")
+    first = office.store.notifications.next("on-call")
     assert first is not None
     assert first.incident == 101, "the oldest are given up"
     assert office.delivery() == Delivery(
@@ -252,9 +254,11 @@ def test_the_queue_and_what_is_remembered_are_bounded(office: Office) -> None:
 async def test_with_a_notifier_go_its_messages(office: Office, hook: Receiver) -> None:
     office.put(notice(), replace(notice(2), notifier="gone"))
     office.notifications.send_due(replace(office.desired, revision=""))
-    assert set(office.store.notices.deliveries()) == {"on-call", "gone"}, "the manifests were not read yet"
+    assert set(office.store.notifications.deliveries()) == {"on-call", "gone"}, (
+        "the manifests were not read yet"
+    )
     await office.deliver()
-    assert set(office.store.notices.deliveries()) == {"on-call"}
+    assert set(office.store.notifications.deliveries()) == {"on-call"}
     assert hook.texts == ["text 1"]
 
 
@@ -309,6 +313,6 @@ async def test_what_crashes_while_it_is_sent_is_counted_as_an_attempt(office: Of
         office.notifications.send_due(office.desired)
         assert office.notifications.busy
         await office.crash()
-        (waiting,) = [office.store.notices.next("on-call")]
+        (waiting,) = [office.store.notifications.next("on-call")]
         assert waiting is not None
         assert waiting.attempts == attempts

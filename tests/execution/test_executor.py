@@ -337,9 +337,9 @@ async def test_a_restart_is_noted_before_it_is_done_whatever_becomes_of_it(bed: 
 
 async def test_a_restart_that_somebody_wants_and_that_is_refused_may_begin_again(bed: Bed) -> None:
     """The machine stays empty for it."""
-    step = RebootNode(NODE, Reboot(5.0, "boot", "somebody asked for it"), asked=True)
-    await bed.do(EmptyNode(NODE, Reboot(1.0, "boot", "somebody asked for it", told=False)))
-    assert bed.store.reboots.all() == {NODE: Reboot(1.0, "boot", "somebody asked for it", told=False)}
+    step = RebootNode(NODE, Reboot(5.0, "boot", "somebody asked for it"), on_request=True)
+    await bed.do(EmptyNode(NODE, Reboot(1.0, "boot", "somebody asked for it", requested=False)))
+    assert bed.store.reboots.all() == {NODE: Reboot(1.0, "boot", "somebody asked for it", requested=False)}
     (outcome,) = await bed.do(step)
     assert "restart it yourself" in outcome.problem
-    assert bed.store.reboots.all() == {NODE: Reboot(5.0, "boot", "somebody asked for it", told=False)}
+    assert bed.store.reboots.all() == {NODE: Reboot(5.0, "boot", "somebody asked for it", requested=False)}

@@ -133,7 +133,7 @@ def test_bytes_that_are_always_wrong_are_no_weights(hub: Hub, place: Path) -> No
     found, text = problem(hub, place)
     assert found == FetchProblem.CORRUPTED
     assert SECOND in text
-    assert hub.requests[SECOND] == fetching.TRIES_MAX
+    assert hub.requests[SECOND] == fetching.ATTEMPTS_MAX
     assert SECOND not in names(partial_folder(place))
 
 

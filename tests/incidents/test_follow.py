@@ -21,7 +21,7 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.incident import Incident, Occasion, Telling
+from reconciler.state.reports.incident import EntryKind, Incident, Occasion
 from reconciler.status import Snapshots
 from reconciler.wire.launch import RankId
 from tests.worlds import World, two_nodes
@@ -78,7 +78,7 @@ class Log:
         (incident,) = {**self.settled, **self.known}.values()
         return incident
 
-    def texts(self, kind: Telling) -> list[str]:
+    def texts(self, kind: EntryKind) -> list[str]:
         return [entry.text for entry in self.the().entries if entry.kind is kind]
 
 
@@ -118,15 +118,15 @@ def test_a_crash_is_recorded_from_its_first_sign_to_the_first_completion() -> No
     log.heal()
     found = log.the()
     assert not found.open
-    assert log.texts(Telling.SEEN) == ["rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"]
-    assert log.texts(Telling.TRIED) == [
+    assert log.texts(EntryKind.SEEN) == ["rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"]
+    assert log.texts(EntryKind.TRIED) == [
         "form epoch 2 on node-a, node-b over ring-lan (RankExited)",
         "stop rank 0 of tiny/0 on node-a, epoch 1 (epoch 2 replaces it)",
         "start rank 0 of tiny/0 on node-a, epoch 2",
         "start rank 1 of tiny/0 on node-b, epoch 2",
         "ask tiny/0, epoch 2, for a first completion",
     ]
-    assert log.texts(Telling.OUTCOME) == ["tiny/0 serves again as epoch 2"]
+    assert log.texts(EntryKind.OUTCOME) == ["tiny/0 serves again as epoch 2"]
     group = log.world.groups[log.world.replica()]
     assert group.proven_at is not None
     assert found.closed_at == group.proven_at
@@ -164,7 +164,7 @@ def test_one_that_flaps_is_reopened_and_reported_once() -> None:
                 break
     found = log.the()
     assert (found.id, found.reopened) == (1, 4)
-    assert len([text for text in log.texts(Telling.TRIED) if text.startswith("form epoch")]) == 5
+    assert len([text for text in log.texts(EntryKind.TRIED) if text.startswith("form epoch")]) == 5
     assert log.occasions == [(1, Occasion.OPENED)]
 
 
@@ -177,7 +177,7 @@ def test_what_comes_after_quiet_is_another_incident() -> None:
     log.world.end_rank(RankId("tiny", 0, 2, 1), signal=9)
     log.heal()
     assert (list(log.settled), list(log.known)) == ([1], [2])
-    assert next(e.text for e in log.known[2].entries if e.kind is Telling.TRIED).startswith("form epoch 3")
+    assert next(e.text for e in log.known[2].entries if e.kind is EntryKind.TRIED).startswith("form epoch 3")
 
 
 def test_it_stays_open_while_its_replica_does_not_serve_whatever_the_plan_says() -> None:
@@ -189,7 +189,7 @@ def test_it_stays_open_while_its_replica_does_not_serve_whatever_the_plan_says()
         log.go()
     assert log.the().open
     assert log.the().unserved(log.world.now) > 5
-    assert any("first completion" in text for text in log.texts(Telling.TRIED))
+    assert any("first completion" in text for text in log.texts(EntryKind.TRIED))
 
 
 def test_a_group_that_went_on_by_itself_serves_on() -> None:
@@ -197,7 +197,7 @@ def test_a_group_that_went_on_by_itself_serves_on() -> None:
     hang = replace(trouble(C9, subject="replica/tiny/0"), object=ObjectKey("ModelDeployment", "tiny"))
     log.look(hang)
     log.look(after=3)
-    assert log.texts(Telling.OUTCOME) == ["tiny/0 continues to serve as epoch 1"]
+    assert log.texts(EntryKind.OUTCOME) == ["tiny/0 continues to serve as epoch 1"]
     assert (log.the().lasted(0.0), log.the().unserved(0.0)) == (3.0, 0.0)
 
 
@@ -212,7 +212,7 @@ def test_it_ends_when_nobody_wants_the_replica_any_more(change: str) -> None:
             wish.model_copy(update={"spec": wish.spec.model_copy(update={"replicas": 0})})
         )
     log.look()
-    assert log.texts(Telling.OUTCOME) == ["tiny/0 is no longer wanted"]
+    assert log.texts(EntryKind.OUTCOME) == ["tiny/0 is no longer wanted"]
 
 
 def test_the_end_of_everything_and_manifests_not_read_yet_end_no_incident() -> None:
@@ -271,7 +271,7 @@ def test_an_entry_says_what_it_was_taken_for_at_that_time() -> None:
     log = running()
     log.look(trouble(C9))
     log.look(trouble(C3), after=1)
-    entries = [entry.fault for entry in log.the().entries if entry.kind is Telling.SEEN]
+    entries = [entry.fault for entry in log.the().entries if entry.kind is EntryKind.SEEN]
     assert entries == [C9, C3]
 
 
@@ -306,7 +306,7 @@ def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_incident_whate
     log.look(after=5)
     assert not log.the().open
     log.look(trouble(C2, person="enable RDMA"), after=5)
-    assert (log.the().open, log.the().asked, log.texts(Telling.PERSON)) == (True, (C2,), ["enable RDMA"])
+    assert (log.the().open, log.the().asked, log.texts(EntryKind.PERSON)) == (True, (C2,), ["enable RDMA"])
 
 
 def test_subjects_have_incidents_of_their_own() -> None:
@@ -327,7 +327,7 @@ def test_a_node_is_well_when_it_is_reached_and_nothing_is_wrong_with_it() -> Non
     assert log.the().open, "the trouble is gone, the node is not back"
     log.world.down.clear()
     log.look(after=5)
-    assert log.texts(Telling.OUTCOME) == ["node-a can be used again"]
+    assert log.texts(EntryKind.OUTCOME) == ["node-a can be used again"]
     assert log.the().lasted(0.0) == 10.0
 
 
@@ -340,7 +340,7 @@ def test_a_node_that_answers_again_is_not_well_before_its_probes_have_said_so() 
     assert log.the().open
     log.world.stale.clear()
     log.look(after=5)
-    assert log.texts(Telling.OUTCOME) == ["node-a can be used again"]
+    assert log.texts(EntryKind.OUTCOME) == ["node-a can be used again"]
 
 
 def test_a_node_that_is_taken_out_of_the_cluster_has_no_open_incident() -> None:
@@ -348,7 +348,7 @@ def test_a_node_that_is_taken_out_of_the_cluster_has_no_open_incident() -> None:
     log.look(trouble(C2))
     log.world.manifests = [m for m in log.world.manifests if m.metadata.name != "node-a"]
     log.look()
-    assert log.texts(Telling.OUTCOME) == ["node-a is no longer a node of this cluster"]
+    assert log.texts(EntryKind.OUTCOME) == ["node-a is no longer a node of this cluster"]
 
 
 # --- persons -----------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def test_a_person_is_asked_once_for_each_class_however_long_it_lasts_and_often_i
         log.look(trouble(C2, person="start node-a in Recovery mode"), after=1)
         log.look(trouble(C2, person="start node-a in Recovery mode"), after=1)
         log.look(after=1)
-    assert log.texts(Telling.PERSON) == ["start node-a in Recovery mode"]
+    assert log.texts(EntryKind.PERSON) == ["start node-a in Recovery mode"]
     assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
 
 
@@ -404,12 +404,12 @@ def test_what_only_grows_while_it_stays_true_is_no_news() -> None:
     log = running()
     for seconds in range(60, 65):
         log.look(trouble(C9, seen=f"no step for {seconds} s while 3 requests wait"), after=1)
-    assert log.texts(Telling.SEEN) == ["no step for 60 s while 3 requests wait"]
+    assert log.texts(EntryKind.SEEN) == ["no step for 60 s while 3 requests wait"]
     before = log.the()
     log.look(trouble(C9, seen="no step for 66 s while 3 requests wait"), after=1)
     assert log.the() == before, "nothing to write"
     log.look(trouble(C9, seen="no step for 66 s while 4 requests wait"), after=1)
-    assert len(log.texts(Telling.SEEN)) == 2
+    assert len(log.texts(EntryKind.SEEN)) == 2
 
 
 def test_what_repeats_is_counted() -> None:
@@ -417,7 +417,7 @@ def test_what_repeats_is_counted() -> None:
     for _ in range(7):
         log.look(trouble(C9))
         log.look(after=1)
-    (entry,) = [entry for entry in log.the().entries if entry.kind is Telling.SEEN]
+    (entry,) = [entry for entry in log.the().entries if entry.kind is EntryKind.SEEN]
     assert entry.times == 7
 
 
@@ -437,7 +437,7 @@ def test_a_failed_step_is_reported_with_its_problem() -> None:
     decided = log.go()
     log.outcomes = [(log.world.now, Outcome(decided.steps[0], 0.2, "the disk is full"))]
     log.go()
-    assert any(text.endswith("failed: the disk is full") for text in log.texts(Telling.TRIED))
+    assert any(text.endswith("failed: the disk is full") for text in log.texts(EntryKind.TRIED))
 
 
 # --- crashes of the controller ------------------------------------------------------------------------
@@ -454,8 +454,8 @@ def test_a_controller_that_ended_in_between_costs_no_more_than_the_outcomes_it_h
             break
     found = log.the()
     assert (found.id, found.open, log.occasions) == (1, False, [(1, Occasion.OPENED)])
-    assert log.texts(Telling.TRIED) == ["form epoch 2 on node-a, node-b over ring-lan (RankExited)"]
-    assert log.texts(Telling.OUTCOME) == ["tiny/0 serves again as epoch 2"]
+    assert log.texts(EntryKind.TRIED) == ["form epoch 2 on node-a, node-b over ring-lan (RankExited)"]
+    assert log.texts(EntryKind.OUTCOME) == ["tiny/0 serves again as epoch 2"]
 
 
 def test_before_the_manifests_are_read_nothing_is_over() -> None:
@@ -478,4 +478,4 @@ def test_a_cable_is_well_when_both_of_its_machines_say_so() -> None:
     log.look(after=5)
     assert log.the().open, "nobody has looked at it since"
     log.look(after=60)
-    assert log.texts(Telling.OUTCOME) == ["the problem is gone"]
+    assert log.texts(EntryKind.OUTCOME) == ["the problem is gone"]

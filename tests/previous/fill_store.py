@@ -27,12 +27,20 @@ SSH = {
     "host": "studio-1.local", "port": 2222, "user": "ada", "identityFile": "/etc/keys/studio",
     "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7",
 }  # fmt: skip
+NAMES_NOW = {
+    "rungs": "transport_failures",
+    "setbacks": "rollbacks",
+    "told": "requested",
+    "wish": "spec_generations",
+}
+"""Names of fields in the version before, and in this one."""
 
 
 def plain(value: Any) -> Any:
     """A value as JSON has it: classes by their fields, mappings as pairs, manifests without what is as by default."""
     if dataclasses.is_dataclass(value):
-        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        names = [each.name for each in dataclasses.fields(value)]
+        return {NAMES_NOW.get(name, name): plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -50,6 +58,7 @@ def contents(store: Store) -> dict[str, Any]:
     """Everything in a store that its version can read, by what it is."""
     in_force = store.objects.in_force()
     assert in_force is not None
+    notifications: Any = getattr(store, "notifications", None) or getattr(store, "notices", None)
     return {
         "groups and nodes": plain(store.contents.read()),
         "next port": store.next_port(0),
@@ -57,7 +66,7 @@ def contents(store: Store) -> dict[str, Any]:
         "events": plain(store.events(EventFilter())),
         "incidents": plain(store.incidents.find(IncidentFilter())),
         "last incident": store.incidents.last_id(),
-        "notice": plain(store.notices.next("on-call")),
+        "notice": plain(notifications.next("on-call")),
         "revision": in_force.revision,
         "objects": plain(in_force.objects()),
         "generations": plain(in_force.generations),

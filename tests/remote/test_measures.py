@@ -199,7 +199,7 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
 def test_what_only_a_person_can_change_on_a_mac_is_reported(
     outputs: dict[str, str], words: list[str]
 ) -> None:
-    planned = actions.notes(MAC, seen(Keeper.LAUNCHD, said=outputs), "far")
+    planned = actions.notes(MAC, seen(Keeper.LAUNCHD, mac_facts=outputs), "far")
     assert len(planned) == len(words)
     for note, word in zip(planned, words, strict=True):
         assert word in f"{note.text}\n{note.command}"

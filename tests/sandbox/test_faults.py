@@ -33,7 +33,7 @@ def test_every_example_does_something_and_says_what(name: str) -> None:
         if words.startswith("on "):
             before = do(before, "rdma off studio-2").world
         came = do(before, f"{name} {words}")
-        assert came.said
+        assert came.text
         assert came.world != before or came.kills
 
 
@@ -68,7 +68,7 @@ def test_the_others_are_undone_by_a_command() -> None:
 
 def test_a_locked_disk_is_unlocked_by_taking_the_reboot_back() -> None:
     locked = do(do(world(), "set studio-1 filevault=on").world, "reboot studio-1")
-    assert "--undo" in locked.said
+    assert "--undo" in locked.text
     assert do(locked.world, "reboot studio-1", undo=True).world.machine("studio-1").is_up(NOW)
 
 

@@ -13,13 +13,13 @@ import pytest
 from reconciler.errors import Deposed
 from reconciler.state import Desired, FaultClass, NodeName, Reboot, TransportFailure
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.notification import Notice
+from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.store import EventFilter, Store
 from reconciler.store.tables.attempts import Attempts
 from reconciler.store.tables.incidents import IncidentFilter, Incidents
-from reconciler.store.tables.notifications import Notices
+from reconciler.store.tables.notifications import NotificationTable
 from reconciler.store.tables.objects import Objects
 from reconciler.store.tables.transports import Transports
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event
@@ -45,9 +45,9 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "put_statuses": lambda store: store.put_statuses({GROUP.replica.key: ObjectStatus((), 1, {})}),
     "add_events": lambda store: store.add_events([event("late")]),
     "put_incidents": lambda store: store.put_incidents([], [event("late")], [], 5.0),
-    "notices.mark": lambda store: store.notices.mark(Notice("n", 1, "opened", 5.0, "late")),
-    "notices.forget": lambda store: store.notices.forget(()),
-    "notices.give_up": lambda store: store.notices.give_up("late"),
+    "notifications.mark": lambda store: store.notifications.mark(Notification("n", 1, "opened", 5.0, "late")),
+    "notifications.forget": lambda store: store.notifications.forget(()),
+    "notifications.give_up": lambda store: store.notifications.give_up("late"),
     "note_reboot": lambda store: store.note_reboot(NODE_A, Reboot(5.0, "boot", "late")),
     "drop_reboot": lambda store: store.drop_reboot(NODE_A),
     "free_transport": lambda store: store.free_transport(TINY, "jaccl"),
@@ -64,8 +64,8 @@ READS = {
     "objects.revision", "objects.in_force", "objects.keys", "objects.leaving", "objects.approved",
     "attempts.note",  # within a transaction of its caller's
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
-    "incidents.put", "notices.put",  # likewise
-    "notices.next", "notices.deliveries",
+    "incidents.put", "notifications.put",  # likewise
+    "notifications.next", "notifications.deliveries",
     "transports.note", "transports.free", "transports.forget",
     "transports.failures", "transports.verbs",
 }  # fmt: skip
@@ -137,7 +137,7 @@ def test_every_way_to_write_is_tried_here() -> None:
         "objects.": Objects,
         "attempts.": Attempts,
         "incidents.": Incidents,
-        "notices.": Notices,
+        "notifications.": NotificationTable,
         "transports.": Transports,
     }
     public = {

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.state import FaultClass
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.incident import Entry, Incident, Telling
+from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.state.reports.status import Event
 from reconciler.store import EventFilter, IncidentFilter, Store, carry_over
 from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS
@@ -31,8 +31,8 @@ OPEN = Incident(
     unserved_seconds=3.5,
     epoch=4,
     entries=(
-        Entry(100.0, Telling.SEEN, "it is off", FaultClass.RDMA_DISABLED),
-        Entry(101.0, Telling.TRIED, "form epoch 4", None, 0.25, 3),
+        Entry(100.0, EntryKind.SEEN, "it is off", FaultClass.RDMA_DISABLED),
+        Entry(101.0, EntryKind.TRIED, "form epoch 4", None, 0.25, 3),
     ),
     left_out=7,
 )

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.state import ReplicaId
-from reconciler.state.reports.notification import Notice
+from reconciler.state.reports.notification import Notification
 from reconciler.store import Store
 from tests.store.test_store import ATTEMPT, GROUP, TINY
 
-OPENED = Notice("pager", 1, "opened", 5.0, "a rank has crashed")
-CLOSED = Notice("pager", 1, "closed", 9.0, "it serves again")
+OPENED = Notification("pager", 1, "opened", 5.0, "a rank has crashed")
+CLOSED = Notification("pager", 1, "closed", 9.0, "it serves again")
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def test_one_replica_that_has_answered_proves_no_other(store: Store) -> None:
 
 def test_messages_are_sent_in_their_order_and_each_ends_alone(store: Store) -> None:
     store.put_incidents([], [], [CLOSED, OPENED], 9.0)
-    assert store.notices.next("pager") == OPENED
-    store.notices.mark(replace(OPENED, attempts=1, ended_at=10.0))
-    assert store.notices.next("pager") == CLOSED
-    store.notices.mark(replace(CLOSED, attempts=1, ended_at=11.0))
-    assert store.notices.next("pager") is None
+    assert store.notifications.next("pager") == OPENED
+    store.notifications.mark(replace(OPENED, attempts=1, ended_at=10.0))
+    assert store.notifications.next("pager") == CLOSED
+    store.notifications.mark(replace(CLOSED, attempts=1, ended_at=11.0))
+    assert store.notifications.next("pager") is None
 
 
 def test_what_was_tried_is_printed_oldest_first(store: Store) -> None:

@@ -370,12 +370,12 @@ def test_the_last_restart_of_each_machine_is_there_again_after_one_of_the_contro
     a, b, c = NodeName("node-a"), NodeName("node-b"), NodeName("node-c")
     store.note_reboot(a, Reboot(1.0, "boot-1", "C7: held"))
     store.note_reboot(b, Reboot(2.0, "boot-2", "C13: wedged"))
-    store.note_reboot(c, Reboot(2.5, "boot-2", "somebody asked for it", told=False))
+    store.note_reboot(c, Reboot(2.5, "boot-2", "somebody asked for it", requested=False))
     store.note_reboot(a, Reboot(3.0, "boot-3", "C7: held again"))
     store.drop_reboot(b)
     assert reopened(store, tmp_path).reboots.all() == {
         a: Reboot(3.0, "boot-3", "C7: held again"),
-        c: Reboot(2.5, "boot-2", "somebody asked for it", told=False),
+        c: Reboot(2.5, "boot-2", "somebody asked for it", requested=False),
     }
 
 

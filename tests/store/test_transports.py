@@ -51,11 +51,11 @@ def test_setting_up_rdma_in_vain_is_counted_for_each_boot_of_a_machine(store: St
     a, b = NodeName("node-a"), NodeName("node-b")
     store.allocate(VERBS, ATTEMPT)
     assert store.transports.verbs() == {}
-    store.allocate(replace(VERBS, epoch=2), ATTEMPT, vain=((a, "one"), (b, "two")))
-    store.allocate(replace(VERBS, epoch=3), ATTEMPT, vain=((a, "one"),))
+    store.allocate(replace(VERBS, epoch=2), ATTEMPT, wasted_verbs=((a, "one"), (b, "two")))
+    store.allocate(replace(VERBS, epoch=3), ATTEMPT, wasted_verbs=((a, "one"),))
     with pytest.raises(Conflict):
-        store.allocate(replace(VERBS, epoch=3), ATTEMPT, vain=((a, "one"),))
-    store.allocate(replace(VERBS, epoch=4), ATTEMPT, vain=((a, "one"), (b, "three")))
+        store.allocate(replace(VERBS, epoch=3), ATTEMPT, wasted_verbs=((a, "one"),))
+    store.allocate(replace(VERBS, epoch=4), ATTEMPT, wasted_verbs=((a, "one"), (b, "three")))
     assert store.transports.verbs() == {a: VerbsAttempts("one", 3), b: VerbsAttempts("three", 1)}
 
 

@@ -50,14 +50,14 @@ class Child:
             os.close(descriptor)
 
 
-def environment(own: Mapping[str, str], asked: Mapping[str, str], temporary: Path) -> Dict[str, str]:
+def environment(own: Mapping[str, str], requested: Mapping[str, str], temporary: Path) -> Dict[str, str]:
     """Return the rank's environment: exactly the requested variables, on top of a minimal base.
 
     ``temporary`` is the node's own folder for temporary files: MLX keeps compiled code of its CPU backend under
     ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp) for the next start.
     """
     base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}
-    return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **asked}
+    return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **requested}
 
 
 def start(

@@ -10,7 +10,7 @@ file                contents
 ``rank.*.log``      its output
 ==================  ===================================================================================
 
-The directory appears whole (it is made beside its place and renamed) and goes whole.
+The directory appears and disappears in one step: it is made beside its place and renamed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def check_id(id: RankId) -> None:
 
 
 def create(ranks: Path, spec: LaunchSpec) -> RankDirectory:
-    """Make the directory of a rank under ``ranks``, whole. Raises ``OSError``."""
+    """Create the complete directory of a rank under ``ranks``. Raises ``OSError``."""
     unfinished = ranks / (_MADE + str(spec.id))
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(0o700)

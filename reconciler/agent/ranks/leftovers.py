@@ -1,8 +1,8 @@
-"""What a rank that has ended may have left: processes of its own, and ports that they listen on.
+"""Finds the leftovers of an ended rank: processes of its own, and ports that they listen on.
 
-On Linux a process belongs to a rank that is in its session, or was given its ``config.json``: so what listens on
-one of its ports can be told from a stranger who has taken the port since. macOS shows neither; there the process
-group counts, and every listener, because a node is the whole machine. No port is ever connected to: MLX's rendezvous
+On Linux a process belongs to a rank that is in its session, or was given its ``config.json``: so a
+process that listens on one of its ports is distinguished from a stranger that has taken the port since. macOS shows neither; there the process
+group counts, and every listener, because a node has its machine to itself. No port is ever connected to: MLX's rendezvous
 would take that for a rank.
 """
 

@@ -33,7 +33,7 @@ LEFT_CHECK_SECONDS = 1.0
 """How often to check the leftovers of a rank until they are gone."""
 ENDED_SECONDS_MAX = 120.0
 """Longest reported time since an end: later changes are no news."""
-SPARE_SECONDS = 10.0
+STANDBY_SECONDS = 10.0
 """Time after which an unused standby process ends: a group that is formed again has its next rank here sooner."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
@@ -143,10 +143,10 @@ class Ranks:
         host: Host,
         on_change: Callable[[bool], None],
         look_seconds: float = LOOK_SECONDS,
-        spare_seconds: float = SPARE_SECONDS,
+        standby_seconds: float = STANDBY_SECONDS,
     ) -> None:
         self._host = host
-        self._spare_seconds = spare_seconds
+        self._standby_seconds = standby_seconds
         self._on_change = on_change
         self._ranks: Dict[RankId, Rank] = {}
         self._proving: Dict[RankId, asyncio.Task[None]] = {}
@@ -258,17 +258,17 @@ class Ranks:
         id = next(ready, None)
         if id is not None:
             self._host.prepare(id)
-        elif all(r.ended_before(self._spare_seconds) for r in self._ranks.values()):
+        elif all(r.ended_before(self._standby_seconds) for r in self._ranks.values()):
             self._host.end_standby()
 
     def _tick(self, seconds: float, stopped: Sequence[int]) -> None:
-        telling = False
+        changed = False
         for rank in self._ranks.values():
             state = rank.state
             if rank.watched:
                 who = (state.pid in stopped, state.shim_pid in stopped)
-                telling = rank.vitals.tick(state, seconds, who) or telling
-        if telling:
+                changed = rank.vitals.tick(state, seconds, who) or changed
+        if changed:
             self._on_change(True)
 
     def forget(self, id: RankId) -> None:

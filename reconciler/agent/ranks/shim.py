@@ -51,7 +51,7 @@ _log = logging.getLogger("agent")
 
 
 class Lines:
-    """Bytes in, whole lines out; a line that is too long is dropped as a whole."""
+    """Splits bytes into complete lines; drops all of a line that is too long."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -59,22 +59,22 @@ class Lines:
 
     def feed(self, chunk: bytes) -> List[bytes]:
         """Return the lines that ``chunk`` completes."""
-        *whole, self._rest = (self._rest + chunk).split(b"\n")
-        if whole and self._overlong:
-            whole, self._overlong = whole[1:], False
+        *complete, self._rest = (self._rest + chunk).split(b"\n")
+        if complete and self._overlong:
+            complete, self._overlong = complete[1:], False
         if len(self._rest) > LINE_BYTES_MAX:
             self._rest, self._overlong = b"", True
-        return whole
+        return complete
 
 
 class Shim:
     """One rank, from its start to its end."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, directory: RankDirectory, spare: Optional[Standby] = None
+        self, loop: asyncio.AbstractEventLoop, directory: RankDirectory, standby: Optional[Standby] = None
     ) -> None:
         self._loop = loop
-        self._spare = spare
+        self._standby = standby
         self._directory = directory
         self._rank_log = RankLog(directory.path)
         self._lossy = False
@@ -130,10 +130,10 @@ class Shim:
 
     def _standby_child(self) -> Optional[child.Child]:
         """Return the standby process if it has this program and still runs."""
-        if self._spare is None:
+        if self._standby is None:
             return None
-        waiting = self._spare.child
-        if self._spare.program != read_program(self._directory) or not waiting.progress_closed():
+        waiting = self._standby.child
+        if self._standby.program != read_program(self._directory) or not waiting.progress_closed():
             waiting.end_unused()
             return None
         self._at_gate(waiting.pid)
@@ -178,11 +178,11 @@ class Shim:
         except (ValueError, RecursionError, WireError) as error:
             self._append("[shim] not understood on the progress pipe: {:.200}\n".format(str(error)).encode())
             return
-        told = self._state.progress
+        before = self._state.progress
         self._state = dataclasses.replace(self._state, progress=progress)
-        if progress.phase != told.phase:
+        if progress.phase != before.phase:
             self._change(self._state)
-        elif progress != told and self._push is None:
+        elif progress != before and self._push is None:
             self._push = self._loop.call_later(PUSH_SECONDS, self._push_state)
 
     def _reap(self) -> None:
@@ -257,7 +257,7 @@ class Shim:
         else:
             self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
 
-    # --- what is told ---
+    # --- reports ---
 
     def _change(self, state: ShimState) -> None:
         """Record a change that must not be lost: on disk first, then to the agents."""
@@ -323,7 +323,7 @@ def read_program(directory: RankDirectory) -> Program:
     return spec.argv, child.environment(os.environ, spec.env, temporary)
 
 
-def run(rank_directory: Path, listener: socket.socket, spare: Optional[Standby] = None) -> None:
+def run(rank_directory: Path, listener: socket.socket, standby: Optional[Standby] = None) -> None:
     """Run as the shim of the rank in ``rank_directory``; returns after the rank has ended."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -332,7 +332,7 @@ def run(rank_directory: Path, listener: socket.socket, spare: Optional[Standby] 
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory), spare).run(listener))
+        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory), standby).run(listener))
     finally:
         loop.close()
         if not own.replaced:

@@ -1,4 +1,4 @@
-"""A spare: a shim, and its rank's process with all imports behind it, that wait for the next rank.
+"""The standby process: a shim and its rank's process, which have finished their imports and wait for the next rank.
 
 Both take longer to start than everything else between the end of a group and the next one's weights. A spare is no
 rank: it has no directory, no port and no weights. It ends with the agent that it belongs to, whose end of the socket

@@ -14,7 +14,7 @@ from reconciler.wire.node import ShimState
 LOOK_SECONDS = 1.0
 """A tick: one read in ``/proc`` for each process, or one ``ps`` for all of them."""
 TICK_SECONDS_MAX = 2 * LOOK_SECONDS
-WORTH_TELLING_SECONDS = 2.0
+SILENCE_REPORTED_SECONDS = 2.0
 """From this length on, every tick of a silence is reported to controllers, which decide when it is too long."""
 _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
@@ -32,8 +32,8 @@ class Vitals:
         self._mark: Tuple[Any, ...] = ()
 
     def tick(self, state: ShimState, seconds: float, stopped: Tuple[bool, bool]) -> bool:
-        """Count ``seconds`` more; ``stopped`` is said of rank and shim. Whether controllers should be told."""
-        before = (self.stopped, self.shim_stopped, self.silent_seconds >= WORTH_TELLING_SECONDS)
+        """Count ``seconds`` more; ``stopped`` is about the rank and its shim. Return whether to report to controllers."""
+        before = (self.stopped, self.shim_stopped, self.silent_seconds >= SILENCE_REPORTED_SECONDS)
         seconds = min(seconds, TICK_SECONDS_MAX)
         self.stopped, self.shim_stopped = stopped
         progress = state.progress
@@ -49,5 +49,5 @@ class Vitals:
         elif progress.phase == Phase.READY and not progress.demand:
             self.idle_seconds += seconds
         self._owed, self._mark = owed, mark
-        silent = self.silent_seconds >= WORTH_TELLING_SECONDS
+        silent = self.silent_seconds >= SILENCE_REPORTED_SECONDS
         return silent or before != (self.stopped, self.shim_stopped, silent)

@@ -28,7 +28,7 @@ from reconciler.wire.repair import CONFIRM_SECONDS, Repair, RepairReport, Repair
 from reconciler.wire.tools import Ending, RunTool
 
 from . import script
-from .script import Await, Failure, Keep, Record, Run, Story
+from .script import Acts, Await, Failure, Keep, Record, Run
 
 COMMAND_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -69,19 +69,19 @@ class StoredRepair:
         with contextlib.suppress(FileNotFoundError):
             self._verdict.unlink()
 
-    def decide(self, id: str, wish: str) -> bool:
-        """Decide the repair unless it is decided. Return whether the decision is as wished. Raises ``OSError``."""
-        draft = self._verdict.with_name("{}.{}".format(self._verdict.name, wish))
-        draft.write_text("{} {}".format(wish, id))
+    def decide(self, id: str, verdict: str) -> bool:
+        """Decide the repair unless it is decided. Return whether ``verdict`` is the decision. Raises ``OSError``."""
+        draft = self._verdict.with_name("{}.{}".format(self._verdict.name, verdict))
+        draft.write_text("{} {}".format(verdict, id))
         with contextlib.suppress(FileExistsError):
             os.link(draft, self._verdict)
         draft.unlink()
-        return self.decided(id, wish)
+        return self.decided(id, verdict)
 
-    def decided(self, id: str, wish: str) -> bool:
+    def decided(self, id: str, verdict: str) -> bool:
         """Return whether this was decided."""
         with contextlib.suppress(OSError):
-            return self._verdict.read_text() == "{} {}".format(wish, id)
+            return self._verdict.read_text() == "{} {}".format(verdict, id)
         return False
 
     def watched(self) -> bool:
@@ -131,7 +131,7 @@ class Repairs:
         record = self._kept.read()
         if record is None:
             return None
-        # What stays from now on is so at once, and not only when the watchdog has written it down.
+        # A confirmed repair stays from now on, even before the watchdog has recorded that.
         stays = record.state == RepairState.WAITING and self._kept.decided(record.id, CONFIRMED)
         return script.report(record, time.monotonic(), stays)
 
@@ -196,19 +196,19 @@ def watch(directory: Path, tools: Tuple[str, ...], new: bool) -> int:
             return 0
         boot_id = machine.boot_id()
         if new and (record.state, record.begun) == (RepairState.RUNNING, 0):
-            story = script.carry_out(record)
+            acts = script.carry_out(record)
         else:
-            story = script.finish_abandoned(record, boot_id, not kept.decide(record.id, UNDO))
-        _perform(story, record.id, kept, Tools(tools, {}))
+            acts = script.finish_abandoned(record, boot_id, not kept.decide(record.id, UNDO))
+        _perform(acts, record.id, kept, Tools(tools, {}))
     return 0
 
 
-def _perform(story: Story, id: str, kept: StoredRepair, tools: Tools) -> None:
-    """Do what the story says."""
+def _perform(acts: Acts, id: str, kept: StoredRepair, tools: Tools) -> None:
+    """Carry out the acts of a repair."""
     answer: script.Answer = None
     with contextlib.suppress(StopIteration):
         while True:
-            act = story.send(answer)
+            act = acts.send(answer)
             answer = None
             if isinstance(act, Keep):
                 answer = _store(kept, act.record)
@@ -227,12 +227,12 @@ def _store(kept: StoredRepair, record: Record) -> Optional[Failure]:
 
 
 def _run(tools: Tools, argv: Tuple[str, ...]) -> Optional[Failure]:
-    said = tools.run(RunTool(argv, COMMAND_SECONDS, as_root=True))
-    if said.ending == Ending.ENDED and said.code == 0:
+    result = tools.run(RunTool(argv, COMMAND_SECONDS, as_root=True))
+    if result.ending == Ending.ENDED and result.code == 0:
         return None
-    words = (said.stderr or said.stdout or said.problem or said.ending).strip()[-_WORDS_BYTES:]
-    ended = said.ending in (Ending.ENDED, Ending.ABSENT, Ending.STUCK, Ending.BARRED)
-    barred = said.code == 1 and said.stderr.startswith("sudo: ")
+    words = (result.stderr or result.stdout or result.problem or result.ending).strip()[-_WORDS_BYTES:]
+    ended = result.ending in (Ending.ENDED, Ending.ABSENT, Ending.STUCK, Ending.BARRED)
+    barred = result.code == 1 and result.stderr.startswith("sudo: ")
     return Failure("{}: {}".format(" ".join(argv), words), ended, barred)
 
 

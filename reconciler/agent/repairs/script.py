@@ -1,5 +1,5 @@
-"""A repair from its first command to its end, without doing anything itself: what is to be done next is yielded, and
-whoever does it sends back what came of it.
+"""A repair as a generator of acts. It does nothing itself: it yields the next act, and its caller carries that out and
+sends back the result.
 
 Everything is kept before it is done: from what is on disk a successor undoes what was begun.
 """
@@ -16,7 +16,7 @@ CONFIRMED_SECONDS = 3600.0
 BARRED_SECONDS = 1800.0
 """How long a repair that sudo refused is blocked: the machine logs each attempt."""
 TRIES_KEPT = 32
-UNDO_TRIES = 3
+UNDO_ATTEMPTS_MAX = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Await(NamedTuple):
 
 Act = Union[Keep, Run, Await]
 Answer = Union[Failure, bool, None]
-Story = Generator[Act, Answer, Record]
+Acts = Generator[Act, Answer, Record]
 
 
 def begin(before: Optional[Record], record: Record, now: float) -> Record:
@@ -95,7 +95,7 @@ def begin(before: Optional[Record], record: Record, now: float) -> Record:
     return dataclasses.replace(record, tries=(*tries, Try(record.id, now))[-TRIES_KEPT:])
 
 
-def carry_out(record: Record) -> Story:
+def carry_out(record: Record) -> Acts:
     """Make all changes and wait for the confirmation; undo them where one fails, or it does not come."""
     for at, change in enumerate(record.changes):
         failure = yield Keep(dataclasses.replace(record, begun=at + 1))
@@ -118,7 +118,7 @@ def carry_out(record: Record) -> Story:
     return (yield from undo(dataclasses.replace(record, problem=text), record.boot_id))
 
 
-def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Story:
+def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Acts:
     """End a repair whose process is gone: what was confirmed stays, everything else is undone."""
     if confirmed:
         return (yield from _end(record, RepairState.CONFIRMED))
@@ -128,7 +128,7 @@ def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Story:
     return (yield from undo(record, boot_id))
 
 
-def undo(record: Record, boot_id: str) -> Story:
+def undo(record: Record, boot_id: str) -> Acts:
     """Undo what was begun, the last first. Another boot has undone all that does not outlast one."""
     record = dataclasses.replace(record, state=RepairState.UNDOING)
     yield Keep(record)
@@ -150,7 +150,7 @@ def undo(record: Record, boot_id: str) -> Story:
 
 def undo_change(change: Change) -> Generator[Act, Answer, Optional[Failure]]:
     failure: Optional[Failure] = None
-    for _ in range(UNDO_TRIES):
+    for _ in range(UNDO_ATTEMPTS_MAX):
         answer = yield Run(change.undo)
         failure = answer if isinstance(answer, Failure) else None
         if failure is None:
@@ -158,7 +158,7 @@ def undo_change(change: Change) -> Generator[Act, Answer, Optional[Failure]]:
     return failure
 
 
-def _end(record: Record, state: str) -> Story:
+def _end(record: Record, state: str) -> Acts:
     tries = record.tries
     if tries:
         last = dataclasses.replace(tries[-1], state=state, barred=record.barred)

@@ -1,7 +1,7 @@
 """One framed connection of the agent or the shim, bounded in both directions.
 
-What is waiting to be sent is bounded: with more than ``_OUTPUT_BYTES`` of it, nothing more is read from
-this peer, and so nothing more is answered, until it has taken some. Other peers notice nothing.
+Unsent output is bounded: with more than ``_OUTPUT_BYTES`` of it, nothing more is read from this peer, and so
+nothing more is answered, until the peer has read some. Other peers are not affected.
 """
 
 from __future__ import annotations

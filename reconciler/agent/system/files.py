@@ -1,4 +1,4 @@
-"""Files that are whole or absent, whenever the power goes."""
+"""Writes files atomically: they are complete or absent, even after a power failure."""
 
 from __future__ import annotations
 

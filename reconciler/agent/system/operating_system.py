@@ -16,7 +16,7 @@ FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 EMULATED = "emulated"
 """A file of this name beside the tools says that they only answer as such a machine would."""
 _SECONDS = 10
-_told: Tuple[str, ...] = FOLDERS
+_folders: Tuple[str, ...] = FOLDERS
 
 
 class System(NamedTuple):
@@ -29,9 +29,9 @@ class System(NamedTuple):
 
 
 def use(folders: Tuple[str, ...]) -> None:
-    """Ask the tools in these folders from now on. Called once, before anything is asked."""
-    global _told
-    _told = folders
+    """Use the tools in these folders from now on. Called once, before any tool runs."""
+    global _folders
+    _folders = folders
     uname.cache_clear()
     tool.cache_clear()
 
@@ -40,7 +40,7 @@ def use(folders: Tuple[str, ...]) -> None:
 def uname() -> System:
     """Return the machine's system. Raises ``OSError`` or ``subprocess.SubprocessError`` if a configured tool fails."""
     own = os.uname()
-    if _told == FOLDERS:
+    if _folders == FOLDERS:
         return System(own.sysname, own.nodename, own.release, own.machine)
     words = [_uname(option) for option in ("-s", "-n", "-r", "-m")]
     return System(*words)
@@ -71,10 +71,10 @@ def is_mac() -> bool:
 @functools.lru_cache(maxsize=None)
 def tool(name: str) -> str:
     """Return the absolute path of a tool; for a missing one, a path at which it could be."""
-    places = [Path(folder) / name for folder in (*_told, *FOLDERS)]
+    places = [Path(folder) / name for folder in (*_folders, *FOLDERS)]
     return next((str(place) for place in places if os.access(place, os.X_OK)), "/usr/bin/" + name)
 
 
 def emulated() -> bool:
     """Return whether the configured tools are those of an emulated machine."""
-    return any((Path(folder) / EMULATED).exists() for folder in _told)
+    return any((Path(folder) / EMULATED).exists() for folder in _folders)

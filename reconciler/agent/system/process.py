@@ -1,4 +1,4 @@
-"""Telling a process from a later one that was given the same number, and ending process groups."""
+"""Distinguishes a process from a later one with the same number, and ends process groups."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.1
 class _Output:
     """The output of a process so far."""
 
-    said: Dict[int, List[bytes]]
+    chunks: Dict[int, List[bytes]]
     """Output by descriptor."""
     length: int = 0
 
@@ -97,9 +97,9 @@ class Tools:
         assert process.stdout is not None
         assert process.stderr is not None
         ends = (process.stdout.fileno(), process.stderr.fileno())
-        heard = _Output({end: [] for end in ends})
+        output = _Output({end: [] for end in ends})
         with process.stdout, process.stderr:
-            ending = _listen(process, heard, time.monotonic() + seconds)
+            ending = _listen(process, output, time.monotonic() + seconds)
         code = process.poll()
         if ending != Ending.ENDED or code is None:
             _kill(process)
@@ -108,7 +108,9 @@ class Tools:
             except subprocess.TimeoutExpired:
                 self._stuck[program] = process
             return ToolSaid(Ending.LATE if ending == Ending.ENDED else ending)
-        return ToolSaid(ending, code, *(b"".join(heard.said[end]).decode("utf-8", "replace") for end in ends))
+        return ToolSaid(
+            ending, code, *(b"".join(output.chunks[end]).decode("utf-8", "replace") for end in ends)
+        )
 
     def _holds(self, program: str) -> bool:
         """Return whether this tool was killed and still exists."""
@@ -128,10 +130,10 @@ class Tools:
         return next((str(place) for place in places if os.access(place, os.X_OK)), None)
 
 
-def _listen(process: subprocess.Popen[bytes], heard: _Output, deadline: float) -> str:
+def _listen(process: subprocess.Popen[bytes], output: _Output, deadline: float) -> str:
     """Read until both pipes end, or it makes no sense any more."""
     with selectors.DefaultSelector() as selector:
-        for end in heard.said:
+        for end in output.chunks:
             selector.register(end, selectors.EVENT_READ)
         ended_at: Optional[float] = None
         while selector.get_map():
@@ -146,9 +148,9 @@ def _listen(process: subprocess.Popen[bytes], heard: _Output, deadline: float) -
                 chunk = os.read(key.fd, _CHUNK)
                 if not chunk:
                     selector.unregister(key.fd)
-                heard.said[key.fd].append(chunk)
-                heard.length += len(chunk)
-            if heard.length > _BYTES_MAX:
+                output.chunks[key.fd].append(chunk)
+                output.length += len(chunk)
+            if output.length > _BYTES_MAX:
                 return Ending.ENDLESS
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(max(0.0, deadline - time.monotonic()))

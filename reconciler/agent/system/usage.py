@@ -38,7 +38,7 @@ class Measured:
 
 
 def measure(pids: Iterable[int]) -> Measured:
-    """Look now. It takes a few milliseconds on macOS, where tools have to be asked."""
+    """Measure now. It takes a few milliseconds on macOS, where tools have to be run."""
     wanted = tuple(pids)
     if operating_system.is_linux():
         processes = {pid: usage for pid in wanted for usage in [_from_proc(pid)] if usage is not None}

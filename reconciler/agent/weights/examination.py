@@ -44,7 +44,7 @@ class Examiner:
         if not report.present or report.problem:
             return report
         try:
-            # What is verified is as its commit has it, whichever of its files are here in full by now.
+            # Verified weights are those of their commit, whichever of its files are complete here by now.
             state = VERIFIED if report.verified else mark(Path(report.directory))
             subject = (report.directory, state)
         except OSError as error:

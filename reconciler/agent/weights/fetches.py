@@ -70,7 +70,7 @@ class Place(Protocol):
 
 
 class _Fetcher:
-    """One process, and what it has said."""
+    """One process and its progress."""
 
     def __init__(self, request: FetchWeights, on_news: Callable[[bool], None]) -> None:
         self.request = request
@@ -81,7 +81,7 @@ class _Fetcher:
         self.done_before = 0
         """Bytes that the previous fetcher had fetched."""
         self._on_news = on_news
-        self._said = b""
+        self._rest = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
 
     def start(self, python: str, job: FetchJob, directory: Path) -> None:
@@ -142,10 +142,10 @@ class _Fetcher:
 
     def _read(self) -> None:
         chunk = os.read(self._pipe.fileno(), _READ_BYTES)
-        *lines, self._said = (self._said + chunk).split(b"\n")
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             self._on_line(line)
-        if chunk and len(self._said) <= _LINE_BYTES_MAX:
+        if chunk and len(self._rest) <= _LINE_BYTES_MAX:
             return
         asyncio.get_event_loop().remove_reader(self._pipe)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -163,13 +163,13 @@ class _Fetcher:
 
     def _on_line(self, line: bytes) -> None:
         try:
-            heard: Progress = from_wire(Progress, json.loads(line))
+            progress: Progress = from_wire(Progress, json.loads(line))
         except (ValueError, WireError) as error:
             _log.warning("unexpected output of a fetcher: %s", error)
             return
-        urgent = heard.phase != self.progress.phase
-        self.progress = heard
-        if heard.phase not in FetchPhase.ENDED:  # of the end is told when the process is gone
+        urgent = progress.phase != self.progress.phase
+        self.progress = progress
+        if progress.phase not in FetchPhase.ENDED:  # the end is reported when the process is gone
             self._on_news(urgent)
 
     def _reap(self) -> int:
@@ -199,7 +199,7 @@ class Fetches:
         self._givers: Dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, request: FetchWeights) -> None:
-        """Begin a fetch, where none runs for these weights. Raises ``ValueError`` for what cannot be asked for."""
+        """Begin a fetch, where none runs for these weights. Raises ``ValueError`` for an invalid request."""
         if not is_hub_path(request.path) or ".." in request.path.split("/"):
             raise ValueError("{!r}: expected hub/<repository>/<revision>".format(request.path))
         before = self._last.get(request.path)

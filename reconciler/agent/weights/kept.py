@@ -33,13 +33,13 @@ class StoredWeights:
         self._models = models
         self._stale_seconds = stale_seconds
         self._requested: Dict[str, float] = {}
-        """Time of the last request, or of the first sight, by path and a monotonic clock."""
+        """Time of the last request, or of the first scan that found it, by path and a monotonic clock."""
         self._removing: Optional[threading.Thread] = None
 
-    def scan(self, asked: Iterable[str]) -> Tuple[KeptWeights, ...]:
-        """Return the present weights; ``asked`` are those that a controller asks about."""
+    def scan(self, requested: Iterable[str]) -> Tuple[KeptWeights, ...]:
+        """Return the present weights; ``requested`` are those that a controller asks about."""
         now = time.monotonic()
-        self._requested.update(dict.fromkeys((path for path in asked if is_hub_path(path)), now))
+        self._requested.update(dict.fromkeys((path for path in requested if is_hub_path(path)), now))
         found: List[KeptWeights] = []
         for repo in self._folders(self._models / HUB):
             names = {self._revision(each) for each in self._folders(repo)} - {""}
@@ -50,12 +50,14 @@ class StoredWeights:
         return tuple(found)
 
     def remove(self, path: str) -> None:
-        """Take weights away, whole or not. Raises ``OSError``, or ``ValueError`` for what was never fetched."""
+        """Remove weights, complete or not. Raises ``OSError``, or ``ValueError`` for what was never fetched."""
         if not is_hub_path(path) or ".." in path.split("/"):
             raise ValueError("{!r}: expected hub/<repository>/<revision>".format(path))
         final = self._models / path
         for folder in (final, partial_folder(final)):
-            with contextlib.suppress(FileNotFoundError):  # first out of sight, whole, and then file by file
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # first renamed in one step, then removed file by file
                 folder.rename(folder.with_name(_GONE + folder.name))
         with contextlib.suppress(FileNotFoundError):
             final.with_name(".{}.lock".format(final.name)).unlink()
@@ -63,16 +65,16 @@ class StoredWeights:
 
     def _describe(self, path: str, now: float) -> KeptWeights:
         final = self._models / path
-        whole = final.is_dir()
-        folder = final if whole else partial_folder(final)
+        complete = final.is_dir()
+        folder = final if complete else partial_folder(final)
         stale = now - self._requested.setdefault(path, now) >= self._stale_seconds
         changed = 0.0
         with contextlib.suppress(OSError):
             changed = folder.stat().st_mtime
-        return KeptWeights(path, str(final), whole, _size(folder), changed, stale)
+        return KeptWeights(path, str(final), complete, _size(folder), changed, stale)
 
     def _clear(self) -> None:
-        """Remove the files of what is out of sight, beside everything else: there may be hundreds of gigabytes."""
+        """Remove renamed folders in the background: there may be hundreds of gigabytes."""
         if self._removing is not None and self._removing.is_alive():
             return
         gone = [

@@ -48,7 +48,7 @@ class Question:
         self._command = tuple(command)
         self._on_answer = on_answer
         self._seconds = seconds
-        self._said = b""
+        self._output = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
 
     def start(self, cwd: Optional[Path] = None, env: Optional[Mapping[str, str]] = None) -> None:
@@ -82,13 +82,13 @@ class Question:
 
     def _read(self) -> None:
         chunk = os.read(self._pipe.fileno(), _BYTES_MAX)
-        if chunk and len(self._said) < _BYTES_MAX:
-            self._said += chunk
+        if chunk and len(self._output) < _BYTES_MAX:
+            self._output += chunk
             return
         self._deadline.cancel()
         asyncio.get_event_loop().remove_reader(self._pipe)
         self._end()
-        self._on_answer(_parsed(self._said))
+        self._on_answer(_parsed(self._output))
 
     def _end(self) -> None:
         assert self._process is not None
@@ -105,9 +105,9 @@ def versions(python: str, on_answer: Callable[[Dict[str, str]], None]) -> Questi
     )
 
 
-def _parsed(said: bytes) -> Mapping[str, Any]:
+def _parsed(output: bytes) -> Mapping[str, Any]:
     try:
-        answer = json.loads(said)
+        answer = json.loads(output)
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}

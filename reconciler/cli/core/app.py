@@ -91,7 +91,7 @@ class SuggestingGroup(click.Group):
     """A group that suggests the nearest command, or the one for a command of other tools."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write whole summaries: click cuts those that are longer than a line."""
+        """Write complete summaries: click cuts those that are longer than a line."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, one.get_short_help_str(UNCUT)) for name, one in commands if one and not one.hidden]
         with formatter.section("Commands"):
@@ -101,8 +101,8 @@ class SuggestingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            said = f'unknown command "{args[0]}"{self._meant(ctx, args[0])}'
-            raise click.UsageError(said, ctx) from error
+            message = f'unknown command "{args[0]}"{self._meant(ctx, args[0])}'
+            raise click.UsageError(message, ctx) from error
 
     def _meant(self, ctx: click.Context, word: str) -> str:
         from .hints import COMMANDS as ELSEWHERE

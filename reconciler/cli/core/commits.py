@@ -231,17 +231,17 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
     return {each.metadata.name: each.spec.access for each in manifests if isinstance(each, Node)}
 
 
-def load_paths(paths: tuple[str, ...], whole: bool = False) -> tuple[Any, ...]:
+def load_paths(paths: tuple[str, ...], complete: bool = False) -> tuple[Any, ...]:
     """Return the manifests of files and folders. Raises ``InvalidManifests`` with every mistake.
 
-    ``whole``: they may be the complete set, and count as complete if any of them is a Node.
+    ``complete``: they may be the complete set, and count as complete if any of them is a Node.
     """
     from reconciler.source.files import read_paths
     from reconciler.source.yaml.documents import load
 
     files = read_paths(paths, lambda: sys.stdin.buffer.read())
     documents = load(files, part=True)
-    if whole and any(document.key[0] == "Node" for document in documents):
+    if complete and any(document.key[0] == "Node" for document in documents):
         documents = load(files)
     if not documents:
         raise Invalid(f"no manifests in {', '.join(paths)}")

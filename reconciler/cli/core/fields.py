@@ -38,7 +38,7 @@ class Field:
 
     @property
     def description(self) -> str:
-        """Return what it is for."""
+        """Return its purpose."""
         return str(self.schema["description"])
 
     def facts(self) -> list[str]:

@@ -26,7 +26,7 @@ class BadTemplate(ValueError):
         super().__init__(f"{text}: at character {at + 1}, {found}: {expected}")
 
 
-# --- what a template is made of ----------------------------------------------------------------------
+# --- the parts of a template -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

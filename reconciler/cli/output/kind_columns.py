@@ -47,8 +47,8 @@ def _node(item: Item, wide: bool) -> list[str]:
         status.get("system") or "-",
     ]
     runtime = " ".join(f"{name} {version}" for name, version in status.get("runtime", {}).items())
-    said = state(item) + _withheld(item["spec"])
-    return [*row, _host(item["spec"]), runtime or "-", said] if wide else [*row, said]
+    reported = state(item) + _withheld(item["spec"])
+    return [*row, _host(item["spec"]), runtime or "-", reported] if wide else [*row, reported]
 
 
 def _host(spec: Item) -> str:

@@ -18,7 +18,7 @@ class Progress:
     """Shows nothing for two seconds; then one changing line on a terminal, elsewhere a line for each new text."""
 
     def __init__(self) -> None:
-        self._began = self._said_at = time.monotonic()
+        self._began = self._shown_at = time.monotonic()
         self._live = sys.stderr.isatty()
         self._text = ""
 
@@ -32,9 +32,9 @@ class Progress:
             width = shutil.get_terminal_size().columns - 1 - len(seconds)
             sys.stderr.write(f"\r\x1b[K{clip(plain(text), width)}{seconds}")
             sys.stderr.flush()
-        elif text != self._text or moment - self._said_at >= REPEAT_SECONDS:
+        elif text != self._text or moment - self._shown_at >= REPEAT_SECONDS:
             click.echo(plain(text), err=True)
-            self._said_at = moment
+            self._shown_at = moment
         self._text = text
 
     def done(self) -> None:

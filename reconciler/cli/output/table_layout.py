@@ -23,7 +23,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
     return "\n".join(lines(shown, fitting(shown, width)))
 
 
-def story(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+def folded_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return a table whose last column is folded into several lines instead of cut."""
     shown = [headers, *rows]
     widths = fitting(shown, width)
@@ -93,7 +93,7 @@ def clip(text: str, width: int) -> str:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width, 100 without a terminal; a pipe gets whole lines unless COLUMNS is set."""
+    """Return the terminal's width, 100 without a terminal; a pipe gets complete lines unless COLUMNS is set."""
     wished = os.environ.get("COLUMNS", "")
     if sys.stdout.isatty() or (wished.isdecimal() and int(wished)):
         return shutil.get_terminal_size((WIDTH, 24)).columns
@@ -129,9 +129,9 @@ def duration(seconds: float) -> str:
     """Return a duration for people: `0.4s`, `12s`, `4m12s`, `3h5m`, `2d4h`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
+    total = int(seconds)
+    if total < 60:
+        return f"{total}s"
     parts = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
-    size, unit, rest, small = next(part for part in parts if whole >= part[0])
-    return f"{whole // size}{unit}{whole % size // rest}{small}"
+    size, unit, rest, small = next(part for part in parts if total >= part[0])
+    return f"{total // size}{unit}{total % size // rest}{small}"

@@ -32,7 +32,7 @@ class _Run:
     """One acceptance."""
 
     task: asyncio.Task[dict[str, Any]]
-    told: list[str]
+    progress: list[str]
     """Progress messages, the latest last."""
 
 
@@ -53,20 +53,20 @@ class Acceptances:
         if not run.task.done():
             await asyncio.wait([run.task], timeout=min(message.wait_seconds, WAIT_SECONDS_MAX))
         if not run.task.done():
-            return {"run": message.run, "doing": run.told[-1]}
+            return {"run": message.run, "doing": run.progress[-1]}
         self._runs.pop(message.run, None)
         return {"run": message.run, "doing": "", **run.task.result()}
 
     def _begin(self, message: Accept) -> dict[str, Any]:
         name = DeploymentName(message.deployment)
         groups = _serving(self.parts, name)
-        told = ["the ranks are measuring"]
-        task = asyncio.create_task(_accept(self.parts, groups, message, told), name=f"verify {name}")
+        progress = ["the ranks are measuring"]
+        task = asyncio.create_task(_accept(self.parts, groups, message, progress), name=f"verify {name}")
         while len(self._runs) >= RUNS_MAX:
             self._runs.pop(next(iter(self._runs))).task.cancel()
         number = self.parts.entropy()[:12]
-        self._runs[number] = _Run(task, told)
-        return {"run": number, "doing": told[-1]}
+        self._runs[number] = _Run(task, progress)
+        return {"run": number, "doing": progress[-1]}
 
 
 def _serving(parts: Parts, name: DeploymentName) -> tuple[GroupRecord, ...]:
@@ -93,10 +93,10 @@ def _ready(parts: Parts, record: GroupRecord) -> Mapping[int, ObservedRank]:
 
 
 async def _accept(
-    parts: Parts, groups: tuple[GroupRecord, ...], asked: Accept, told: list[str]
+    parts: Parts, groups: tuple[GroupRecord, ...], request: Accept, progress: list[str]
 ) -> dict[str, Any]:
-    tried = [(record, await _Trial(parts, record, told).all(asked.under_load)) for record in groups]
-    rates = {int(nodes): rate for nodes, rate in asked.smaller.items() if nodes.isdigit()}
+    tried = [(record, await _Trial(parts, record, progress).all(request.under_load)) for record in groups]
+    rates = {int(nodes): rate for nodes, rate in request.smaller.items() if nodes.isdigit()}
     rates |= {
         len(record.members): found.streams[0].tokens_per_second for record, found in tried if found.streams
     }
@@ -111,7 +111,7 @@ class _Trial:
 
     parts: Parts
     record: GroupRecord
-    told: list[str]
+    progress: list[str]
 
     async def all(self, under_load: bool) -> Trial:
         pace, why = await self._pace(under_load)
@@ -124,7 +124,7 @@ class _Trial:
         return Trial(members, self.record.charges, pace, why, works, tuple(streams))
 
     def _report(self, what: str) -> None:
-        self.told.append(f"{self.record.replica}: {what}")
+        self.progress.append(f"{self.record.replica}: {what}")
 
     async def _pace(self, under_load: bool) -> tuple[Measured | None, str]:
         self._report("the ranks are measuring")

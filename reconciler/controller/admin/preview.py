@@ -18,7 +18,7 @@ UNNAMED = "this change"
 
 
 def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer to ``wire.admin.Foresee``. Raises ``InvalidManifests`` for invalid files."""
+    """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
     documents = load({name: text.encode() for name, text in files.items()})
     desired = Desired.of(UNNAMED, (document.manifest for document in documents))
     plan = loop.preview(desired)

@@ -35,13 +35,13 @@ async def begin(parts: Parts, name: str) -> str:
     model, hub = _fetched(parts, name)
     path = model.spec.source.folder
     run = f"{ON_DEMAND}{parts.entropy()[:12]}"
-    asked = _first_of_each_folder(parts, path)
-    if not asked:
+    chosen = _first_of_each_folder(parts, path)
+    if not chosen:
         text = f"no answering node has the weights of {name}; see: reconciler describe model {name}"
         raise Refused("NotFetched", text)
     source = FetchSource(hub.repo, hub.revision, parts.around.hub.endpoint, model.spec.trust_remote_code)
     secret = parts.around.hub.token(hub.token_ref)
-    for each in asked:
+    for each in chosen:
         link, _ = parts.collector.link(each)
         weights = parts.collector.nodes()[each].model(path)
         only = () if weights is not None and weights.lacking else None
@@ -51,7 +51,7 @@ async def begin(parts: Parts, name: str) -> str:
         await link.request(request, timeout=REQUEST_SECONDS_MAX)
         parts.collector.look(each)
     for _ in range(LOOKS_MAX):
-        if all(_at_it(parts.collector.nodes()[each], path, run) for each in asked):
+        if all(_at_it(parts.collector.nodes()[each], path, run) for each in chosen):
             break
         await asyncio.sleep(LOOK_SECONDS)
     return run

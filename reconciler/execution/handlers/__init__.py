@@ -85,5 +85,5 @@ HANDLERS: Mapping[type[Step], Callable[[Any, Tools], Awaitable[str | None]]] = d
 
 
 async def carry_out(step: Step, tools: Tools) -> str:
-    """Do one step. Returns a detail worth telling; raises what went wrong."""
+    """Do one step. Returns a detail worth reporting; raises what went wrong."""
     return await HANDLERS[type(step)](step, tools) or ""

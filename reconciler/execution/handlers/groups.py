@@ -21,7 +21,7 @@ async def adopt(step: AdoptGroup, tools: Tools) -> None:
 
 async def allocate(step: AllocateEpoch, tools: Tools) -> None:
     """Write down a new group, and why there is one."""
-    tools.groups.allocate(step.group, step.attempt, step.failed, step.vain)
+    tools.groups.allocate(step.group, step.attempt, step.failed, step.wasted_verbs)
 
 
 async def prove(step: ProveGroup, tools: Tools) -> str:
@@ -41,7 +41,7 @@ async def free_transport(step: FreeTransport, tools: Tools) -> None:
 
 async def set_back(step: SetBack, tools: Tools) -> None:
     """Note which weights are served in place of those that did not come up."""
-    tools.groups.set_back(step.replica.deployment, step.setback)
+    tools.groups.set_back(step.replica.deployment, step.rollback)
 
 
 async def release(step: ReleaseReplica, tools: Tools) -> None:

@@ -28,8 +28,8 @@ async def reboot(step: RebootNode, tools: Tools) -> None:
     try:
         await tools.machines.reboot(step.node)
     except Refused:
-        if step.asked:
-            tools.groups.note_reboot(step.node, replace(step.reboot, told=False))
+        if step.on_request:
+            tools.groups.note_reboot(step.node, replace(step.reboot, requested=False))
         else:
             tools.groups.drop_reboot(step.node)
         raise

@@ -27,8 +27,8 @@ async def stop(step: StopRank, tools: Tools) -> None:
     """Ask a rank to end, and note by when it should have."""
     await change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
     gone_by = tools.clock() + step.grace_seconds
-    asked = tools.volatile.stops.items()
-    known = {id: each for id, each in asked if each.void_at > gone_by - STOPS_KEPT_SECONDS}
+    stops = tools.volatile.stops.items()
+    known = {id: each for id, each in stops if each.void_at > gone_by - STOPS_KEPT_SECONDS}
     known[step.id] = RequestedStop(gone_by, gone_by + STOP_REPEATED_AFTER_SECONDS, step.symptom)
     tools.volatile = replace(tools.volatile, stops=known)
 

@@ -17,11 +17,15 @@ async def fetch(step: FetchWeights, tools: Tools) -> None:
     source = replace(step.source, endpoint=tools.hub.endpoint)
     if step.origin is None:
         secret = tools.hub.token(step.token)
-        request = node.FetchWeights(tools.token, step.path, source, step.wish, secret=secret, only=step.only)
+        request = node.FetchWeights(
+            tools.token, step.path, source, step.request_id, secret=secret, only=step.only
+        )
         await change(tools, step.node, request)
         return
     await change(tools, step.origin, node.GiveWeights(tools.token, step.path))
-    request = node.FetchWeights(tools.token, step.path, source, step.wish, from_peer=True, only=step.only)
+    request = node.FetchWeights(
+        tools.token, step.path, source, step.request_id, from_peer=True, only=step.only
+    )
     await change(tools, step.node, request)
     giving, taking = step.sockets
     await carry(tools.machines.stream, (step.origin, giving), (step.node, taking))

@@ -36,7 +36,7 @@ async def _watch_client(receive: Receive, runs: Runs) -> None:
 
 
 async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing) -> None:
-    """Send the whole answer at its end."""
+    """Send the complete answer at its end."""
     while not runs.done:
         reply.add(await runs.next(timing.keep_alive))
     await send_json(send, 200, reply.body())

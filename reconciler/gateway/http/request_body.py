@@ -15,7 +15,7 @@ BODY_BYTES_MAX = 12 * 1024 * 1024
 
 
 async def read_body(scope: Scope, receive: Receive, timing: Timing) -> bytes:
-    """Return the whole body. Raises ``ApiError`` (408, 413) and ``ClientGone``."""
+    """Return the complete body. Raises ``ApiError`` (408, 413) and ``ClientGone``."""
     try:
         async with asyncio.timeout(timing.body):
             return await _read(scope, receive)

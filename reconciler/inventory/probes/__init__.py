@@ -1,22 +1,22 @@
-"""What a Mac's own tools say of it: a command and a pure parser each.
+"""Probes of a Mac: each is a command of its own tools and a pure parser.
 
-The agent runs the commands, one at a time; here they are chosen, and what they say is read.
+This package chooses the commands and parses their output. The agent runs them, one at a time.
 
-==============  ====================================================================
-module          what it is
-==============  ====================================================================
-``probe``       what a probe is, and what is not known
-``table``       all of them, in the order in which they are asked
-``asking``      how often, of whom
-``machine``     which fact comes from which probe
-``cabling``     where cables lead, of the facts of all machines
-``system``      system, memory, disk
-``verbs``       RDMA
-``thunderbolt`` receptacles
-``network``     interfaces
-``power``       sleep, watts, heat
-``keeping``     disk encryption, enrolment, launchd, reports, leftovers
-==============  ====================================================================
+===============  ====================================================================
+module           purpose
+===============  ====================================================================
+``probe``        a probe, and an unknown fact
+``table``        all probes, in the order in which they run
+``schedule``     when each probe runs on which machine
+``machine``      which fact comes from which probe
+``cable_ends``   where cables lead, from the facts of all machines
+``system``       system, memory, disk
+``verbs``        RDMA
+``thunderbolt``  receptacles
+``network``      interfaces
+``power``        sleep, watts, heat
+``management``   disk encryption, enrolment, launchd, reports, processes
+===============  ====================================================================
 """
 
 from .schedule import Probes

@@ -1,4 +1,4 @@
-"""What the probes of one machine amount to. Pure: which fact comes from which probe is said here and nowhere else.
+"""The facts of one machine from its probes. Pure. Only this module knows which fact comes from which probe.
 
 ======================  =========================================================================
 fact                    probe
@@ -184,18 +184,18 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
 
 
 def _has_device(readings: Readings, device: str) -> bool:
-    """Where the tools do not tell, a port may have the device that its interface's name makes: only they can say
-    that it has none."""
-    listed, told = readings.of(verbs.DEVICES), readings.of(verbs.VERBS_PORTS)
-    if listed is None and told is None:
+    """Return whether a port may have a device: unless a tool lists the devices, the name of its interface gives it
+    one."""
+    listed, reported = readings.of(verbs.DEVICES), readings.of(verbs.VERBS_PORTS)
+    if listed is None and reported is None:
         return True
-    return device in {each.name for each in listed or ()} | {each.device for each in told or ()}
+    return device in {each.name for each in listed or ()} | {each.device for each in reported or ()}
 
 
 def _bridged(readings: Readings, interface: str) -> bool | None:
     """Return whether an interface is in a bridge: False only if all bridges are known and none has it."""
-    told = readings.of(network.INTERFACES) or ()
-    bridges = [each for each in told if each.name.startswith("bridge")]
+    interfaces = readings.of(network.INTERFACES) or ()
+    bridges = [each for each in interfaces if each.name.startswith("bridge")]
     if any(interface in (bridge.members or ()) for bridge in bridges):
         return True
     named: Collection[str] = {port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}

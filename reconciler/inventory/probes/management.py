@@ -14,9 +14,9 @@ REPORTS_MINUTES = 60
 """Age up to which crash and panic reports count as new, in minutes."""
 
 
-def filevault(said: ToolSaid) -> bool | Unknown:
+def filevault(result: ToolSaid) -> bool | Unknown:
     """Parse ``fdesetup status``: a sentence, and more sentences while something is in progress."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     first = text.split("\n")[0].strip()
@@ -33,9 +33,9 @@ class Enrolment:
     user_approved: bool = False
 
 
-def enrolment(said: ToolSaid) -> Enrolment | Unknown:
+def enrolment(result: ToolSaid) -> Enrolment | Unknown:
     """Parse ``profiles status -type enrollment``."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     found = re.search(r"^MDM enrollment: (Yes|No)(?: \((User Approved)\))?$", text, re.MULTILINE)
@@ -59,25 +59,25 @@ class Job:
     """Its last exit code, or the signal or reason that ended it, as launchd reports it."""
 
 
-def job(said: ToolSaid) -> Job | Unknown:
+def job(result: ToolSaid) -> Job | Unknown:
     """Parse ``launchctl print DOMAIN/LABEL``. Nested blocks are ignored, because they have the same keys."""
-    if said.code == 113 and "Could not find service" in said.stdout + said.stderr:
+    if result.code == 113 and "Could not find service" in result.stdout + result.stderr:
         return Job(False)
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     if not re.search(r"^\S+ = \{$", text.split("\n")[0]) or not text.rstrip().endswith("\n}"):
         return unlike(text, "one whole block 'LABEL = {'")
-    told = dict(re.findall(r"^\t([a-z][a-z ]*) = (?!\{)(.+)$", text, re.MULTILINE))
+    fields = dict(re.findall(r"^\t([a-z][a-z ]*) = (?!\{)(.+)$", text, re.MULTILINE))
     ends = ("last terminating signal", "last exit reason", "last exit code")
     return Job(
         True,
-        told.get("type") == "LaunchDaemon",
-        told.get("state") == "running",
-        told.get("state", ""),
-        number(told.get("pid", ""), r"^([0-9]+)$"),
-        number(told.get("runs", ""), r"^([0-9]+)$"),
-        next((told[end] for end in ends if end in told), ""),
+        fields.get("type") == "LaunchDaemon",
+        fields.get("state") == "running",
+        fields.get("state", ""),
+        number(fields.get("pid", ""), r"^([0-9]+)$"),
+        number(fields.get("runs", ""), r"^([0-9]+)$"),
+        next((fields[end] for end in ends if end in fields), ""),
     )
 
 
@@ -90,26 +90,26 @@ class Reports:
     """Reports of crashed programs, and of exhausted memory."""
 
 
-def reports(said: ToolSaid) -> Reports | Unknown:
+def reports(result: ToolSaid) -> Reports | Unknown:
     """Parse ``find FOLDER … -mmin -60``: one path per line, by the machine's own clock."""
-    if said.code != 0:
-        return failed(said)
-    if said.stdout and not said.stdout.endswith("\n"):
+    if result.code != 0:
+        return failed(result)
+    if result.stdout and not result.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
-    lines = said.stdout.split("\n")[:-1]
+    lines = result.stdout.split("\n")[:-1]
     if not all(line.startswith("/") for line in lines):
-        return unlike(said.stdout, "absolute paths")
+        return unlike(result.stdout, "absolute paths")
     names = sorted({PurePosixPath(line).name for line in lines})
     panics = tuple(name for name in names if name.endswith(".panic") or name.startswith("panic-"))
     crashes = tuple(name for name in names if name not in panics and name.endswith((".ips", ".crash")))
     return Reports(panics, crashes)
 
 
-def processes(said: ToolSaid) -> tuple[int, ...] | Unknown:
+def processes(result: ToolSaid) -> tuple[int, ...] | Unknown:
     """Parse ``pgrep``: status 0 means some, 1 means none; any other status means unknown, not none."""
-    if said.code == 1 and not said.stdout.strip() and not said.stderr.strip():
+    if result.code == 1 and not result.stdout.strip() and not result.stderr.strip():
         return ()
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     lines = text.split("\n")[:-1]

@@ -22,15 +22,15 @@ class HardwarePort:
     interface: str
 
 
-def hardware_ports(said: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
+def hardware_ports(result: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
     """Parse ``networksetup -listallhardwareports``: blocks of three lines, separated by blank lines."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     found = []
     for block in text.split("\n\n"):
-        told = keyed(block)
-        name, interface = told.get("Hardware Port", ""), told.get("Device", "")
+        fields = keyed(block)
+        name, interface = fields.get("Hardware Port", ""), fields.get("Device", "")
         if name and _NAME.fullmatch(interface):
             found.append(HardwarePort(name, interface))
     if not found:
@@ -56,10 +56,10 @@ class Interface:
     """Interfaces of a bridge."""
 
 
-def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
+def interfaces(result: ToolSaid) -> tuple[Interface, ...] | Unknown:
     """Parse ``ifconfig -a``: a block per interface, of which bridges and those with a cable are used. The last block
     may be truncated."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     blocks = [block for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if block]
@@ -77,23 +77,23 @@ def interfaces(said: ToolSaid) -> tuple[Interface, ...] | Unknown:
 
 def _interface(name: str, up: bool, block: str, followed: bool) -> Interface:
     status = re.search(r"^\s+status: (active|inactive)$", block, re.MULTILINE)
-    is_whole = followed or bool(status)
+    is_complete = followed or bool(status)
     members = tuple(re.findall(r"^\s+member: ([a-z]{1,12}[0-9]{1,4}) ", block, re.MULTILINE))
     is_bridge = name.startswith("bridge")
     return Interface(
         name,
         up,
         status[1] == "active" if status else None,
-        _address(block, is_whole),
-        members if is_bridge and (is_whole or members) else None,
+        _address(block, is_complete),
+        members if is_bridge and (is_complete or members) else None,
     )
 
 
-def _address(block: str, is_whole: bool) -> str | None:
+def _address(block: str, is_complete: bool) -> str | None:
     """Return the address; empty if there is none, None if unknown or invalid."""
     found = re.search(r"^\s+inet (\S+)", block, re.MULTILINE)
     if found is None:
-        return "" if is_whole else None
+        return "" if is_complete else None
     try:
         return str(ipaddress.IPv4Address(found[1]))
     except ValueError:
@@ -111,9 +111,9 @@ class Service:
     """Interface; empty for a service without one, such as a VPN."""
 
 
-def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
+def services(result: ToolSaid) -> tuple[Service, ...] | Unknown:
     """Parse ``networksetup -listnetworkserviceorder``: two lines per service."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     pattern = r"^\(([0-9]{1,4}|\*)\) (.+)\n\(Hardware Port: (.+), Device: ?([a-z0-9]*)\)$"
@@ -124,10 +124,10 @@ def services(said: ToolSaid) -> tuple[Service, ...] | Unknown:
     return found or unlike(text, "lines such as '(1) Wi-Fi' and '(Hardware Port: Wi-Fi, Device: en0)'")
 
 
-def routes(said: ToolSaid) -> tuple[Route, ...] | Unknown:
+def routes(result: ToolSaid) -> tuple[Route, ...] | Unknown:
     """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If one
-    line is not understood, the whole table counts as unknown, because that line may be the one that matters."""
-    text = complete(said)
+    line is not understood, the complete table counts as unknown, because that line may be the one that matters."""
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     heading = re.search(r"^Destination +Gateway +Flags +(?:\w+ +)*Netif(?: .*)?$", text, re.MULTILINE)
@@ -161,8 +161,8 @@ def _network(text: str) -> ipaddress.IPv4Network | None:
     usual = next((prefix for below, prefix in _CLASSES if int(numbers[0]) < below), 4)
     prefix = found[2] or (32 if len(numbers) == 4 else min(usual, 8 * len(numbers)))
     try:
-        whole_address = ".".join(numbers + ["0"] * (4 - len(numbers)))
-        return ipaddress.IPv4Network(f"{whole_address}/{prefix}", strict=False)
+        padded = ".".join(numbers + ["0"] * (4 - len(numbers)))
+        return ipaddress.IPv4Network(f"{padded}/{prefix}", strict=False)
     except ValueError:
         return None
 

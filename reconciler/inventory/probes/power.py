@@ -1,4 +1,4 @@
-"""Power: whether the machine may fall asleep, what its GPU takes, whether it is slowed down for heat."""
+"""Power: whether the machine may fall asleep, the power of its GPU, whether heat slows it down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PowerSettings:
     sleep_minutes: int | None = None
     disk_sleep_minutes: int | None = None
     sleep_disabled: bool | None = None
-    """Whether sleep is disabled for the whole machine, whatever the minutes are."""
+    """Whether sleep is disabled for the machine, whatever the minutes are."""
     low_power: bool | None = None
     restarts: bool | None = None
     """Whether it starts again after a power failure."""
@@ -30,9 +30,9 @@ class PowerSettings:
         return None if self.sleep_minutes is None else self.sleep_minutes > 0
 
 
-def power_settings(said: ToolSaid) -> PowerSettings | Unknown:
+def power_settings(result: ToolSaid) -> PowerSettings | Unknown:
     """Parse ``pmset -g``: names, which may contain spaces, numbers, and remarks in parentheses."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     names = ("sleep", "disksleep", "SleepDisabled", "lowpowermode", "autorestart")
@@ -61,21 +61,21 @@ _PRESSURES = {"Nominal": False, "Moderate": True, "Heavy": True, "Trapping": Tru
 """Names of OSThermalPressureLevel in <libkern/OSThermalNotification.h>, and whether each throttles."""
 
 
-def power(said: ToolSaid) -> Power | Unknown:
+def power(result: ToolSaid) -> Power | Unknown:
     """Parse ``powermetrics``, run as root: the first of several percentages and samples counts."""
-    if said.code == 1 and re.search(r"^sudo: ", said.stderr, re.MULTILINE):
+    if result.code == 1 and re.search(r"^sudo: ", result.stderr, re.MULTILINE):
         return Unknown("sudo does not allow it without a password")
-    if said.code != 0:
-        return failed(said)
-    busy = re.search(r"^GPU HW active residency: +([0-9]{1,3}\.[0-9]{1,4})%", said.stdout, re.MULTILINE)
-    pressure = re.search(r"^Current pressure level: (\w+)$", said.stdout, re.MULTILINE)
+    if result.code != 0:
+        return failed(result)
+    busy = re.search(r"^GPU HW active residency: +([0-9]{1,3}\.[0-9]{1,4})%", result.stdout, re.MULTILINE)
+    pressure = re.search(r"^Current pressure level: (\w+)$", result.stdout, re.MULTILINE)
     found = Power(
-        number(said.stdout, r"^GPU Power: ([0-9]+) mW$"),
+        number(result.stdout, r"^GPU Power: ([0-9]+) mW$"),
         float(busy[1]) if busy and float(busy[1]) <= 100 else None,
-        number(said.stdout, r"^Combined Power \([^)\n]*\): ([0-9]+) mW$"),
+        number(result.stdout, r"^Combined Power \([^)\n]*\): ([0-9]+) mW$"),
         _PRESSURES.get(pressure[1]) if pressure else None,
     )
-    return unlike(said.stdout, "'GPU Power:' or 'Current pressure level:'") if found == Power() else found
+    return unlike(result.stdout, "'GPU Power:' or 'Current pressure level:'") if found == Power() else found
 
 
 POWER_SETTINGS = Probe("power settings", RunTool(("pmset", "-g"), 5.0), power_settings, 60.0)

@@ -46,37 +46,37 @@ class Probe(Generic[T]):
         """Return the tool's name for people."""
         return self.call.argv[0].strip("{}")
 
-    def read(self, said: ToolSaid) -> T | Unknown:
+    def read(self, result: ToolSaid) -> T | Unknown:
         """Return the parsed result. Never raises."""
-        if said.ending == Ending.ENDED:
-            return self.parse(said)
-        if said.ending == Ending.ABSENT:
+        if result.ending == Ending.ENDED:
+            return self.parse(result)
+        if result.ending == Ending.ABSENT:
             return Unknown(f"there is no {self.tool} on this machine")
-        if said.ending == Ending.LATE:
+        if result.ending == Ending.LATE:
             return Unknown(f"{self.tool} did not end within {self.call.seconds:g} s", hung=True)
-        if said.ending == Ending.STUCK:
+        if result.ending == Ending.STUCK:
             return Unknown(f"{self.tool} still hangs from an earlier run, and cannot be killed", hung=True)
-        if said.ending == Ending.ENDLESS:
+        if result.ending == Ending.ENDLESS:
             return Unknown(f"{self.tool} printed too much")
-        return Unknown(f"{self.tool} could not be run: {said.problem or said.ending}")
+        return Unknown(f"{self.tool} could not be run: {result.problem or result.ending}")
 
 
-def complete(said: ToolSaid) -> str | Unknown:
+def complete(result: ToolSaid) -> str | Unknown:
     """Return the output of a tool that succeeded, if it ends with a complete line."""
-    if said.code != 0:
-        return failed(said)
-    if not said.stdout.strip():
+    if result.code != 0:
+        return failed(result)
+    if not result.stdout.strip():
         return Unknown("it printed nothing")
-    if not said.stdout.endswith("\n"):
+    if not result.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
-    return said.stdout
+    return result.stdout
 
 
-def failed(said: ToolSaid) -> Unknown:
+def failed(result: ToolSaid) -> Unknown:
     """Return the result for an unexpected exit status."""
-    words = f"{said.stderr}\n{said.stdout}".split("\n")
+    words = f"{result.stderr}\n{result.stdout}".split("\n")
     first = next((line.strip() for line in words if line.strip()), "")
-    return Unknown(f"it ended with {said.code}" + (f": {shown(first)}" if first else ""))
+    return Unknown(f"it ended with {result.code}" + (f": {shown(first)}" if first else ""))
 
 
 def shown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Asking the probes of a machine, each as often as it says, and some also when what they follow has changed."""
+"""Runs the probes of a machine: each at its own interval, some also when the facts that they follow have changed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .verbs import VERBS_PORTS
 
 MAC = "Darwin"
 ROUND_SECONDS_MAX = 40.0
-"""After which no further probe is asked: the rest is asked in the next round."""
+"""Time after which no further probe begins: the rest runs in the next round."""
 ANSWER_SECONDS = 10.0
 """Time for the answer, and for a tool that another controller has started."""
 HUNG_SECONDS = 60.0
-"""Until a tool that did not come back is asked again: of one that cannot be killed the agent says so unasked."""
+"""Time after which a tool that did not return is run again. The agent itself reports one that cannot be killed."""
 UNKNOWN_SECONDS = 60.0
 """Time after which an unknown fact is probed again, even if it changes less often: somebody may install a runtime."""
 REFUSED_SECONDS = 1800.0
-"""Until what sudo does not allow is tried again: each try is written to the machine's log."""
+"""Time after which a tool that sudo refused is run again: sudo logs each refusal on the machine."""
 EXPECTED_SECONDS = 60.0
 """How long after a change of a machine's network its driver may take to report it."""
 EXPECTED_EVERY_SECONDS = 5.0
@@ -66,7 +66,7 @@ class _Machine:
             return False
         return any(port.address and port.mapped_gid is False for port in machine.ports(self.readings))
 
-    def due(self, probe: Probe[Any], now: float, anew: bool) -> bool:
+    def due(self, probe: Probe[Any], now: float, refresh: bool) -> bool:
         asked_at = self.asked_at.get(probe.name)
         if asked_at is None or now < asked_at:
             return True
@@ -74,63 +74,63 @@ class _Machine:
         if self.readings.hung(probe):
             return age >= HUNG_SECONDS
         if probe is VERBS_PORTS and self.expects(now):
-            return age >= (0 if anew else EXPECTED_EVERY_SECONDS)
+            return age >= (0 if refresh else EXPECTED_EVERY_SECONDS)
         if probe.call.as_root and self.readings.of(probe) is None:
             return age >= REFUSED_SECONDS
-        if probe.follows and (anew or self.asked_under.get(probe.name) != self.followed(probe)):
+        if probe.follows and (refresh or self.asked_under.get(probe.name) != self.followed(probe)):
             return age >= probe.soonest_seconds
         if self.readings.of(probe) is None:
             return age >= min(probe.every_seconds, UNKNOWN_SECONDS)
-        return age >= (0 if anew and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
+        return age >= (0 if refresh and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
 
 
 class Probes:
-    """A ``collector.Examine``: what its own tools say of a Mac. Of another machine its agent's report is all there is."""
+    """Probes Macs with their own tools. The facts of any other machine come from its agent's report alone."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._machines: dict[tuple[str, str], _Machine] = {}
 
-    async def __call__(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
+    async def __call__(self, link: AgentConnection, report: NodeReport, refresh: bool) -> MachineFacts:
         """Run due probes and return the facts. Raises ``Unreachable``."""
-        asked = self._machine(report)
-        if report.system == MAC and not asked.deaf:
-            await self._ask(link, asked, anew)
-        if not asked.read:
+        state = self._machine(report)
+        if report.system == MAC and not state.deaf:
+            await self._ask(link, state, refresh)
+        if not state.read:
             return MachineFacts(boot_id=report.boot_id, system=report.system)
-        now, pages = self._clock(), asked.readings.of(system.PAGES)
+        now, pages = self._clock(), state.readings.of(system.PAGES)
         wired = pages.wired_bytes if pages else None
-        asked.wired = asked.wired.next(wired, report, now)
-        return machine.facts(asked.readings, report, asked.wired.excess(wired, now))
+        state.wired = state.wired.next(wired, report, now)
+        return machine.facts(state.readings, report, state.wired.excess(wired, now))
 
     def expire(self, report: NodeReport) -> None:
         """Let every probe run in the next round, except tools that hang, tools that sudo forbids, and the RDMA driver,
         which has its own limits."""
-        asked = self._machine(report)
+        state = self._machine(report)
         for probe in PROBES:
-            refused = probe.call.as_root and asked.readings.of(probe) is None
-            if not (refused or probe.follows or asked.readings.hung(probe)):
-                asked.asked_at.pop(probe.name, None)
+            refused = probe.call.as_root and state.readings.of(probe) is None
+            if not (refused or probe.follows or state.readings.hung(probe)):
+                state.asked_at.pop(probe.name, None)
 
     def expect(self, report: NodeReport) -> None:
         """Probe the driver soon, because new addresses were just set."""
         self._machine(report).expected_until = self._clock() + EXPECTED_SECONDS
 
-    async def _ask(self, link: AgentConnection, asked: _Machine, anew: bool) -> None:
+    async def _ask(self, link: AgentConnection, state: _Machine, refresh: bool) -> None:
         ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
         for probe in PROBES:
             now = self._clock()
-            if not asked.due(probe, now, anew) or asyncio.get_running_loop().time() > ends_at:
+            if not state.due(probe, now, refresh) or asyncio.get_running_loop().time() > ends_at:
                 continue
             try:
-                said = await link.request(probe.call, timeout=probe.call.seconds + ANSWER_SECONDS)
+                result = await link.request(probe.call, timeout=probe.call.seconds + ANSWER_SECONDS)
             except Refused as error:
-                asked.deaf = error.code == "Malformed"
+                state.deaf = error.code == "Malformed"
                 return
-            asked.asked_at[probe.name] = now
-            asked.asked_under[probe.name] = asked.followed(probe)
-            asked.read[probe.name] = (
-                probe.read(said) if isinstance(said, ToolSaid) else Unknown("the answer was invalid")
+            state.asked_at[probe.name] = now
+            state.asked_under[probe.name] = state.followed(probe)
+            state.read[probe.name] = (
+                probe.read(result) if isinstance(result, ToolSaid) else Unknown("the answer was invalid")
             )
 
     def _machine(self, report: NodeReport) -> _Machine:

@@ -18,16 +18,16 @@ class SystemVersion:
     build: str = ""
 
 
-def system_version(said: ToolSaid) -> SystemVersion | Unknown:
+def system_version(result: ToolSaid) -> SystemVersion | Unknown:
     """Parse ``sw_vers``."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
-    told = keyed(text)
-    version = told.get("ProductVersion", "")
+    fields = keyed(text)
+    version = fields.get("ProductVersion", "")
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}", version):
         return unlike(text, "a line 'ProductVersion:' with a number")
-    build = told.get("BuildVersion", "")
+    build = fields.get("BuildVersion", "")
     known = re.fullmatch(r"[0-9A-Za-z]{2,16}", build)
     return SystemVersion(tuple(int(part) for part in version.split(".")), build if known else "")
 
@@ -54,25 +54,25 @@ _MIB = 2**20
 _SWAP_UNITS = {"K": 2**10, "M": _MIB, "G": 2**30}
 
 
-def settings(said: ToolSaid) -> Settings | Unknown:
+def settings(result: ToolSaid) -> Settings | Unknown:
     """Parse ``sysctl NAME…``, which prints the known names and fails if one is unknown."""
-    if said.stdout and not said.stdout.endswith("\n"):
+    if result.stdout and not result.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
-    told = keyed(said.stdout)
-    limit = number(told.get("iogpu.wired_limit_mb", ""), r"^(?:[0-9]+ -> )?([0-9]+)$")
+    fields = keyed(result.stdout)
+    limit = number(fields.get("iogpu.wired_limit_mb", ""), r"^(?:[0-9]+ -> )?([0-9]+)$")
     found = Settings(
-        model=_word(told.get("hw.model", "")),
-        chip=_word(told.get("machdep.cpu.brand_string", "")),
-        memory_bytes=number(told.get("hw.memsize", ""), r"^([0-9]+)$"),
-        page_bytes=number(told.get("hw.pagesize", ""), r"^([0-9]+)$"),
-        booted_at=number(said.stdout, r"^(?:kern\.boottime: )?\{ sec = ([0-9]+), usec = [0-9]+ \}"),
+        model=_word(fields.get("hw.model", "")),
+        chip=_word(fields.get("machdep.cpu.brand_string", "")),
+        memory_bytes=number(fields.get("hw.memsize", ""), r"^([0-9]+)$"),
+        page_bytes=number(fields.get("hw.pagesize", ""), r"^([0-9]+)$"),
+        booted_at=number(result.stdout, r"^(?:kern\.boottime: )?\{ sec = ([0-9]+), usec = [0-9]+ \}"),
         wired_limit_bytes=None if limit is None else limit * _MIB,
-        swap_used_bytes=_swap(told.get("vm.swapusage", ""), "used"),
-        swap_total_bytes=_swap(told.get("vm.swapusage", ""), "total"),
-        rdma_driver=_word(told.get("debug.rdma.version", "")),
+        swap_used_bytes=_swap(fields.get("vm.swapusage", ""), "used"),
+        swap_total_bytes=_swap(fields.get("vm.swapusage", ""), "total"),
+        rdma_driver=_word(fields.get("debug.rdma.version", "")),
     )
     if found == Settings():
-        return failed(said) if said.code else unlike(said.stdout, "lines as 'hw.memsize: 34359738368'")
+        return failed(result) if result.code else unlike(result.stdout, "lines as 'hw.memsize: 34359738368'")
     return found
 
 
@@ -95,9 +95,9 @@ class Pages:
     compressed_bytes: int | None = None
 
 
-def pages(said: ToolSaid) -> Pages | Unknown:
+def pages(result: ToolSaid) -> Pages | Unknown:
     """Parse ``vm_stat``: the page size is in the first line, and differs between Macs."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     size = number(text, r"\(page size of ([0-9]+) bytes\)")
@@ -118,9 +118,9 @@ class Disk:
     free_bytes: int
 
 
-def disk(said: ToolSaid) -> Disk | Unknown:
+def disk(result: ToolSaid) -> Disk | Unknown:
     """Parse ``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     header, _, rows = text.partition("\n")

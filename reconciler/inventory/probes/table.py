@@ -47,16 +47,18 @@ class Readings:
 
     def of(self, probe: Probe[T]) -> T | None:
         """Return the result of a probe; None if unknown."""
-        told = self.by_name.get(probe.name)
-        return None if isinstance(told, Unknown) else cast("T | None", told)
+        reading = self.by_name.get(probe.name)
+        return None if isinstance(reading, Unknown) else cast("T | None", reading)
 
     def hung(self, probe: Probe[T]) -> bool:
         """Return whether its tool hung at the last run."""
-        told = self.by_name.get(probe.name)
-        return isinstance(told, Unknown) and told.hung
+        reading = self.by_name.get(probe.name)
+        return isinstance(reading, Unknown) and reading.hung
 
     def unknown(self) -> tuple[tuple[str, str], ...]:
         """Return the failed probes, and why their facts are unknown, for people."""
         return tuple(
-            (name, told.reason) for name, told in sorted(self.by_name.items()) if isinstance(told, Unknown)
+            (name, reading.reason)
+            for name, reading in sorted(self.by_name.items())
+            if isinstance(reading, Unknown)
         )

@@ -34,7 +34,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
-    """One port of the machine. None, or empty, is what was not told."""
+    """One port of the machine. A field is None, or empty, where it was not reported."""
 
     number: int
     domain: str = ""
@@ -42,28 +42,28 @@ class Receptacle:
     connected: bool | None = None
     """Whether anything is at the other end."""
     gbps: int | None = None
-    """The speed of what is connected, the least on the way to a machine; what a port could do is none."""
+    """Speed of the connection, the lowest on the path to a machine; not the speed that the port is capable of."""
     peer: Peer | None = None
     through: tuple[str, ...] = ()
     """Docks and hubs on the way to the peer; without a peer, what is connected."""
 
 
-def receptacles(said: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
+def receptacles(result: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
     """Parse ``system_profiler SPThunderboltDataType -json``: one object per bus, and thus per receptacle."""
-    if said.code:
-        return failed(said)
+    if result.code:
+        return failed(result)
     try:
-        told = json.loads(said.stdout)
+        data = json.loads(result.stdout)
     except (ValueError, RecursionError):
-        return unlike(said.stdout, "JSON")
-    buses = told.get(_TYPE) if isinstance(told, dict) else None
+        return unlike(result.stdout, "JSON")
+    buses = data.get(_TYPE) if isinstance(data, dict) else None
     if not isinstance(buses, list):
-        return unlike(said.stdout, f"an object with a list {_TYPE!r}")
+        return unlike(result.stdout, f"an object with a list {_TYPE!r}")
     found = tuple(port for bus in buses if isinstance(bus, dict) for port in _ports(bus))
     if len({port.number for port in found}) < len(found):
         return Unknown("its output lists a receptacle twice")
     if buses and not found:
-        return unlike(said.stdout, "buses with 'receptacle_id_key'")
+        return unlike(result.stdout, "buses with 'receptacle_id_key'")
     return tuple(sorted(found, key=lambda port: port.number))
 
 
@@ -75,14 +75,16 @@ def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
         return
     domain = _text(bus, "domain_uuid_key").upper()
     connected = _connected(own)
-    ways = (
-        [way for way in _paths(bus, (own,)) if not domain or way.peer.domain != domain] if connected else []
+    paths = (
+        [path for path in _paths(bus, (own,)) if not domain or path.peer.domain != domain]
+        if connected
+        else []
     )
-    if len(ways) == 1:
-        speeds = [_gbps(tag) for tag in ways[0].tags]
+    if len(paths) == 1:
+        speeds = [_gbps(tag) for tag in paths[0].tags]
         known = [speed for speed in speeds if speed is not None]
         yield Receptacle(
-            int(number), domain, connected, min(known, default=None), ways[0].peer, ways[0].through
+            int(number), domain, connected, min(known, default=None), paths[0].peer, paths[0].through
         )
         return
     devices = tuple(_name(item) for item in _items(bus)) if connected else ()

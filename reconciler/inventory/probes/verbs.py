@@ -13,20 +13,20 @@ from .probe import Probe, Unknown, complete, failed, number, unlike
 _NO_DEVICES = "No IB devices found"
 
 
-def rdma_enabled(said: ToolSaid) -> bool | Unknown:
+def rdma_enabled(result: ToolSaid) -> bool | Unknown:
     """Parse ``rdma_ctl status``: one word."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     word = text.strip().lower()
     return {"enabled": True, "disabled": False}.get(word, unlike(text, "'enabled' or 'disabled'"))
 
 
-def rdma_set(said: ToolSaid) -> bool | Unknown:
+def rdma_set(result: ToolSaid) -> bool | Unknown:
     """Parse ``nvram rdma-enable``, the setting from Recovery. The tool fails if there is none."""
-    if said.code and "data was not found" in said.stderr:
+    if result.code and "data was not found" in result.stderr:
         return False
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     found = re.fullmatch(r"rdma-enable\t([01])", text.rstrip("\n"))
@@ -41,9 +41,9 @@ class Device:
     guid: str
 
 
-def devices(said: ToolSaid) -> tuple[Device, ...] | Unknown:
+def devices(result: ToolSaid) -> tuple[Device, ...] | Unknown:
     """Parse ``ibv_devices``: a header, a rule and unordered rows. With RDMA disabled there are no rows."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     lines = [line.split() for line in text.split("\n") if line.strip()]
@@ -75,11 +75,11 @@ class VerbsPort:
 _STATES = {"PORT_ACTIVE": True, "PORT_DOWN": False, "PORT_INIT": False, "PORT_ARMED": False}
 
 
-def verbs_ports(said: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
+def verbs_ports(result: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
     """Parse ``ibv_devinfo [-v]``: a block per device, with tabs or spaces before the values."""
-    if _NO_DEVICES in said.stdout or _NO_DEVICES in said.stderr:
+    if _NO_DEVICES in result.stdout or _NO_DEVICES in result.stderr:
         return ()
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     blocks = re.split(r"^hca_id:[ \t]*", text, flags=re.MULTILINE)[1:]
@@ -112,22 +112,22 @@ class KernelObjects:
 _DOMAINS, _PAIRS = "AppleThunderboltRDMAProtectionDomain", "AppleThunderboltRDMAQueuePair"
 
 
-def kernel_objects(said: ToolSaid) -> KernelObjects | Unknown:
+def kernel_objects(result: ToolSaid) -> KernelObjects | Unknown:
     """Parse ``ioclasscount CLASS…``: ``CLASS = n``, separated by commas. A class without a number is not loaded."""
-    text = complete(said)
+    text = complete(result)
     if isinstance(text, Unknown):
         return text
     domains, pairs = (number(text, rf"\b{kind}\s*=\s*([0-9]+)(?=\s|,|$)") for kind in (_DOMAINS, _PAIRS))
     return unlike(text, f"'{_DOMAINS} =' and a number") if domains is None else KernelObjects(domains, pairs)
 
 
-def has_jaccl(said: ToolSaid) -> bool | Unknown:
+def has_jaccl(result: ToolSaid) -> bool | Unknown:
     """Parse the output of ``_JACCL`` in the ranks' interpreter."""
-    if said.code:
-        return failed(ToolSaid(said.ending, said.code, stderr=said.stderr.strip().split("\n")[-1]))
-    last = said.stdout.strip().split("\n")[-1]
+    if result.code:
+        return failed(ToolSaid(result.ending, result.code, stderr=result.stderr.strip().split("\n")[-1]))
+    last = result.stdout.strip().split("\n")[-1]
     return {"jaccl True": True, "jaccl False": False}.get(
-        last, unlike(said.stdout, "'jaccl True' or 'jaccl False'")
+        last, unlike(result.stdout, "'jaccl True' or 'jaccl False'")
     )
 
 

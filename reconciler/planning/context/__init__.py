@@ -1,4 +1,4 @@
-"""What every decision is made from: the snapshots of a pass, the view of one replica, reservations and deadlines.
+"""The input of every decision: the snapshots of a pass, the view of one replica, reservations and deadlines.
 
 Start with ``world.py``, then ``view.py``.
 """

@@ -32,7 +32,7 @@ def begun(world: World, name: NodeName) -> Reboot | None:
 def away(world: World, name: NodeName) -> bool:
     """Whether a machine was asked to restart on request, and may still be restarting."""
     noted = begun(world, name)
-    return noted is not None and noted.told and abs(world.now - noted.at) < AWAY_SECONDS
+    return noted is not None and noted.requested and abs(world.now - noted.at) < AWAY_SECONDS
 
 
 def with_reboots_drained(world: World) -> World:

@@ -1,4 +1,4 @@
-"""One replica within its world, by what there is of it: wanted or not, with a group or without.
+"""Views of one replica within its world: wanted or not, with a group or without.
 
 A rule says by the type of its argument which replicas it is about, so no rule has to look for what may be missing.
 """
@@ -32,7 +32,7 @@ from .world import World
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Any replica. What several rules need is computed once."""
+    """Any replica. Values that several rules need are computed once."""
 
     world: World
     ledger: Ledger
@@ -110,11 +110,14 @@ class Wanted(View):
     def without_transport(self, failed: TransportFailure) -> Self:
         """Return the same view of a world in which a transport has failed this replica."""
         memory = self.world.memory
-        rungs = {**memory.rungs, self.replica: (*memory.rungs.get(self.replica, ()), failed)}
-        return replace(self, world=replace(self.world, memory=replace(memory, rungs=rungs)))
+        failures = {
+            **memory.transport_failures,
+            self.replica: (*memory.transport_failures.get(self.replica, ()), failed),
+        }
+        return replace(self, world=replace(self.world, memory=replace(memory, transport_failures=failures)))
 
     def with_wasted_verbs(self, wasted: Iterable[tuple[NodeName, str]]) -> Self:
-        """Return the same view of a world in which RDMA was set up in vain once more on these machines.
+        """Return the same view of a world in which one more attempt to set RDMA up has failed on these machines.
 
         ``wasted`` has the node and the boot id of each.
         """

@@ -1,4 +1,4 @@
-"""The healing table: what each class of faults is answered with.
+"""The healing table: the remedies of each class of faults.
 
 Two rules hold everywhere. Of the rows the first that detects something explains the end of a group, and with it the
 symptoms that later rows would detect. Of a row's two remedies the second is taken when its condition holds, else the
@@ -41,7 +41,7 @@ class Remedy(Enum):
 class History:
     """What was tried against a fault, and what can be tried: the remedy of a row follows from this."""
 
-    tries: int = 0
+    attempts: int = 0
     """How often in a row the group was formed for this class."""
     transport_forms: int = 0
     """How often in a row the group was formed on its transport because something was wrong."""
@@ -66,20 +66,22 @@ class Next:
     holds: Callable[[History], bool]
 
 
-def _without_machine(tries: int) -> Next:
-    return Next(Remedy.FORM_WITHOUT, f"after {tries}", lambda past: past.tries >= tries)
+def _without_machine(attempts: int) -> Next:
+    return Next(Remedy.FORM_WITHOUT, f"after {attempts}", lambda past: past.attempts >= attempts)
 
 
-def _reboot(tries: int) -> Next:
-    return Next(Remedy.REBOOT, f"after {tries}", lambda past: past.tries >= tries and not past.facts_changed)
+def _reboot(attempts: int) -> Next:
+    return Next(
+        Remedy.REBOOT, f"after {attempts}", lambda past: past.attempts >= attempts and not past.facts_changed
+    )
 
 
-def _next_transport(tries: int) -> Next:
+def _next_transport(attempts: int) -> Next:
     def holds(past: History) -> bool:
-        often = past.tries >= tries or past.transport_forms >= TRANSPORT_FORMS_MAX
+        often = past.attempts >= attempts or past.transport_forms >= TRANSPORT_FORMS_MAX
         return often and past.has_fallback and not past.facts_changed
 
-    return Next(Remedy.NEXT_TRANSPORT, f"after {tries}", holds)
+    return Next(Remedy.NEXT_TRANSPORT, f"after {attempts}", holds)
 
 
 _WITHOUT_LOST = Next(Remedy.FORM_WITHOUT, "when the machine is lost", lambda past: past.quarantined)
@@ -102,7 +104,7 @@ class Row:
     counted: bool = True
     """Whether forming again is charged to the budget of restarts."""
     forbids: bool = False
-    """Whether a group is not formed anew while this is detected, also where another row explains its end."""
+    """Whether a group is not formed again while this is detected, also where another row explains its end."""
 
     @property
     def reboots(self) -> bool:
@@ -249,7 +251,7 @@ def explain(evidence: Evidence, history: Callable[[Row, Detection], History]) ->
 
 
 def forbidding(evidence: Evidence) -> tuple[Row, Detection] | None:
-    """Return what a group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    """Return what a group has done to its machines, so that it is not formed again as it was; None where nothing."""
     return diagnose(evidence, (row for row in TABLE if row.forbids))
 
 

@@ -21,8 +21,8 @@ from reconciler.wire.node import Gone
 
 SETTLE_SECONDS = 60.0
 """How long the system may take to free what a rank held. Longer means that only a person can."""
-NOTICE_SECONDS = 5.0
-"""How long it may take before people are told: most of it is gone in an instant."""
+REPORT_AFTER_SECONDS = 5.0
+"""Time after which leftovers are reported: most are gone in an instant."""
 
 
 class Proof(Enum):

@@ -1,7 +1,7 @@
 """Nodes that are kept out: silent for too long, or with leftovers of old ranks.
 
-Derived anew in each pass, never stored. Until it is over, nothing new is placed on such a node, and no group that
-misses a rank there waits for it. What may run there stays charged, and is not part of a new group.
+Computed in each pass, never stored. During it, nothing new is placed on such a node, and no group that misses a
+rank there waits for it. A rank that may run there stays charged, and is not part of a new group.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _holding(world: World, name: NodeName) -> Quarantine | None:
 
 def _leftover_trouble(world: World, name: NodeName) -> Trouble | None:
     for kept in leftovers.leftovers(world, name):
-        if kept.seconds < leftovers.NOTICE_SECONDS:
+        if kept.seconds < leftovers.REPORT_AFTER_SECONDS:
             continue
         settled = kept.seconds >= leftovers.SETTLE_SECONDS
         doing = "nothing new is started there" if settled else "wait until it is freed"

@@ -29,7 +29,7 @@ from reconciler.wire.repair import RepairReport, RepairState
 from . import settings
 from .settings import Kind, Need
 
-TRIES_MAX = 3
+ATTEMPTS_MAX = 3
 """For the same changes in one boot."""
 BROKEN_OFF_MAX = 9
 """For the same changes in one boot whose process was gone each time."""
@@ -162,7 +162,7 @@ def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
     if id in report.barred:
         return f"sudo on {name} does not allow it without a password (reconciler node bootstrap {name} prints what does)"
     times = report.tried.count(id)
-    if times >= TRIES_MAX:
+    if times >= ATTEMPTS_MAX:
         why = f": {report.problem}" if report.problem and report.id == id else ""
         return f"it was tried {times} times since {name} booted, and did not last{why}"
     if report.broken_off.count(id) >= BROKEN_OFF_MAX:

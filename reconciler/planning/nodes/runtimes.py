@@ -57,7 +57,7 @@ def _of_node(world: World, name: NodeName, room: int) -> Decision:
     else:
         needed = world.reached(name) and bool(key) and key not in (known.built.get(name), used(report))
     if step.subject in world.memory.in_flight:
-        return _building(name, known.told.get(name, "")) if needed or name in known.told else NOTHING
+        return _building(name, known.progress.get(name, "")) if needed or name in known.progress else NOTHING
     if not needed:
         return _tidy(world, name, report, key) if room > 0 else NOTHING
     failure = world.memory.failures.get(step.key)

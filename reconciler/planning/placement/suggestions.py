@@ -15,7 +15,7 @@ from reconciler.wire.node import ModelReport
 from .search import FreeMemory
 
 CONTEXT_STEP = 1024
-"""Contexts are suggested in whole thousands where they are that large."""
+"""Contexts are suggested in thousands where they are that large."""
 CONTEXT_MIN = 16
 BITS = (8, 6, 5, 4, 3)
 """Those of the quantized weights that are usually available."""

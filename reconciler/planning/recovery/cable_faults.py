@@ -37,13 +37,13 @@ def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     covered = {(pair, fault) for pair, fault, _, _ in declared}
     others = (each for each in _rule_matches(world) if each[:2] not in covered)
     found: dict[tuple[str, FaultClass], Trouble] = {}
-    said: set[str] = set()
+    named: set[str] = set()
     for pair, fault, text, person in (*declared, *others):
         if not (world.reached(pair[0]) and world.reached(pair[1]) and uses(world, CABLES, *pair)):
             continue  # a machine that does not answer is another matter: its cables are down with it
-        if text in said:
+        if text in named:
             continue  # two cables that are swapped are one fault
-        said.add(text)
+        named.add(text)
         key, subject = ObjectKey("Node", pair[0]), f"link/{pair[0]}/{pair[1]}"
         doing = "its groups use their next transport"
         found.setdefault((subject, fault), Trouble(key, subject, fault, text, doing, person))
@@ -64,8 +64,8 @@ def person_tasks(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
     """Collect what people are asked to do about cables, or will be once the machines have been up for a while: also
     in the words that are used for cables without a Fabric."""
     covered = {(pair, fault) for pair, fault, _, _ in _declared(world, cabling)}
-    said = (*_rule_matches(world), *(_as_link_faults(each) for each in _missed(world))) if covered else ()
-    otherwise = {(fault, person) for pair, fault, _, person in said if (pair, fault) in covered}
+    matches = (*_rule_matches(world), *(_as_link_faults(each) for each in _missed(world))) if covered else ()
+    otherwise = {(fault, person) for pair, fault, _, person in matches if (pair, fault) in covered}
     return otherwise | {(trouble.fault, trouble.person) for trouble in troubles(world, cabling)}
 
 
@@ -108,7 +108,7 @@ def _observed_ends(world: World) -> Iterator[tuple[Pair, Seen]]:
 def _missed(world: World) -> Iterator[tuple[Pair, Seen]]:
     """Yield cables that a group has, or had, and that now lead elsewhere or nowhere."""
     for replica, record in sorted(world.memory.groups.items()):
-        failures = world.memory.rungs.get(replica, ())
+        failures = world.memory.transport_failures.get(replica, ())
         had = [used(record), *(each.transport for each in failures if each.fault is FaultClass.LINK_DOWN)]
         wired = (transport for transport in had if transport in CABLES)
         nodes = tuple(world.node(name) for name in record.members)
@@ -154,6 +154,6 @@ def degraded(view: View) -> tuple[Trouble, ...]:
             doing,
             failure.person,
         )
-        for failure in view.world.memory.rungs.get(view.replica, ())
+        for failure in view.world.memory.transport_failures.get(view.replica, ())
         if failure.transport in view.deployment.spec.transport and failure.fault not in SEEN_IN_FACTS
     )

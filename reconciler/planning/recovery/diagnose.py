@@ -29,7 +29,7 @@ from . import stalls
 
 PROOFS_MAX = 3
 """After this many failed completions a group that is ready is as good as dead."""
-TRIES_SECONDS = 3600.0
+ATTEMPTS_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
 
@@ -87,7 +87,7 @@ def _history(view: Formed, row: Row, detection: Detection) -> History:
     """Collect what was tried against a fault of this group, and what can be."""
     world, record = view.world, view.record
     return History(
-        tries=tries(view, row.fault),
+        attempts=attempts(view, row.fault),
         transport_forms=_transport_forms(view),
         has_fallback=fallback.lower(view.deployment, fallback.used(record)),
         facts_changed=bool(attempt_facts.changes(record.facts, view.current_facts(record.members))),
@@ -97,7 +97,7 @@ def _history(view: Formed, row: Row, detection: Detection) -> History:
 
 
 def forbidding(view: Formed) -> tuple[Row, Detection] | None:
-    """Return what the group has done to its machines, so that it is not formed anew as it was; None where nothing."""
+    """Return what the group has done to its machines, so that it is not formed again as it was; None where nothing."""
     return rules.forbidding(gather_evidence(view, None))
 
 
@@ -117,7 +117,7 @@ def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
 def _transport_forms(view: Wanted) -> int:
     """Count how often in a row the group was formed on its transport because something was wrong."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
-    since = view.world.now - TRIES_SECONDS
+    since = view.world.now - ATTEMPTS_SECONDS
 
     def failing(attempt: Attempt) -> bool:
         down = attempt.cause == Cause.TRANSPORT_FAILED.value
@@ -125,19 +125,23 @@ def _transport_forms(view: Wanted) -> int:
             attempt.fault is not None
             and not down
             and attempt.at > since
-            and attempt.wish == view.spec_generations
+            and attempt.spec_generations == view.spec_generations
         )
 
     return sum(1 for _ in takewhile(failing, latest))
 
 
-def tries(view: Wanted, fault: FaultClass) -> int:
+def attempts(view: Wanted, fault: FaultClass) -> int:
     """Count how often in a row, until now, the group was formed for this class and this spec."""
     latest = reversed(view.world.memory.attempts.get(view.replica, ()))
-    since = view.world.now - TRIES_SECONDS
+    since = view.world.now - ATTEMPTS_SECONDS
 
     def same(attempt: Attempt) -> bool:
-        return attempt.fault is fault and attempt.at > since and attempt.wish == view.spec_generations
+        return (
+            attempt.fault is fault
+            and attempt.at > since
+            and attempt.spec_generations == view.spec_generations
+        )
 
     return sum(1 for _ in takewhile(same, latest))
 

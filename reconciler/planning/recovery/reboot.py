@@ -38,7 +38,7 @@ def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
     if not _helps(fault):
         return False
     last = world.memory.reboots.get(name)
-    if last is not None and (not last.told or _away(world, name)):
+    if last is not None and (not last.requested or _away(world, name)):
         return True
     return not (_forbidden(world, name, fault) or _serving(world, name))
 
@@ -81,7 +81,7 @@ def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
     if failed is not None:
         return f"{name} could not be restarted: {failed.text}"
     last = world.memory.reboots.get(name)
-    if last is not None and last.told and abs(world.now - last.at) < EVERY_SECONDS:
+    if last is not None and last.requested and abs(world.now - last.at) < EVERY_SECONDS:
         return f"{name} was restarted less than {EVERY_SECONDS / 3600:.0f} hours ago"
     return ""
 
@@ -119,7 +119,7 @@ def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
 def _away(world: World, name: NodeName) -> bool:
     """Whether a machine of this cluster was asked to restart and has not come back."""
     last, node = world.memory.reboots[name], world.node(name)
-    if name not in world.desired.nodes or not last.told:
+    if name not in world.desired.nodes or not last.requested:
         return False
     if not world.reached(name) or node.report is None:
         return True

@@ -77,7 +77,7 @@ class _Wait:
 
 
 def verdict(view: Formed, fault: Diagnosis) -> Verdict:
-    """Decide whether a group that died of this may be formed again now. A changed spec begins anew."""
+    """Decide whether a group that died of this may be formed again now. A changed spec begins with a fresh budget."""
     tried, now = _tried(view), view.world.now
     if not tried:
         return RestartNow(Standing.NORMAL)
@@ -142,7 +142,7 @@ def _tried(view: Wanted) -> tuple[Attempt, ...]:
     attempts = [
         each
         for each in view.world.memory.attempts.get(view.replica, ())
-        if each.wish == view.spec_generations
+        if each.spec_generations == view.spec_generations
     ]
     no_later = list(accumulate((each.at for each in reversed(attempts)), min))
     return tuple(replace(each, at=at) for each, at in zip(attempts, reversed(no_later), strict=True))

@@ -18,9 +18,9 @@ from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
 
 from . import restart_budget
-from .diagnose import Diagnosis, tries
+from .diagnose import Diagnosis, attempts
 
-TRIES_MAX = 2
+ATTEMPTS_MAX = 2
 """How many groups with new weights may end before they have served for long. One that refuses the weights is
 enough."""
 BLAMED = (
@@ -49,7 +49,7 @@ def effective(world: World, deployment: ModelDeployment) -> Model | None:
 def applying(world: World, deployment: ModelDeployment) -> Rollback | None:
     """Return the rollback of a deployment whose spec is still the one that did not come up; None where there is
     none."""
-    rollback = world.memory.setbacks.get(DeploymentName(deployment.metadata.name))
+    rollback = world.memory.rollbacks.get(DeploymentName(deployment.metadata.name))
     model = world.desired.models.get(deployment.spec.model)
     if rollback is None or model is None or rollback.model != model.metadata.name:
         return None
@@ -65,7 +65,7 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     new = record.weights and record.weights_before and record.weights != record.weights_before
     if not new or fault.fault not in BLAMED or restart_budget.lived_long(view, fault):
         return None
-    if fault.remedy is not Remedy.REFUSE and tries(view, fault.fault) + 1 < TRIES_MAX:
+    if fault.remedy is not Remedy.REFUSE and attempts(view, fault.fault) + 1 < ATTEMPTS_MAX:
         return None
     rollback = Rollback(
         workload.model.metadata.name,

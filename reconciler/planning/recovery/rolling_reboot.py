@@ -71,7 +71,7 @@ def _begins(world: World, name: NodeName, decided: list[Decision]) -> Step | Wai
     hold = _unanswered(world, name) or _still_returning(world) or _unsettled(decided)
     if hold:
         return _wait(name, WaitingFor.TURN, f"it is restarted when {hold}")
-    return EmptyNode(name, Reboot(world.now, world.boot(name), REASON, told=False))
+    return EmptyNode(name, Reboot(world.now, world.boot(name), REASON, requested=False))
 
 
 def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
@@ -90,7 +90,7 @@ def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
     hold = _unanswered(world, name) or _still_returning(world)
     if hold:
         return _wait(name, WaitingFor.RESTART, f"it is empty, and restarted when {hold}")
-    return RebootNode(name, Reboot(world.now, world.boot(name), REASON), asked=True)
+    return RebootNode(name, Reboot(world.now, world.boot(name), REASON), on_request=True)
 
 
 def _unanswered(world: World, name: NodeName) -> str:
@@ -100,7 +100,11 @@ def _unanswered(world: World, name: NodeName) -> str:
 def _still_returning(world: World) -> str:
     """Say which recently restarted machine has to be back first, and how; empty where all are back."""
     for name, noted in sorted(world.memory.reboots.items()):
-        if name not in world.desired.nodes or not noted.told or abs(world.now - noted.at) >= AWAY_SECONDS:
+        if (
+            name not in world.desired.nodes
+            or not noted.requested
+            or abs(world.now - noted.at) >= AWAY_SECONDS
+        ):
             continue
         if not world.reached(name) or not world.node(name).probed or world.boot(name) == noted.boot_id:
             return f"{name} is back"

@@ -21,8 +21,8 @@ from reconciler.wire.launch import Phase
 
 CONTINUATIONS_MAX = 3
 """A rank that is stopped again and again is not merely stopped."""
-NOTICE_SECONDS = 5.0
-"""A silence that people are told of: no healthy decode step takes so long."""
+REPORT_AFTER_SECONDS = 5.0
+"""Time after which a silence is reported: no healthy decode step takes so long."""
 _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
@@ -124,7 +124,7 @@ def _allowed(health: Health, ranks: Sequence[ObservedRank]) -> float:
 
 
 def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
-    """Name the ranks without progress, as far as these can be told: stopped ones, else those with the fewest
+    """Name the ranks without progress, as far as they can be distinguished: stopped ones, else those with the fewest
     steps."""
     stopped = [rank for rank in ranks if rank.report.stopped]
     fewest = min(rank.report.steps for rank in ranks)
@@ -137,12 +137,12 @@ def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
     return f"{names}{is_stopped} {verb} no progress for {silence:.0f} s ({requests})"
 
 
-def notice(view: View) -> Decision | None:
+def report(view: View) -> Decision | None:
     """Report a group that makes no progress before it is given up."""
     ranks = tuple(rank for _, rank in sorted(view.current.items()))
     silence, allowed = _silence(view, ranks), _allowed(view.health, ranks)
     stopped = [rank for rank in ranks if rank.report.stopped]
-    if silence < min(NOTICE_SECONDS, allowed / 2) and not stopped:
+    if silence < min(REPORT_AFTER_SECONDS, allowed / 2) and not stopped:
         return None
     again = [_continued(view, rank)[0] + _window(view) for rank in stopped if _continued(view, rank)]
     text = f"{_culprits(ranks, silence)}; the group is formed again after {allowed:.0f} s"

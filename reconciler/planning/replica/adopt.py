@@ -21,7 +21,7 @@ def unrecorded(view: Wanted) -> bool:
 
 
 def unreported(view: Wanted) -> list[str]:
-    """List the nodes that may know of later epochs and have not been heard; lost ones are not waited for.
+    """List the nodes that may know of later epochs and have not reported; lost ones are not waited for.
 
     That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
     """

@@ -81,10 +81,10 @@ def form(
         detail,
         fault=fault.fault if fault else None,
         counted=fault is not None and fault.counted,
-        wish=view.spec_generations,
+        spec_generations=view.spec_generations,
         standing=standing or restart_budget.planned(view, ended),
         failed=failed,
-        vain=wasted,
+        wasted_verbs=wasted,
     )
     return Decision(steps=(step,))
 

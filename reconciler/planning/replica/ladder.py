@@ -1,4 +1,4 @@
-"""What to do about one replica: a list of rules, of which the first that decides wins.
+"""Decides about one replica: a list of rules, of which the first that decides wins.
 
 A group is formed in steps: new epoch in the store -> stop every rank of the replica -> see that they are gone ->
 start all together -> all report ready -> one real completion succeeds. Each step follows from what is observed, so
@@ -63,7 +63,7 @@ class Rule(Generic[V]):
     """The replicas that it may concern; all others are passed by."""
     judge: Callable[[V], Answer]
     reason: str
-    """What the rule is for, as docs/architecture.md says it."""
+    """The purpose of the rule, as docs/architecture.md says it."""
 
     def answer(self, view: View) -> Answer:
         """Judge a replica."""
@@ -122,7 +122,7 @@ def _unwanted(view: Unwanted) -> Decision:
 
 def _freed(view: Formed) -> Decision | None:
     """Allow a failed transport again when a fact that it failed under has changed."""
-    failures = view.world.memory.rungs.get(view.replica, ())
+    failures = view.world.memory.transport_failures.get(view.replica, ())
     if not failures:
         return None
     now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
@@ -134,7 +134,7 @@ def _freed(view: Formed) -> Decision | None:
 
 
 def _unrecorded(view: Wanted) -> Decision | None:
-    """Adopt a whole group of a later epoch than the store knows; anything less makes room."""
+    """Adopt a complete group of a later epoch than the store knows; anything less makes room."""
     if not adopt.unrecorded(view):
         return None
     found = adopt.adopted(view)
@@ -355,7 +355,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(Formed, start.not_ready, "ranks that load are waited for: loading is not failing"),
     Rule(Formed, start.not_proven, "when all are ready, one real completion proves the group"),
-    Rule(Formed, stalls.notice, "a group that makes no progress is reported before it is given up"),
+    Rule(Formed, stalls.report, "a group that makes no progress is reported before it is given up"),
     Rule(
         Formed,
         start.better,

@@ -2,7 +2,7 @@
 
 From the fastest down: ``jaccl`` and ``jaccl-ring`` are RDMA over Thunderbolt, as a mesh and as a ring; ``ring`` is
 TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. Every transport but the last
-needs facts that say that it works: what is not known is never fine. One that failed is left alone until a fact that
+needs facts that say that it works: an unknown fact is never fine. One that failed is left alone until a fact that
 it failed under has changed.
 """
 
@@ -101,7 +101,7 @@ def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailur
         both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
         return failed.transport == transport or both
 
-    return next((f for f in world.memory.rungs.get(replica, ()) if concerns(f)), None)
+    return next((f for f in world.memory.transport_failures.get(replica, ()) if concerns(f)), None)
 
 
 def used(record: GroupRecord) -> str:

@@ -1,6 +1,6 @@
-"""Compare declared cables with those that are there: what is wrong with each, with both of its ends.
+"""Compare declared cables with those that are there: the state of each, with both of its ends.
 
-A cable is there where two ports name each other. What a silent machine reported before is not known any more. A cable
+A cable is there where two ports name each other. Earlier reports of a silent machine no longer count. A cable
 in another port than declared is reported once, of the link that lacks it.
 """
 
@@ -25,16 +25,16 @@ def compare(world: World) -> Cabling:
     seen = _ObservedCables(world)
     declared = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.cables}
     judged = _LinkCheck(seen, declared).judge()
-    said: set[Link] = set()
+    listed: set[Link] = set()
     found: dict[str, tuple[LinkStatus, ...]] = {}
     for name, fabric in sorted(world.desired.fabrics.items()):
         nodes = {end.node for link in fabric.spec.cables for end in link}
         strangers = [
             link
-            for link in sorted(judged.undeclared - said)
+            for link in sorted(judged.undeclared - listed)
             if not nodes.isdisjoint({end.node for end in link})
         ]
-        said.update(strangers)
+        listed.update(strangers)
         rows = [*(judged.found[link] for link in fabric.spec.cables), *map(seen.undeclared, strangers)]
         found[name] = tuple(_with_addresses(fabric, rows))
     return found

@@ -1,4 +1,4 @@
-"""Which nodes are to have the weights of which Model, and what each does for that now."""
+"""Decides which nodes get the weights of which Model, and what each does for that now."""
 
 from __future__ import annotations
 
@@ -185,14 +185,14 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
     if fetch is not None:
         return _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
     source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
-    wish = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
-    step = FetchWeights(name, node, path, source, hub.token_ref, wish, only=only)
+    request_id = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
+    step = FetchWeights(name, node, path, source, hub.token_ref, request_id, only=only)
     if step.subject in world.memory.in_flight:
         return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being started")
     if not world.seen_since_last_write(node):
         return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for a newer report from {node}")
     ended = failed(weights)
-    if ended is None or (ended.wish != wish and not ended.wish.startswith(ON_DEMAND)):
+    if ended is None or (ended.wish != request_id and not ended.wish.startswith(ON_DEMAND)):
         return Decision(steps=(step,))
     return _retry(world, step, ended, weights)
 
@@ -205,12 +205,12 @@ def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelR
     refused = (
         Refusal(step.object, RefusedBecause(ended.progress.problem), problem) if given_up(weights) else None
     )
-    said = Decision(refused=(refused,) if refused else ())
+    refusals = Decision(refused=(refused,) if refused else ())
     if ended.ended_seconds >= seconds:
-        return Decision(steps=(step,)) + said
+        return Decision(steps=(step,)) + refusals
     until = world.now + seconds - ended.ended_seconds
     text = f"{problem}; tried again in {seconds - ended.ended_seconds:.0f} s"
-    return _wait(step.object, WaitingFor.BACK_OFF, text, until) + said
+    return _wait(step.object, WaitingFor.BACK_OFF, text, until) + refusals
 
 
 def _disk_freed(world: World, step: FetchWeights, ended: FetchReport) -> bool:

@@ -44,7 +44,7 @@ def in_use(world: World) -> frozenset[str] | None:
         known = world.memory.groups.get(rank.replica)
         if rank.alive and (known is None or known.epoch != rank.report.id.epoch):
             return None
-    for rollback in world.memory.setbacks.values():
+    for rollback in world.memory.rollbacks.values():
         found |= {folder(rollback.tried), folder(rollback.served)}
     leaving = [each.manifest for each in world.memory.leaving.values() if isinstance(each.manifest, Model)]
     for model in (*world.desired.models.values(), *leaving):

@@ -32,7 +32,7 @@ _REMOVE = ("/bin/rm", "-f")
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A file of the user's, to be put there whole."""
+    """A file of the user's, to be written atomically."""
 
     path: PurePosixPath
     content: bytes
@@ -114,17 +114,17 @@ def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
     Its agent ends, and ranks continue. What the controller installs for every Node, it removes itself.
     """
     service = _Service(found, seen, node)
-    told = [*service.unload(), *service.forget()]
-    if any(measure.by_person for measure in told):
-        return tuple(told)  # for as long as the service is there, its agent is started with the rest
+    actions = [*service.unload(), *service.forget()]
+    if any(measure.by_person for measure in actions):
+        return tuple(actions)  # for as long as the service is there, its agent is started with the rest
     if seen.script is not None:
-        told.append(
+        actions.append(
             Action("remove the script that started the agent", Run((*_REMOVE, str(script_path(found, node)))))
         )
     if seen.draft is not None:
         draft = node_folder(found, node) / service.path.name
-        told.append(Action("remove the draft of the service", Run((*_REMOVE, str(draft)))))
-    return tuple(told)
+        actions.append(Action("remove the draft of the service", Run((*_REMOVE, str(draft)))))
+    return tuple(actions)
 
 
 def start(found: Profile, seen: Survey, node: str) -> Action:
@@ -167,23 +167,23 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
         return ()
     service = _Service(found, seen, place.node)
     wanted = script(seen.keeper, found, place.node, place.serve)
-    told: list[Action] = []
+    actions: list[Action] = []
     if seen.script != wanted:
         why = "write the script that starts the agent: an update changes only this file, without an administrator"
-        told.append(Action(why, Write(script_path(found, place.node), wanted.encode(), shown=wanted)))
+        actions.append(Action(why, Write(script_path(found, place.node), wanted.encode(), shown=wanted)))
     content = definition(seen.keeper, found, place.node)
     changed = seen.definition != content
     if changed:
-        told += service.define(content)
+        actions += service.define(content)
     loading = service.load(changed)
-    told += loading
+    actions += loading
     if seen.agent and seen.agent != seen.pid:
         end = Run(("/bin/kill", "-TERM", str(seen.agent)))
         why = "end the agent that runs without the service, which starts its own; ranks continue"
-        told.append(Action(why, end, by_person=any(each.by_person for each in loading)))
+        actions.append(Action(why, end, by_person=any(each.by_person for each in loading)))
     elif not loading and not seen.pid:
-        told.append(service.start())
-    return told
+        actions.append(service.start())
+    return actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +213,13 @@ class _Service:
         draft = str(node_folder(self.found, self.node) / self.path.name)
         group = "wheel" if self.seen.keeper is Keeper.LAUNCHD else "root"
         words = ("-o", "root", "-g", group, "-m", "644", draft, str(self.path))
-        told = [self._by("install it in the system", "install", *words)]
+        actions = [self._by("install it in the system", "install", *words)]
         if self.seen.draft != content:
             put = Write(PurePosixPath(draft), content.encode(), 0o644, content)
-            told.insert(0, Action(DEFINED[self.seen.keeper], put))
+            actions.insert(0, Action(DEFINED[self.seen.keeper], put))
         if self.seen.keeper is Keeper.SYSTEMD:
-            told.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
-        return told
+            actions.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
+        return actions
 
     def load(self, changed: bool) -> Sequence[Action]:
         """Return the actions that make the service manager use the definition; empty if it does."""
@@ -255,10 +255,10 @@ class _Service:
         """Return the actions that remove the definition; empty if there is none."""
         if self.seen.definition is None:
             return ()
-        told = [self._by("remove the service", "rm", "-f", str(self.path))]
+        actions = [self._by("remove the service", "rm", "-f", str(self.path))]
         if self.seen.keeper is not Keeper.LAUNCHD:
-            told.append(self._by("let systemd forget it", "systemctl", "daemon-reload"))
-        return told
+            actions.append(self._by("let systemd forget it", "systemctl", "daemon-reload"))
+        return actions
 
     def start(self) -> Action:
         """Return the action that starts the agent."""
@@ -321,26 +321,26 @@ def _of_keeper(found: Profile, seen: Survey) -> Sequence[Note]:
 
 
 def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
-    told = []
-    version = tuple(int(part) for part in seen.said.get("macos", "").split(".") if part.isdigit())
+    notes = []
+    version = tuple(int(part) for part in seen.mac_facts.get("macos", "").split(".") if part.isdigit())
     if version and version < RDMA_MACOS:
-        text = f"macOS {seen.said['macos']} has no RDMA over Thunderbolt: update to 26.2 or newer"
-        told.append(Note(text, "sudo softwareupdate --list"))
-    elif seen.said.get("rdma", "").lower() == "disabled":
-        told.append(
+        text = f"macOS {seen.mac_facts['macos']} has no RDMA over Thunderbolt: update to 26.2 or newer"
+        notes.append(Note(text, "sudo softwareupdate --list"))
+    elif seen.mac_facts.get("rdma", "").lower() == "disabled":
+        notes.append(
             Note(
                 f"RDMA is disabled, which only a person at the machine can change: {RECOVERY.format(node=node)}"
             )
         )
-    if "on" in seen.said.get("filevault", "").lower().strip(".").split():
+    if "on" in seen.mac_facts.get("filevault", "").lower().strip(".").split():
         text = "FileVault is on: after a restart nothing runs, not even SSH, until a person unlocks the disk"
-        told.append(Note(text, "sudo fdesetup authrestart"))
-    if seen.said.get("sleep", "0") != "0":
-        told.append(Note("the Mac goes to sleep, and then every group on it fails", "sudo pmset -c sleep 0"))
-    if seen.said.get("autorestart", "1") == "0":
+        notes.append(Note(text, "sudo fdesetup authrestart"))
+    if seen.mac_facts.get("sleep", "0") != "0":
+        notes.append(Note("the Mac goes to sleep, and then every group on it fails", "sudo pmset -c sleep 0"))
+    if seen.mac_facts.get("autorestart", "1") == "0":
         text = "after a power failure the Mac stays off"
-        told.append(Note(text, "sudo pmset -c autorestart 1"))
-    return told
+        notes.append(Note(text, "sudo pmset -c autorestart 1"))
+    return notes
 
 
 def sudoers(user: str) -> tuple[str, ...]:

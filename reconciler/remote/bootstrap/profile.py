@@ -83,17 +83,17 @@ def question(python: str | None) -> tuple[str, ...]:
 
 def answer(text: str) -> Profile:
     """Parse the answer. Raises ``Unreachable`` for any other text."""
-    said = dict(pairs(text))
+    values = dict(pairs(text))
     try:
         return Profile(
-            home=PurePosixPath(said["home"]),
-            system=said["system"],
-            machine=said["machine"],
-            user=said["user"],
-            uid=int(said["uid"]),
-            hostname=said["hostname"],
-            python=said.get("python", ""),
-            tools=said.get("tools", ""),
+            home=PurePosixPath(values["home"]),
+            system=values["system"],
+            machine=values["machine"],
+            user=values["user"],
+            uid=int(values["uid"]),
+            hostname=values["hostname"],
+            python=values.get("python", ""),
+            tools=values.get("tools", ""),
         )
     except (KeyError, ValueError):
         raise Unreachable(
@@ -106,14 +106,14 @@ def none(found: Profile, node: str, named: str | None, coming: bool) -> str:
 
     ``named``: the interpreter in its manifest; ``coming``: whether a managed runtime can be built there.
     """
-    told = f"there is no Python 3.9 or newer on {node} for user {found.user}"
+    text = f"there is no Python 3.9 or newer on {node} for user {found.user}"
     if found.system == "Darwin":
-        told += " (/usr/bin/python3 needs the Command Line Tools)"
+        text += " (/usr/bin/python3 needs the Command Line Tools)"
     if named:
-        return f"{told}, and {named} in spec.python is not one either: correct or remove it"
+        return f"{text}, and {named} in spec.python is not one either: correct or remove it"
     if coming:
-        return f"{told}: its runtime, which is being built, includes one; see RuntimeReady for the progress"
-    return f"{told}, and there is no runtime for {found.kind}: install Python, or set it in spec.python"
+        return f"{text}: its runtime, which is being built, includes one; see RuntimeReady for the progress"
+    return f"{text}, and there is no runtime for {found.kind}: install Python, or set it in spec.python"
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""How a machine itself keeps the agent running: what a service of launchd or systemd is made of. Pure.
+"""The service of launchd or systemd with which a machine keeps its agent running. Pure.
 
 The service runs a script of the user's, ``nodes/<name>/serve``, and an agent is to run for as long as that is there.
 So a newer agent needs one file written and the older one ended, and no more rights than the user has; only making

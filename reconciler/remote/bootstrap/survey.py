@@ -60,7 +60,7 @@ held=$(cat "$folder/agent.lock" 2>/dev/null) && kill -0 "$held" 2>/dev/null && s
 :
 """.replace("MARK", MARK)
 
-SAID = ("macos", "rdma", "filevault", "sleep", "autorestart")
+MAC_FACTS = ("macos", "rdma", "filevault", "sleep", "autorestart")
 """Facts about a Mac that neither manifests nor services can change."""
 
 
@@ -85,8 +85,8 @@ class Survey:
     script: str | None = None
     """Content of the script that the service runs; None if no agent should run."""
     agent: int = 0
-    """Pid of the agent that serves the node, whoever started it; 0 if there is none."""
-    said: Mapping[str, str] = field(default_factory=dict)
+    """Pid of the agent that serves the node, however it was started; 0 if there is none."""
+    mac_facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about a Mac: ``macos``, ``rdma``, ``filevault``, ``sleep``, ``autorestart``; empty if its tools do not
     report them."""
 
@@ -99,31 +99,31 @@ def question(found: Profile, node: str) -> tuple[str, ...]:
 
 def answer(text: str) -> Survey:
     """Parse the answer. Raises ``Unreachable`` for any other text."""
-    heard = pairs(text)
-    said = dict(heard)
+    answers = pairs(text)
+    values = dict(answers)
     try:
-        keeper = Keeper(said["keeper"])
+        keeper = Keeper(values["keeper"])
     except (KeyError, ValueError):
         raise Unreachable(f"its shell cannot run a plain sh script: it printed {text[-200:]!r}") from None
     return Survey(
         keeper=keeper,
-        tools={word.removeprefix("tool-"): path for word, path in heard if word.startswith("tool-")},
-        administrator=said.get("rights", ""),
-        definition=_content(heard, "definition"),
-        draft=_content(heard, "draft"),
-        loaded="loaded" in said,
-        pid=_number(said, "pid"),
-        script=_content(heard, "script"),
-        agent=_number(said, "agent"),
-        said={word: said[word] for word in SAID if said.get(word)},
+        tools={word.removeprefix("tool-"): path for word, path in answers if word.startswith("tool-")},
+        administrator=values.get("rights", ""),
+        definition=_content(answers, "definition"),
+        draft=_content(answers, "draft"),
+        loaded="loaded" in values,
+        pid=_number(values, "pid"),
+        script=_content(answers, "script"),
+        agent=_number(values, "agent"),
+        mac_facts={word: values[word] for word in MAC_FACTS if values.get(word)},
     )
 
 
-def _content(heard: list[tuple[str, str]], word: str) -> str | None:
-    lines = [f"{line}\n" for each, line in heard if each == word]
+def _content(answers: list[tuple[str, str]], word: str) -> str | None:
+    lines = [f"{line}\n" for each, line in answers if each == word]
     return "".join(lines) or None
 
 
-def _number(said: Mapping[str, str], word: str) -> int:
-    digits = said.get(word, "")
+def _number(values: Mapping[str, str], word: str) -> int:
+    digits = values.get(word, "")
     return int(digits) if digits.isdigit() else 0

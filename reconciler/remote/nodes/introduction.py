@@ -94,8 +94,11 @@ async def survey(access: SshAccess) -> Survey:
     finally:
         await node.close()
     words = [line.split(" ", 2) for line in done.out.splitlines()]
-    said = {each[1]: each[2] for each in words if len(each) == 3 and each[0] == MARK}
-    size = said.get("bytes", "")
+    values = {each[1]: each[2] for each in words if len(each) == 3 and each[0] == MARK}
+    size = values.get("bytes", "")
     return Survey(
-        said.get("name", ""), said.get("chip", ""), int(size) if size.isdigit() else 0, said.get("system", "")
+        values.get("name", ""),
+        values.get("chip", ""),
+        int(size) if size.isdigit() else 0,
+        values.get("system", ""),
     )

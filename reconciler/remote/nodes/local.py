@@ -78,14 +78,14 @@ class LocalNode:
             raise Unreachable(f"cannot start the agent of {self.name}: {error}") from error
         try:
             async with asyncio.timeout(self.start_seconds):
-                _, said = await starter.communicate()
+                _, output = await starter.communicate()
         except TimeoutError:
             with suppress(ProcessLookupError):
                 os.killpg(starter.pid, signal.SIGKILL)
             await starter.wait()
             reason = f"not serving after {self.start_seconds:g} s"
             raise Unreachable(self._failure(reason)) from None
-        words = said.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
+        words = output.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
         if starter.returncode == FENCED:
             raise Refused("Fenced", words)
         if starter.returncode not in (0, ANOTHER_SERVES):

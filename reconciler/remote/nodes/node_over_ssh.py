@@ -54,7 +54,7 @@ _PUT = """
 set -e; umask 077; mkdir -p "$(dirname "$1")"; draft="$1.$$.part"; trap 'rm -f "$draft"' EXIT
 cat > "$draft"; [ "$(wc -c < "$draft")" -eq "$3" ]; chmod "$2" "$draft"; mv -f "$draft" "$1"
 """
-"""Size in bytes after the path and the mode: what was cut off on its way is not put in place."""
+"""Size in bytes after the path and the mode: a truncated file is not put in place."""
 _PRUNE = """
 cd "$1" && ls -t | grep '^agent-.*[.]pyz$' | tail -n +"$2" | while read -r old; do rm -f "$old"; done
 """
@@ -116,7 +116,7 @@ class SshNode:
             raise Silent(f"{argv[0]} on {self.name} could not be run: {error}") from error
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
-        """Write a file there, whole or not at all, with its folders. Raises ``Unreachable``."""
+        """Write a file there atomically, with its folders. Raises ``Unreachable``."""
         words = ("/bin/sh", "-c", _PUT, "put", str(path), f"{mode:o}", str(len(content)))
         done = await self.run(words, stdin=content, timeout=PUT_SECONDS)
         if done.status != 0:
@@ -125,8 +125,8 @@ class SshNode:
     async def profile(self) -> Profile:
         """Return the machine's profile, which is determined once. Raises ``Unreachable``."""
         if self._profile is None:
-            asked = profile.question(self._access.python)
-            done = await self.run(asked, timeout=START_SECONDS)
+            question = profile.question(self._access.python)
+            done = await self.run(question, timeout=START_SECONDS)
             found = profile.answer(done.out)
             newest = await self._managed.newest(
                 found
@@ -170,12 +170,12 @@ class SshNode:
                 writer.close()
                 return True
             await asyncio.sleep(LOOK_SECONDS)
-        said = await self.run(
+        last_lines = await self.run(
             ("/usr/bin/tail", "-n", "5", str(words_path(found, self.name))), timeout=START_SECONDS
         )
         log.warning(
             "%s: its service %s has not started the agent within %g s; starting it without the service: %s",
-            self.name, service_name(found.user, self.name), SERVICE_SECONDS, _words(said),
+            self.name, service_name(found.user, self.name), SERVICE_SECONDS, _words(last_lines),
         )  # fmt: skip
         return False
 
@@ -224,9 +224,9 @@ class SshNode:
         serve = self._serve(found, path)
         wanted = script(seen.keeper, found, self.name, serve)
         if seen.loaded and seen.script != wanted:
-            asked = await self.run((*serve, "--ask", "--token", str(token)), timeout=START_SECONDS)
-            if asked.status == FENCED:  # as soon as the script is there the service may start its agent
-                raise Refused("Fenced", _words(asked))
+            answer = await self.run((*serve, "--ask", "--token", str(token)), timeout=START_SECONDS)
+            if answer.status == FENCED:  # as soon as the script is there the service may start its agent
+                raise Refused("Fenced", _words(answer))
             await self.put(script_path(found, self.name), wanted.encode(), 0o600)
         return path, seen
 
@@ -277,7 +277,7 @@ class SshNode:
         line = self._relay_line(found, bundle)
         await self._rewrite_authorized(lambda existing: ensure_line(existing, line))
         try:
-            await jumps.authorize(self._connection.way, self._jump_key)
+            await jumps.authorize(self._connection.jump_chain, self._jump_key)
         except Unreachable as error:
             log.warning("%s: %s", self.name, error)
 
@@ -292,7 +292,7 @@ class SshNode:
         """Take the gateway's key out of ``authorized_keys``. Raises ``Unreachable``."""
         key = public_key(self._gateway_key)
         await self._rewrite_authorized(lambda existing: without_key(existing, key))
-        await jumps.revoke(self._connection.way, self._jump_key)
+        await jumps.revoke(self._connection.jump_chain, self._jump_key)
 
     @property
     def _jump_key(self) -> Path:
@@ -340,7 +340,7 @@ class SshNode:
         socket = self._socket(found)
         connection = await self._connection.get()
         link = AgentConnection(*await self._stream(connection, socket))
-        link.ends = ends(connection, self._connection.way)
+        link.ends = ends(connection, self._connection.jump_chain)
         return await link.open("controller")
 
     def _socket(self, found: Profile) -> str:

@@ -77,7 +77,7 @@ def _compiled(sources: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def write_bundle(directory: Path) -> Path:
-    """Put ``agent-<digest>.pyz`` into ``directory``, whole, unless it is there. Raises ``OSError``.
+    """Put ``agent-<digest>.pyz`` into ``directory`` atomically, unless it is there. Raises ``OSError``.
 
     Those of other versions go, unless an agent runs from them.
     """

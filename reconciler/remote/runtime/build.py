@@ -37,7 +37,7 @@ root=$1 key=$2; shift 2; umask 077; mkdir -p "$root/packs" "$root/runtimes" || e
 [ -x "$root/runtimes/$key/bin/python3" ] && echo built
 df -Pk "$root" | awk 'NR == 2 { print "free", $4 }'
 for each; do
-    if [ -f "$root/packs/$each.tar.gz" ]; then echo "whole $each"
+    if [ -f "$root/packs/$each.tar.gz" ]; then echo "complete $each"
     elif [ -f "$root/packs/$each.part" ]; then echo "part $each $(($(wc -c < "$root/packs/$each.part")))"; fi
 done
 """
@@ -126,14 +126,14 @@ class Build:
     async def ensure(self, recipe: Recipe, packs: tuple[Pack, ...]) -> None:
         """Build the runtime unless it exists. Raises ``Refused``: ``DiskFull`` before anything is sent that would not
         fit, ``RuntimeBroken`` if it does not run there."""
-        said = [line.split() for line in (await self._state(recipe, packs)).splitlines()]
-        if ["built"] in said:
+        state = [line.split() for line in (await self._state(recipe, packs)).splitlines()]
+        if ["built"] in state:
             return
-        whole = {words[1] for words in said if words[0] == "whole"}
-        parts = {words[1]: int(words[2]) for words in said if words[0] == "part"}
-        missing = [pack for pack in packs if pack.digest not in whole]
+        complete = {words[1] for words in state if words[0] == "complete"}
+        parts = {words[1]: int(words[2]) for words in state if words[0] == "part"}
+        missing = [pack for pack in packs if pack.digest not in complete]
         to_send = sum(pack.size - parts.get(pack.digest, 0) for pack in missing)
-        free = next((int(words[1]) * 1024 for words in said if words[0] == "free"), None)
+        free = next((int(words[1]) * 1024 for words in state if words[0] == "free"), None)
         need = to_send + sum(pack.unpacked for pack in packs) + SLACK_BYTES
         if free is not None and free < need:
             text = f"the runtime needs {need // _MIB} MiB on {self._name}, but {free // _MIB} MiB are free: free disk space there"
@@ -161,8 +161,8 @@ class Build:
                 after = offset + len(piece)
                 await self._sh(_PIECE, part, str(offset), str(after), seconds=PIECE_SECONDS, stdin=piece)
                 sent, offset = sent + len(piece), after
-        whole = str(self._root / "packs" / f"{pack.digest}.tar.gz")
-        await self._sh(_COMPLETE, part, whole, pack.digest, seconds=PIECE_SECONDS)
+        archive = str(self._root / "packs" / f"{pack.digest}.tar.gz")
+        await self._sh(_COMPLETE, part, archive, pack.digest, seconds=PIECE_SECONDS)
         return sent
 
     async def _assemble(self, recipe: Recipe, packs: tuple[Pack, ...]) -> None:
@@ -174,8 +174,8 @@ class Build:
             await self._sh(_UNPACK, archive, str(draft / pack.folder), seconds=UNPACK_SECONDS)
         self._tell("trying it")
         versions = dict(pin.split("==") for pin in recipe.wheels)
-        asked = json.dumps([versions, recipe.imports])
-        command = (str(draft / "bin" / "python3"), "-I", "-c", _TRY, asked)
+        expected = json.dumps([versions, recipe.imports])
+        command = (str(draft / "bin" / "python3"), "-I", "-c", _TRY, expected)
         tried = await self._shell.run(command, timeout=TRY_SECONDS)
         if tried.status != 0:
             raise Refused("RuntimeBroken", f"the runtime does not work on {self._name}: {_last_line(tried)}")
@@ -187,10 +187,12 @@ class Build:
         """Remove the runtimes that nothing uses, but for this one and the last before it, and the parts that are in
         neither."""
         words = (str(self._root), recipe.key)
-        said = [
+        lines = [
             line.split() for line in (await self._sh(_PRUNE, *words, seconds=UNPACK_SECONDS)).splitlines()
         ]
-        removed, used = (tuple(name for what, name in said if what == which) for which in ("removed", "used"))
+        removed, used = (
+            tuple(name for what, name in lines if what == which) for which in ("removed", "used")
+        )
         return Pruned(removed, used)
 
     async def _sh(self, script: str, *words: str, seconds: float, stdin: bytes = b"") -> str:

@@ -63,8 +63,8 @@ class Managed:
         if recipe is None:
             return ""
         words = ("newest", str(found.root / "runtimes"), recipe.key)
-        asked = await self.shell.run(("/bin/sh", "-c", _NEWEST, *words), timeout=ASK_SECONDS)
-        return asked.out.strip()
+        answer = await self.shell.run(("/bin/sh", "-c", _NEWEST, *words), timeout=ASK_SECONDS)
+        return answer.out.strip()
 
     def _recipe(self, found: Profile) -> tuple[Wheelhouse, Recipe]:
         if self.wheelhouse is None or self.python is not None:

@@ -197,7 +197,7 @@ async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
     )
     try:
         async with asyncio.timeout(UV_SECONDS):
-            _, said = await process.communicate()
+            _, output = await process.communicate()
     except TimeoutError:
         raise Refused("RuntimeUnavailable", f"{what}: uv did not end within {UV_SECONDS:g} s") from None
     finally:
@@ -207,7 +207,7 @@ async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
             await process.wait()
     if process.returncode != 0:
         lines = [
-            " ".join(line.split()) for line in said.decode("utf-8", "replace").splitlines() if line.strip()
+            " ".join(line.split()) for line in output.decode("utf-8", "replace").splitlines() if line.strip()
         ]
         text = "; ".join(line[:_WORDS] for line in (*lines[:1], *lines[1:][-1:]))
         raise Refused("RuntimeUnavailable", f"the controller cannot get {what}: {text}")

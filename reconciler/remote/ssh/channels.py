@@ -176,7 +176,7 @@ class _Stream(asyncssh.SSHUNIXSession[bytes]):
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the end of the channel; an error means that the whole connection was lost."""
+        """Handle the end of the channel; an error means that the connection was lost."""
         self._protocol.connection_lost(exc and TimeoutError(f"the connection was lost: {exc}"))
 
 
@@ -210,7 +210,7 @@ async def open_stream(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a connection to a Unix socket of the machine, as asyncio streams.
 
-    Its end is an end of file; only the loss of the whole connection is an error, ``TimeoutError``. Raises
+    Its end is an end of file; only the loss of the connection is an error, ``TimeoutError``. Raises
     ``asyncssh.Error`` if it cannot be opened.
     """
     loop = asyncio.get_running_loop()

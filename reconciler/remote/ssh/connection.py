@@ -1,4 +1,4 @@
-"""One SSH connection to a machine: made on demand, noticed when it dies, and what it means when there is none.
+"""One SSH connection to a machine: made on demand, with its loss noticed and its absence explained.
 
 The only host key that is accepted is the one of the manifest. ``~/.ssh/config`` is read, with ``ProxyJump`` in it
 (whose hosts are looked up in ``~/.ssh/known_hosts``); keys are the user's own and those of the SSH agent. Nothing is
@@ -27,7 +27,7 @@ from . import jumps
 CONNECT_SECONDS = 10.0
 """Time limit for the connection, and for the login."""
 JUMP_SECONDS = 25.0
-"""The whole way, over other machines too."""
+"""Time limit for connecting, including all jump hosts."""
 KEEPALIVE_SECONDS = 3.0
 KEEPALIVES_MAX = 3
 """A machine that has left so many unanswered is gone: at most 12 seconds after it went."""
@@ -61,7 +61,7 @@ class Connection:
         self._kept: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         """The one that lasts as long as it can, also when it is the newest no more."""
         self._barred: tuple[float, Barred] | None = None
-        self.way = jumps.JumpChain()
+        self.jump_chain = jumps.JumpChain()
         """Jump hosts of the connection."""
 
     def __str__(self) -> str:
@@ -115,19 +115,19 @@ class Connection:
 
     async def _attempt(self, task: asyncio.Task[Any]) -> asyncssh.SSHClientConnection:
         client, options = _Client(lambda error: self._lost(task, error)), self._options()
-        way = await jumps.connect(self._access.host, options)
+        jump_chain = await jumps.connect(self._access.host, options)
         try:
             connection = await asyncssh.connect(
-                self._access.host, client_factory=lambda: client, tunnel=way.last, **options
+                self._access.host, client_factory=lambda: client, tunnel=jump_chain.last, **options
             )
         except BaseException as error:
-            way.close()
+            jump_chain.close()
             if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.presented is not None:
                 raise _KeyChanged(client.presented) from error
             raise
-        if way.connections:
-            connection.set_tunnel(way.connections[-1])
-        self.way = way
+        if jump_chain.connections:
+            connection.set_tunnel(jump_chain.connections[-1])
+        self.jump_chain = jump_chain
         log.info("connected to %s (%s)", self._name, self)
         return connection
 
@@ -252,10 +252,10 @@ class _Client(asyncssh.SSHClient):
         self._lost(exc)
 
 
-def ends(connection: asyncssh.SSHClientConnection, way: jumps.JumpChain) -> Ends:
+def ends(connection: asyncssh.SSHClientConnection, jump_chain: jumps.JumpChain) -> Ends:
     """Return the addresses of a direct connection; with jump hosts, only the first part is known."""
-    if way.jumps:
-        return Ends(jumps=way.jumps, inner=(way.host, way.port))
+    if jump_chain.jumps:
+        return Ends(jumps=jump_chain.jumps, inner=(jump_chain.host, jump_chain.port))
     here, there = (connection.get_extra_info(name) for name in ("sockname", "peername"))
     if not here or not there:
         return Ends()

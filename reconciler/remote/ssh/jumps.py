@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COMMAND_SECONDS = 15.0
 NESTED_MAX = 4
-"""Machines on the way to the first machine on the way."""
+"""Maximum depth of jump hosts that are reached over jump hosts."""
 _AUTHORIZED = 'file=$HOME/.ssh/authorized_keys; [ ! -e "$file" ] || cat "$file"'
 _REWRITE = """
 umask 077; mkdir -p "$HOME/.ssh"; file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
@@ -45,7 +45,7 @@ _SPLICE = (
 
 @dataclass(frozen=True, slots=True)
 class JumpChain:
-    """The machines on the way, the first of them first, and where the last one finds the machine itself."""
+    """Jump hosts in order, and the address at which the last one finds the machine itself."""
 
     jumps: tuple[Jump, ...] = ()
     connections: tuple[asyncssh.SSHClientConnection, ...] = ()
@@ -63,7 +63,7 @@ class JumpChain:
 
 
 async def connect(host: str, options: Mapping[str, Any], nested: int = 0) -> JumpChain:
-    """Connect to the machines on the way to ``host``; to none where the configuration names none.
+    """Connect to the jump hosts of ``host``; to none where the configuration names none.
 
     ``options`` are those for the machine itself. Raises as ``asyncssh.connect``.
     """
@@ -71,22 +71,22 @@ async def connect(host: str, options: Mapping[str, Any], nested: int = 0) -> Jum
     named = settled.tunnel
     if not isinstance(named, str) or named.lower() == "none" or nested == NESTED_MAX:
         return JumpChain()
-    way = JumpChain(host=str(settled.host), port=int(settled.port))
+    chain = JumpChain(host=str(settled.host), port=int(settled.port))
     try:
         for word in named.split(","):
-            way = await _next_hop(way, word.strip(), options, nested)
+            chain = await _next_hop(chain, word.strip(), options, nested)
     except BaseException:
-        way.close()
+        chain.close()
         raise
-    return way
+    return chain
 
 
-async def _next_hop(way: JumpChain, word: str, options: Mapping[str, Any], nested: int) -> JumpChain:
+async def _next_hop(chain: JumpChain, word: str, options: Mapping[str, Any], nested: int) -> JumpChain:
     user, _, place = word.rpartition("@")
     host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
     wanted = {name: value for name, value in options.items() if name not in _OF_THE_MACHINE}
     wanted |= {"port": int(port) if port else (), "username": user or ()}
-    before = way if way.connections else await connect(host, wanted, nested + 1)
+    before = chain if chain.connections else await connect(host, wanted, nested + 1)
     connection = await asyncssh.connect(host, tunnel=before.last, **wanted)
     if before.connections:
         connection.set_tunnel(before.connections[-1])
@@ -94,23 +94,23 @@ async def _next_hop(way: JumpChain, word: str, options: Mapping[str, Any], neste
     settled = await asyncssh.SSHClientConnectionOptions.construct(host=host, config=(), **wanted)
     shown = " ".join(key.export_public_key().decode("ascii").split()[:2]) if key else ""
     jump = Jump(str(settled.host), int(settled.port), str(settled.username), shown)
-    return JumpChain((*before.jumps, jump), (*before.connections, connection), way.host, way.port)
+    return JumpChain((*before.jumps, jump), (*before.connections, connection), chain.host, chain.port)
 
 
 _OF_THE_MACHINE = (
     "known_hosts", "server_host_key_algs", "command", "compression_algs", "client_keys", "agent_path",
 )  # fmt: skip
-"""Options that are the machine's own; those on the way are looked up in ``~/.ssh/known_hosts``."""
+"""Options that are the machine's own; those of jump hosts are looked up in ``~/.ssh/known_hosts``."""
 
 
-async def authorize(way: JumpChain, key: Path) -> None:
-    """Let the gateway's ``key`` through every machine on the way, to the next one and nowhere else.
+async def authorize(chain: JumpChain, key: Path) -> None:
+    """Let the gateway's ``key`` through every jump host, to the next one and nowhere else.
 
     Raises ``Unreachable`` with the line that is missing where it cannot be added.
     """
-    ends = [*((jump.host, jump.port) for jump in way.jumps), (way.host, way.port)][1:]
-    for connection, jump, end in zip(way.connections, way.jumps, ends, strict=True):
-        tool = (await _said(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
+    ends = [*((jump.host, jump.port) for jump in chain.jumps), (chain.host, chain.port)][1:]
+    for connection, jump, end in zip(chain.connections, chain.jumps, ends, strict=True):
+        tool = (await _output(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
         line = authorized_line(_splice(tool or "nc", *end), public_key(key))
         try:
             if not tool:
@@ -122,13 +122,13 @@ async def authorize(way: JumpChain, key: Path) -> None:
             ) from error
 
 
-async def revoke(way: JumpChain, key: Path) -> None:
-    """Take the gateway's ``key`` back from every machine on the way.
+async def revoke(chain: JumpChain, key: Path) -> None:
+    """Take the gateway's ``key`` from every jump host.
 
     One that cannot be changed keeps no node from leaving: what the key leads to lets the gateway in no more.
     """
     public = public_key(key)
-    for connection, jump in zip(way.connections, way.jumps, strict=True):
+    for connection, jump in zip(chain.connections, chain.jumps, strict=True):
         try:
             await _rewrite(connection, lambda existing: without_key(existing, public))
         except Unreachable as error:
@@ -142,13 +142,13 @@ def _splice(tool: str, host: str, port: int) -> tuple[str, ...]:
 
 
 async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[str], str]) -> None:
-    existing = await _said(connection, _AUTHORIZED)
+    existing = await _output(connection, _AUTHORIZED)
     wanted = rewrite(existing)
     if wanted != existing:
-        await _said(connection, _REWRITE, wanted.encode())
+        await _output(connection, _REWRITE, wanted.encode())
 
 
-async def _said(
+async def _output(
     connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
 ) -> str:
     """Return the output of a script there. Raises ``Unreachable``, also if it ``fails`` and may not."""

@@ -29,34 +29,34 @@ class Answer:
     Text is held back while it may turn out to be markup or one of the request's stop strings.
     """
 
-    def __init__(self, wish: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
-        """Continues after ``wish.resume``, whose events were already sent by another rank."""
+    def __init__(self, generate: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
+        """Continues after ``generate.resume``, whose events were already sent by another rank."""
         self.stopped = False
         """The answer is over: by an end token or one of the request's stop strings."""
-        self.request = wish.request
-        self._wish = wish
+        self.request = generate.request
+        self._generate = generate
         self._tokenizer = tokenizer
         self._prompt_tokens = len(prompt)
         self._tokens = 0
         self._calls = 0
         self._detokenizer = tokenizer.detokenizer()
-        self._stop = stop_scanner(wish.stop)
-        told_as_it_is = wish.prompt is not None or wish.prompt_tokens is not None
-        self._markup = stop_scanner(()) if told_as_it_is else tokenizer.markup(prompt)
+        self._stop = stop_scanner(generate.stop)
+        literal = generate.prompt is not None or generate.prompt_tokens is not None
+        self._markup = stop_scanner(()) if literal else tokenizer.markup(prompt)
         self._tool: str | None = None
         self._reasoning = False
         self._end_token: tuple[int, ...] = ()
         self._pending = _Pending()
-        for token in wish.resume:
+        for token in generate.resume:
             if not self.stopped:
                 self.take(token)
-        # Text was told with its tokens; a call may have been lost on its way, and has an index of its own.
+        # Text was sent with its tokens; a tool call may have been lost in transit, and has an index of its own.
         self._pending = _Pending(calls=self._pending.calls)
-        self._told_to_the_end = bool(wish.resume)
+        self._text_sent = bool(generate.resume)
 
     def take(self, token: int) -> None:
         """Take the next token of the answer."""
-        self._told_to_the_end = False
+        self._text_sent = False
         if token in self._tokenizer.end_ids:
             self.stopped = True
             self._end_token = (token,)
@@ -67,10 +67,12 @@ class Answer:
 
     def events(self) -> list[Event]:
         """Return the new events since the last call."""
-        told, self._pending = self._pending, _Pending()
-        events: list[Event] = [*told.calls]
-        if told.tokens or told.text or told.reasoning:
-            events.append(Delta(self._wish.request, tuple(told.tokens), told.text, told.reasoning))
+        pending, self._pending = self._pending, _Pending()
+        events: list[Event] = [*pending.calls]
+        if pending.tokens or pending.text or pending.reasoning:
+            events.append(
+                Delta(self._generate.request, tuple(pending.tokens), pending.text, pending.reasoning)
+            )
         return events
 
     def finish(self, reason: str) -> list[Event]:
@@ -79,7 +81,7 @@ class Answer:
             self._flush_held()
         if reason == "stop" and self._calls:
             reason = "tool_calls"
-        last = Finished(self._wish.request, reason, self._prompt_tokens, self._tokens)
+        last = Finished(self._generate.request, reason, self._prompt_tokens, self._tokens)
         return [*self.events(), last]
 
     def _flush_held(self) -> None:
@@ -95,7 +97,7 @@ class Answer:
         self._close_tool("")
         if self._pending.text or self._pending.reasoning:
             self._pending.tokens.extend(self._end_token)
-        if self._told_to_the_end:
+        if self._text_sent:
             self._pending = _Pending(calls=self._pending.calls)
 
     def _read(self, text: str) -> None:
@@ -124,22 +126,22 @@ class Answer:
         markup, self._tool = self._tool, None
         if markup is None:
             return
-        calls = self._parsed(markup) if self._wish.tools else []
+        calls = self._parsed(markup) if self._generate.tools else []
         if not calls:
             self._pending.text += self._tokenizer.tool_start + markup + end
         for name, arguments in calls[: self._calls_left()]:
-            self._pending.calls.append(ToolCall(self._wish.request, self._calls, name, arguments))
+            self._pending.calls.append(ToolCall(self._generate.request, self._calls, name, arguments))
             self._calls += 1
         if self._calls and self._calls_left() == 0:
             self.stopped = True
 
     def _calls_left(self) -> int | None:
-        most = self._wish.tool_calls_max
+        most = self._generate.tool_calls_max
         return None if most is None else max(0, most - self._calls)
 
     def _parsed(self, markup: str) -> list[tuple[str, str]]:
         try:
-            return [_call(call) for call in self._tokenizer.parse_tool_calls(markup, self._wish.tools)]
+            return [_call(call) for call in self._tokenizer.parse_tool_calls(markup, self._generate.tools)]
         except (*FOREIGN_ERRORS, MemoryError):  # the latter is how Python's parser refuses deep nesting
             return []  # the model wrote something else than a call: it is text then
 

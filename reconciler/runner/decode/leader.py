@@ -82,13 +82,13 @@ class Leader:
     def _measure(self, tickets: Sequence[Ticket]) -> None:
         """Let all ranks measure their speed, one request after the other, in a step that does nothing else."""
         for ticket in tickets:
-            wish, request = ticket.measure, ticket.answer.request
-            assert wish is not None
+            measure, request = ticket.measure, ticket.answer.request
+            assert measure is not None
             busy = bool(self._running or self._waiting)
-            if busy and not wish.under_load:
+            if busy and not measure.under_load:
                 self._send(ticket, [Failed(request, "busy", BUSY)])
             else:
-                gauging = Gauging(wish.rounds, wish.small_bytes, wish.large_bytes)
+                gauging = Gauging(measure.rounds, measure.small_bytes, measure.large_bytes)
                 step = Step(self._batch.next_step, gauging=gauging)
                 self._say(step)
                 self._carry_out(step)
@@ -132,7 +132,7 @@ class Leader:
         try:
             events, over = _events_of(ticket.answer, token)
         except Exception:
-            # Tokenizers and parsers come with a model: what they do to one answer is no end of the others.
+            # Tokenizers and parsers come with a model: a failure of one answer does not end the others.
             log.exception("request %s: cannot decode its answer", ticket.answer.request)
             events, over = [_unreadable(ticket.answer.request)], True
         if over and not token.ended:

@@ -34,8 +34,8 @@ class Agreement:
         tokens = tokens.astype(mx.uint32)
         if self._group is None:
             return tokens
-        told = mx.distributed.all_gather(tokens, group=self._group)[: tokens.shape[0]]
-        return known_ids(told, self._vocabulary)
+        gathered = mx.distributed.all_gather(tokens, group=self._group)[: tokens.shape[0]]
+        return known_ids(gathered, self._vocabulary)
 
 
 def known_ids(tokens: Any, vocabulary: int) -> Any:
@@ -74,7 +74,7 @@ def keep_likely(logprobs: Any, top_p: float, top_k: int, min_p: float) -> Any:
 def sampler(sampling: Sampling, position: int) -> Sampler:
     """Return the sampler of one sequence. ``position`` is the number of tokens that the answer already has.
 
-    Greedy sequences share one sampler, which then decides a whole batch at once.
+    Greedy sequences share one sampler, which then decides a batch at once.
     """
     greedy = min(sampling.temperature, sampling.top_p) < GREEDY_BELOW
     chosen: Sampler = _greedy if greedy else _Drawn(sampling, position)
@@ -105,12 +105,12 @@ class _Drawn:
         self._position = position
 
     def __call__(self, logprobs: Any) -> Any:
-        wish = self._sampling
+        sampling = self._sampling
         # A model's half precision ends at 65504, which a small temperature leaves behind.
-        likely = keep_likely(logprobs.astype(mx.float32), wish.top_p, wish.top_k, wish.min_p)
-        key = mx.random.key(_key(wish.seed, self._position))
+        likely = keep_likely(logprobs.astype(mx.float32), sampling.top_p, sampling.top_k, sampling.min_p)
+        key = mx.random.key(_key(sampling.seed, self._position))
         self._position += 1
-        return mx.random.categorical(likely * (1 / wish.temperature), key=key)
+        return mx.random.categorical(likely * (1 / sampling.temperature), key=key)
 
 
 def _key(seed: int, position: int) -> int:

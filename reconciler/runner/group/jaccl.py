@@ -60,10 +60,10 @@ def init_jaccl(config: RankConfig, side: SideChannel, shim: int) -> Any:
 def _call_the_roll(group: Any, config: RankConfig) -> None:
     """Run the first collective, which checks that every rank is at its place and that data arrives."""
     numbers = mx.distributed.all_gather(mx.array([config.id.rank]), group=group)
-    told = numbers.tolist()
-    if told != list(range(config.size)):
+    ranks = numbers.tolist()
+    if ranks != list(range(config.size)):
         raise RankEnd(
-            ExitCode.WRONG_GROUP, f"the ranks answered as {told}, expected {list(range(config.size))}"
+            ExitCode.WRONG_GROUP, f"the ranks answered as {ranks}, expected {list(range(config.size))}"
         )
 
 

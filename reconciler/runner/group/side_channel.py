@@ -36,7 +36,7 @@ class SideChannel:
         """Why an all-gather failed; the error may be lost on its way through MLX."""
         self._config = config
         self._connections = connections
-        self._heard: dict[int, queue.SimpleQueue[dict[str, Any]]] = {
+        self._received: dict[int, queue.SimpleQueue[dict[str, Any]]] = {
             r: queue.SimpleQueue() for r in connections
         }
         self._round = 0
@@ -44,7 +44,7 @@ class SideChannel:
 
     def handler(self, rank: int, others: FrameHandler) -> FrameHandler:
         """Return the handler for a rank's frames: frames that belong to no all-gather go to ``others``."""
-        return functools.partial(self._on_frame, self._heard[rank].put, others)
+        return functools.partial(self._on_frame, self._received[rank].put, others)
 
     @staticmethod
     def _on_frame(mine: FrameHandler, others: FrameHandler, frame: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ class SideChannel:
         """Return the next message of a rank; if that rank is gone, the watch ends this one."""
         seconds = self._config.verbs_seconds
         try:
-            frame = self._heard[rank].get(timeout=max(0.0, self._deadline - time.monotonic()))
+            frame = self._received[rank].get(timeout=max(0.0, self._deadline - time.monotonic()))
         except queue.Empty:
             raise RankEnd(
                 ExitCode.RENDEZVOUS, f"rank {rank} has not set up its side of RDMA within {seconds:g} s"

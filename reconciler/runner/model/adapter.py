@@ -48,7 +48,7 @@ PREFILL_SEQUENCES = 8
 HELD_TOKENS_MAX = 8
 """Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
 TEMPLATE_ADVICE = "use /v1/completions, or correct chat_template.jinja in the model's folder"
-SAID_FIRST = {
+PREFIXES = {
     ExitCode.PEER_LOST: "another rank is gone",
     ExitCode.MEMORY: "this node has too little memory",
     ExitCode.GPU: "the GPU failed",
@@ -72,7 +72,7 @@ def ending_of(error: Exception) -> RankEnd | None:
     code = meaning(str(error))
     if code is None:
         return None
-    return RankEnd(code, f"{SAID_FIRST.get(code, 'the network of this rank failed')}: {error}")
+    return RankEnd(code, f"{PREFIXES.get(code, 'the network of this rank failed')}: {error}")
 
 
 # --- weights ---------------------------------------------------------------------------------------
@@ -175,10 +175,10 @@ class _AgreedBatch(GenerationBatch):  # type: ignore[misc]
         self._agree_on(self)
         self._next_logprobs = self._current_logprobs = [None] * len(self.tokens)
         mx.eval(tokens)
-        told: list[int] = tokens.tolist()
-        for sequence, token in zip(self.tokens, told, strict=True):
+        values: list[int] = tokens.tolist()
+        for sequence, token in zip(self.tokens, values, strict=True):
             sequence.append(token)
-        return told, self._current_logprobs
+        return values, self._current_logprobs
 
     def _chosen(self, logprobs: Any) -> Any:
         """Return the next token of each row. Sequences with the same sampler, such as greedy ones, are sampled
@@ -298,7 +298,7 @@ class Detokenizer:
         self._silent = silent
         self._length = length
         self._before: list[int] = []
-        self._said = ""
+        self._released = ""
         """The text of ``_before`` alone."""
         self._held: list[int] = []
 
@@ -317,9 +317,9 @@ class Detokenizer:
         return self._release(self._decode(self._before + self._held)) if self._held else ""
 
     def _release(self, text: str) -> str:
-        new = text[len(self._said) :]
+        new = text[len(self._released) :]
         self._before, self._held = self._held, []
-        self._said = self._decode(self._before)
+        self._released = self._decode(self._before)
         return new
 
 

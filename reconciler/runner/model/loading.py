@@ -29,7 +29,7 @@ INDEX = "model.safetensors.index.json"
 
 
 def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: bool) -> Loaded:
-    """Load the whole model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
+    """Load the complete model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
 
     With a group this is a collective: it returns when every rank has loaded.
     """
@@ -127,8 +127,8 @@ def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple
     with _instead(load_model=load_one, _download=ask):
         try:
             sharded_load(str(directory), pipeline_group=group, trust_remote_code=trust_remote_code)
-        except _Requested as asked:
-            return models[-1], tuple(sorted(asked.files))
+        except _Requested as requested:
+            return models[-1], tuple(sorted(requested.files))
     raise AssertionError("mlx-lm loads a stage without asking for its files")
 
 

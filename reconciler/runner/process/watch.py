@@ -59,9 +59,9 @@ class Watch(threading.Thread):
         self._shim = descriptor
         self._add(descriptor)
 
-    def peer(self, rank: int, connection: socket.socket, hear: FrameHandler) -> None:
+    def peer(self, rank: int, connection: socket.socket, on_frame: FrameHandler) -> None:
         """Pass on the frames of a control connection; end the rank (``PEER_LOST``) when the connection ends."""
-        self._peers[connection.fileno()] = _Peer(rank, connection, hear)
+        self._peers[connection.fileno()] = _Peer(rank, connection, on_frame)
         self._add(connection.fileno())
 
     def ready(self, on_terminate: Callable[[], None]) -> None:
@@ -115,7 +115,7 @@ class Watch(threading.Thread):
             chunk = peer.connection.recv(1 << 16)
             for frame in peer.decoder.feed(chunk):
                 peer.leaves = peer.leaves or frame.get("type") == LEAVE
-                peer.hear(frame)
+                peer.on_frame(frame)
             problem = "" if chunk else "its control connection was closed"
         except (OSError, WireError) as error:
             problem = str(error)
@@ -140,10 +140,10 @@ class Watch(threading.Thread):
 
 
 class _Peer:
-    def __init__(self, rank: int, connection: socket.socket, hear: FrameHandler) -> None:
+    def __init__(self, rank: int, connection: socket.socket, on_frame: FrameHandler) -> None:
         self.rank = rank
         self.connection = connection
-        self.hear = hear
+        self.on_frame = on_frame
         self.decoder = Decoder()
         self.leaves = False
         """Whether it has announced the end of the group, so that the end of its connection is no loss."""

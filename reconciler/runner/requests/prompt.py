@@ -20,7 +20,7 @@ from .unanswerable import Unanswerable, invalid
 STOP_STRINGS_MAX = 64
 STOP_CHARACTERS_MAX = 4096
 USUAL_TOKEN_CHARACTERS = 8
-"""Text has fewer characters for each token; more of it is looked at in part before it is as a whole."""
+"""Text has fewer characters for each token; of a longer text, a part is checked before all of it."""
 SEAM_TOKENS = 64
 """Most tokens that a cut may add to a text."""
 
@@ -40,15 +40,15 @@ class Prompt:
     """The prompt as text, where ``Generate.echo`` asks for it."""
 
 
-def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
+def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:
     """Return the bytes of text in a request. Raises ``Unanswerable`` if no tokenizer could make them fit.
 
     Takes milliseconds, while a template and a tokenizer take seconds.
     """
     length = 0
-    if wish.prompt_tokens is not None and len(wish.prompt_tokens) >= context:
-        raise _too_long(f"has {len(wish.prompt_tokens)} tokens", context, "prompt")
-    parts: list[Any] = [wish.messages, wish.tools, wish.prompt]
+    if generate.prompt_tokens is not None and len(generate.prompt_tokens) >= context:
+        raise _too_long(f"has {len(generate.prompt_tokens)} tokens", context, "prompt")
+    parts: list[Any] = [generate.messages, generate.tools, generate.prompt]
     while parts:
         part = parts.pop()
         if isinstance(part, str):
@@ -62,50 +62,50 @@ def check_length(wish: Generate, tokenizer: Tokenizer, context: int) -> int:
         raise _too_long(
             f"has {length} bytes of text, and {context} tokens of this model hold {most}",
             context,
-            _prompt_parameter(wish),
+            _prompt_parameter(generate),
         )
     return length
 
 
-def read_prompt(wish: Generate, tokenizer: Tokenizer, vocabulary: int, context: int) -> Prompt:
+def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, context: int) -> Prompt:
     """Check and tokenize a request. Raises ``Unanswerable``."""
-    _check_sampling(wish.sampling)
-    _check_stop(wish.stop)
-    _check_biases(wish.sampling, vocabulary)
-    what = _prompt_parameter(wish)
-    tokens = _tokens(wish, tokenizer, context)
+    _check_sampling(generate.sampling)
+    _check_stop(generate.stop)
+    _check_biases(generate.sampling, vocabulary)
+    what = _prompt_parameter(generate)
+    tokens = _tokens(generate, tokenizer, context)
     if not tokens:
         raise invalid("the prompt is empty: the model needs at least one token to continue from", what)
-    if not all(0 <= token < vocabulary for token in (*tokens, *wish.resume)):
+    if not all(0 <= token < vocabulary for token in (*tokens, *generate.resume)):
         raise invalid(f"the prompt has unknown tokens: ids must be below {vocabulary}", what)
     left = context - len(tokens)
     if left < 1:
         raise _too_long(f"has {len(tokens)} tokens", context, what)
-    tokens_left = max(0, _tokens_max(wish.tokens_max, left) - len(wish.resume))
-    answer = Answer(wish, tokens, tokenizer)
+    tokens_left = max(0, _tokens_max(generate.tokens_max, left) - len(generate.resume))
+    answer = Answer(generate, tokens, tokenizer)
     last: list[Event] = []
     if answer.stopped or not tokens_left:
         last = answer.finish("stop" if answer.stopped else "length")
     text = ""
-    if wish.echo:
-        text = tokenizer.text(tokens) if wish.prompt is None else wish.prompt
+    if generate.echo:
+        text = tokenizer.text(tokens) if generate.prompt is None else generate.prompt
     return Prompt(tuple(tokens), tokens_left, answer, tuple(last), text)
 
 
-def _prompt_parameter(wish: Generate) -> str:
+def _prompt_parameter(generate: Generate) -> str:
     """Return the parameter that contains the prompt."""
-    return "messages" if wish.prompt is None and wish.prompt_tokens is None else "prompt"
+    return "messages" if generate.prompt is None and generate.prompt_tokens is None else "prompt"
 
 
-def _tokens(wish: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
+def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
     """Return the token ids of the prompt."""
-    if wish.prompt_tokens is not None:
-        return list(wish.prompt_tokens)
-    if wish.prompt is not None:
-        return _encoded(tokenizer.plain, wish.prompt, context, "prompt")
-    what = "tools" if wish.tools else "messages"
+    if generate.prompt_tokens is not None:
+        return list(generate.prompt_tokens)
+    if generate.prompt is not None:
+        return _encoded(tokenizer.plain, generate.prompt, context, "prompt")
+    what = "tools" if generate.tools else "messages"
     try:
-        text = render(wish.messages, wish.tools, tokenizer)
+        text = render(generate.messages, generate.tools, tokenizer)
     except NoTemplate as error:
         raise invalid(str(error), what) from None
     except FOREIGN_ERRORS as error:

@@ -95,8 +95,8 @@ class Server:
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
 
     def _deliver(self, events: Mapping[Any, Sequence[object]]) -> None:
-        for connection, told in events.items():
-            connection.send(told)
+        for connection, answers in events.items():
+            connection.send(answers)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -141,46 +141,46 @@ class Server:
             connection.check_new(message.request)
             self._open_measure(connection, message)
 
-    def _open_measure(self, connection: _Connection, wish: Measure) -> None:
+    def _open_measure(self, connection: _Connection, measure: Measure) -> None:
         refusal = self._inbox.open()
         if refusal:
-            connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
+            connection.send([Failed(measure.request, refusal, _REASONS[refusal])])
             return
-        unheard = Answer(Generate(wish.request, (), prompt=""), [], self._loaded.tokenizer)
-        ticket = Ticket(connection, (), 0, 0, Sampling(), unheard, measure=wish)
-        connection.requests[wish.request] = ticket
+        unheard = Answer(Generate(measure.request, (), prompt=""), [], self._loaded.tokenizer)
+        ticket = Ticket(connection, (), 0, 0, Sampling(), unheard, measure=measure)
+        connection.requests[measure.request] = ticket
         self._inbox.submit(ticket)
 
-    def _open(self, connection: _Connection, wish: Generate) -> None:
+    def _open(self, connection: _Connection, generate: Generate) -> None:
         try:
-            length = check_length(wish, self._loaded.tokenizer, self._context)
+            length = check_length(generate, self._loaded.tokenizer, self._context)
         except Unanswerable as error:
-            connection.send([error.failed(wish.request)])
+            connection.send([error.failed(generate.request)])
             return
         refusal = "overloaded" if self._unread + length > UNREAD_BYTES_MAX else self._inbox.open()
         if refusal:
-            connection.send([Failed(wish.request, refusal, _REASONS[refusal])])
+            connection.send([Failed(generate.request, refusal, _REASONS[refusal])])
             return
         self._unread += length
         reading = self._loop.run_in_executor(
             self._tokenizing,
             read_prompt,
-            wish,
+            generate,
             self._loaded.tokenizer,
             self._loaded.vocabulary,
             self._context,
         )
-        connection.requests[wish.request] = reading
-        reading.add_done_callback(lambda done: self._opened(connection, wish, length, done))
+        connection.requests[generate.request] = reading
+        reading.add_done_callback(lambda done: self._opened(connection, generate, length, done))
 
     def _opened(
-        self, connection: _Connection, wish: Generate, length: int, reading: asyncio.Future[Prompt]
+        self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Prompt]
     ) -> None:
         self._unread -= length
         ticket = None
         try:
-            if connection.requests.get(wish.request) is reading:  # else it was cancelled in the meantime
-                ticket = _accept(connection, wish, reading)
+            if connection.requests.get(generate.request) is reading:  # else it was cancelled in the meantime
+                ticket = _accept(connection, generate, reading)
         except BaseException:
             connection.writer.transport.abort()
             raise
@@ -191,34 +191,38 @@ class Server:
                 self._inbox.submit(ticket)
 
 
-def _accept(connection: _Connection, wish: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
+def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
     """Send a request's first events. Return its ticket, unless these were also its last events."""
     error = reading.exception()
     if error is not None:
-        failed = error.failed(wish.request) if isinstance(error, Unanswerable) else _unreadable(wish, error)
+        failed = (
+            error.failed(generate.request)
+            if isinstance(error, Unanswerable)
+            else _unreadable(generate, error)
+        )
         connection.send([failed])
         return None
     prompt = reading.result()
-    connection.send([Accepted(wish.request, prompt.tokens, prompt.text), *prompt.last])
+    connection.send([Accepted(generate.request, prompt.tokens, prompt.text), *prompt.last])
     if prompt.last:
         return None
     ticket = Ticket(
         connection=connection,
-        prompt=prompt.tokens + wish.resume,
+        prompt=prompt.tokens + generate.resume,
         tokens_max=prompt.tokens_max,
-        position=len(wish.resume),
-        sampling=wish.sampling,
+        position=len(generate.resume),
+        sampling=generate.sampling,
         answer=prompt.answer,
     )
-    connection.requests[wish.request] = ticket
+    connection.requests[generate.request] = ticket
     return ticket
 
 
-def _unreadable(wish: Generate, error: BaseException) -> Failed:
+def _unreadable(generate: Generate, error: BaseException) -> Failed:
     # Not ``internal``, which is tried again: the next group would fail to read it as well.
-    log.error("request %s cannot be read", wish.request, exc_info=error)
+    log.error("request %s cannot be read", generate.request, exc_info=error)
     return Failed(
-        wish.request, "invalid_request", f"it cannot be read: {type(error).__name__}: {error!s:.200}"
+        generate.request, "invalid_request", f"it cannot be read: {type(error).__name__}: {error!s:.200}"
     )
 
 

@@ -57,8 +57,8 @@ def begin() -> None:
     """Patch this process; called at the start of every process of the machine's Python."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    said = json.loads(Path(__file__).parent.with_name(CONFIG).read_text())
-    line = Line(said["control"], said["machine"])
+    config = json.loads(Path(__file__).parent.with_name(CONFIG).read_text())
+    line = Line(config["control"], config["machine"])
     sys.meta_path.insert(0, _Finder(line))
     if RANK in os.environ:
         from . import network

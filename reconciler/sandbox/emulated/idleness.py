@@ -16,10 +16,10 @@ def patch(vitals: Any, path: Path) -> None:
     real = vitals.Vitals.tick
 
     def tick(self: Any, *args: Any) -> bool:
-        told: bool = real(self, *args)
+        ticked: bool = real(self, *args)
         if self.idle_seconds > 0:
             self.idle_seconds = max(self.idle_seconds, passed(path))
-        return told
+        return ticked
 
     vitals.Vitals.tick = tick
 

@@ -78,29 +78,29 @@ def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gat
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _socket.socket.bind(held, (network.LOOPBACK, 0))  # JACCL itself listens on no port
         port = held.getsockname()[1]
-        told = [
+        gathered = [
             json.loads(part) for part in _gathered(gather, {"port": port, "infos": opened["infos"]}, size)
         ]
         right = (me + 1) % size
-        infos = [each["infos"][me] for each in told]
-        way = _checked(line.ask("connect", infos=infos, right=right, port=told[right]["port"]))
+        infos = [each["infos"][me] for each in gathered]
+        answer = _checked(line.ask("connect", infos=infos, right=right, port=gathered[right]["port"]))
         gather(b"\0", 1)
-        return network.joined(real, me, size, (port, way["port"]))
+        return network.joined(real, me, size, (port, answer["port"]))
 
 
 def _variable(what: str) -> str | None:
     return next((os.environ[name] for name in VARIABLES[what] if name in os.environ), None)
 
 
-def read_devices(said: Any) -> Devices:
+def read_devices(rows: Any) -> Devices:
     """Return the content of the device file. Raises ``RuntimeError`` with JACCL's texts."""
-    if not isinstance(said, list):
+    if not isinstance(rows, list):
         raise RuntimeError("[jaccl] The device file should start with an array")
     devices: Devices = []
-    for rank, row in enumerate(said):
+    for rank, row in enumerate(rows):
         if not isinstance(row, list):
             raise RuntimeError("[jaccl] The device file should have an array of arrays")
-        if len(row) != len(said):
+        if len(row) != len(rows):
             raise RuntimeError(
                 "[jaccl] The device file should contain the connectivity of each rank to all other ranks but rank"
                 f" {rank} contains only {len(row)} entries."
@@ -167,8 +167,8 @@ def _checked(answer: dict[str, Any]) -> dict[str, Any]:
 def _gathered(gather: Gather, content: Any, size: int) -> list[bytes]:
     """Return what all ranks share; the lengths, which may differ, are shared first, as in JACCL."""
     mine = json.dumps(content).encode()
-    told = gather(struct.pack(">I", len(mine)), 4)
-    lengths = struct.unpack(f">{size}I", told)
+    gathered = gather(struct.pack(">I", len(mine)), 4)
+    lengths = struct.unpack(f">{size}I", gathered)
     longest = max(lengths)
     joined = gather(mine.ljust(longest, b"\0"), longest)
     return [joined[at * longest : at * longest + length] for at, length in enumerate(lengths)]

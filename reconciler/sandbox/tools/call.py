@@ -76,6 +76,6 @@ class ToolOutput:
     """The machine restarts."""
 
 
-def refused(asked: ToolCall, why: str, code: int = 1) -> ToolOutput:
+def refused(call: ToolCall, why: str, code: int = 1) -> ToolOutput:
     """Return a refusal with its reason; nothing is changed."""
-    return ToolOutput(stderr=f"{asked.argv[0]}: {why}\n", code=code)
+    return ToolOutput(stderr=f"{call.argv[0]}: {why}\n", code=code)

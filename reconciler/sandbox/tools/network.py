@@ -16,37 +16,37 @@ _LAN = "en0"
 _SERVICE = re.compile(r"Thunderbolt ([0-9]+)")
 
 
-def ifconfig(asked: ToolCall) -> ToolOutput:
-    words = asked.words
+def ifconfig(call: ToolCall) -> ToolOutput:
+    words = call.words
     if words in ((), ("-a",)):
-        return ToolOutput("".join(_blocks(asked).values()))
+        return ToolOutput("".join(_blocks(call).values()))
     name = words[0]
-    if name not in _blocks(asked):
-        return refused(asked, f"interface {name} does not exist")
+    if name not in _blocks(call):
+        return refused(call, f"interface {name} does not exist")
     if len(words) == 1:
-        return ToolOutput(_blocks(asked)[name])
-    if not asked.root:
-        return refused(asked, f"ioctl (SIOCAIFADDR): {NOT_ROOT}")
+        return ToolOutput(_blocks(call)[name])
+    if not call.root:
+        return refused(call, f"ioctl (SIOCAIFADDR): {NOT_ROOT}")
     try:
-        return _changed(asked, name, words[1:])
+        return _changed(call, name, words[1:])
     except (Invalid, ValueError, IndexError) as error:
-        return refused(asked, str(error))
+        return refused(call, str(error))
 
 
-def _changed(asked: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
-    port = asked.machine.port_of(name)
+def _changed(call: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
+    port = call.machine.port_of(name)
     if name == "bridge0":
-        return _bridge_changed(asked, words)
+        return _bridge_changed(call, words)
     if port is None or words in (("up",), ("down",)):
-        return ToolOutput()  # what a real one would do here is not told by anything
+        return ToolOutput()  # no source shows what a real one would do here
     if words[0] != "inet":
-        return refused(asked, f"{words[0]}: bad value")
+        return refused(call, f"{words[0]}: bad value")
     if words[-1] in ("-alias", "delete", "remove"):
-        return ToolOutput(world=changes.set_address(asked.world, asked.name, port.receptacle, None))
+        return ToolOutput(world=changes.set_address(call.world, call.name, port.receptacle, None))
     if port.bridged:
         return ToolOutput()  # it takes it, and has none of its own as long as it is a member
     given = _interface(words[1], words[words.index("netmask") + 1] if "netmask" in words else "")
-    return ToolOutput(world=changes.set_address(asked.world, asked.name, port.receptacle, given))
+    return ToolOutput(world=changes.set_address(call.world, call.name, port.receptacle, given))
 
 
 def _interface(address: str, mask: str) -> str:
@@ -56,25 +56,25 @@ def _interface(address: str, mask: str) -> str:
     return str(ipaddress.IPv4Interface(f"{address}/{mask}" if mask else address))
 
 
-def _bridge_changed(asked: ToolCall, words: tuple[str, ...]) -> ToolOutput:
+def _bridge_changed(call: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     match words:
         case ("destroy",):
-            return ToolOutput(world=changes.drop_bridge(asked.world, asked.name))
+            return ToolOutput(world=changes.drop_bridge(call.world, call.name))
         case ("deletem" | "addm" as verb, *names):
-            world = asked.world
+            world = call.world
             for name in [each for each in names if each not in ("deletem", "addm")]:
-                port = asked.machine.port_of(name)
+                port = call.machine.port_of(name)
                 if port is None or (verb == "deletem" and not port.bridged):
-                    return refused(asked, f"BRDGDEL {name}: No such file or directory")
-                world = changes.bridge(world, asked.name, port.receptacle, verb == "addm")
+                    return refused(call, f"BRDGDEL {name}: No such file or directory")
+                world = changes.bridge(world, call.name, port.receptacle, verb == "addm")
             return ToolOutput(world=world)
         case _:
             return ToolOutput()
 
 
-def _blocks(asked: ToolCall) -> dict[str, str]:
+def _blocks(call: ToolCall) -> dict[str, str]:
     """Return the output for each interface, by its name."""
-    machine = asked.machine
+    machine = call.machine
     blocks = {
         "lo0": "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 16384\n\tinet 127.0.0.1 netmask 0xff000000\n",
         _LAN: "en0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
@@ -82,13 +82,13 @@ def _blocks(asked: ToolCall) -> dict[str, str]:
         f"\tmedia: autoselect (10Gbase-T <full-duplex>)\n\tstatus: {'in' if machine.faults.partitioned else ''}active\n",
     }
     for port in machine.ports:
-        blocks[port.interface] = _port(asked, port)
+        blocks[port.interface] = _port(call, port)
     if machine.bridge:
         blocks["bridge0"] = _bridge(machine)
     return blocks
 
 
-def _port(asked: ToolCall, port: Port) -> str:
+def _port(call: ToolCall, port: Port) -> str:
     promiscuous = "PROMISC," if port.bridged else ""
     number = 8963 if port.bridged else 8863
     text = (
@@ -102,7 +102,7 @@ def _port(asked: ToolCall, port: Port) -> str:
         text += f"\tinet {port.ip} netmask 0x{int(net.netmask):08x} broadcast {net.broadcast_address}\n"
     if not port.bridged:
         text += "\tnd6 options=201<PERFORMNUD,DAD>\n"
-    active = asked.world.is_active((asked.name, port.receptacle), asked.now)
+    active = call.world.is_active((call.name, port.receptacle), call.now)
     return f"{text}\tmedia: autoselect <full-duplex>\n\tstatus: {'active' if active else 'inactive'}\n"
 
 
@@ -123,34 +123,34 @@ def _bridge(machine: Machine) -> str:
     )
 
 
-def networksetup(asked: ToolCall) -> ToolOutput:
-    match asked.words:
+def networksetup(call: ToolCall) -> ToolOutput:
+    match call.words:
         case ("-listallhardwareports",):
-            return ToolOutput(_hardware_ports(asked.machine))
+            return ToolOutput(_hardware_ports(call.machine))
         case ("-listnetworkserviceorder",):
-            return ToolOutput(_services(asked.machine))
+            return ToolOutput(_services(call.machine))
         case ("-setmanual", service, address, mask, *_):
-            return _configured(asked, service, _interface(address, mask))
+            return _configured(call, service, _interface(address, mask))
         case ("-setdhcp" | "-setv4off", service, *_):
-            return _configured(asked, service, None)
+            return _configured(call, service, None)
         case _:
             return refused(
-                asked, "of this machine it knows no more than its ports, their order and their addresses"
+                call, "of this machine it knows no more than its ports, their order and their addresses"
             )
 
 
-def _configured(asked: ToolCall, service: str, address: str | None) -> ToolOutput:
+def _configured(call: ToolCall, service: str, address: str | None) -> ToolOutput:
     found = _SERVICE.fullmatch(service)
-    if not asked.root:
+    if not call.root:
         return ToolOutput("** Error: Command requires admin privileges.\n", code=14)
-    if found is None or not any(port.receptacle == int(found[1]) for port in asked.machine.ports):
+    if found is None or not any(port.receptacle == int(found[1]) for port in call.machine.ports):
         return ToolOutput(
             f"{service} is not a recognized network service.\n** Error: The parameters were not valid.\n",
             code=4,
         )
-    if asked.machine.port(int(found[1])).bridged:
+    if call.machine.port(int(found[1])).bridged:
         return ToolOutput()
-    return ToolOutput(world=changes.set_address(asked.world, asked.name, int(found[1]), address))
+    return ToolOutput(world=changes.set_address(call.world, call.name, int(found[1]), address))
 
 
 def _hardware_ports(machine: Machine) -> str:
@@ -174,13 +174,13 @@ def _services(machine: Machine) -> str:
     return "An asterisk (*) denotes that a network service is disabled.\n" + "\n".join(rows)
 
 
-def netstat(asked: ToolCall) -> ToolOutput:
+def netstat(call: ToolCall) -> ToolOutput:
     """``-rn -f inet``: its routes; else the ports that are listened on."""
-    if any(re.fullmatch(r"-n?rn?", word) for word in asked.words):
-        return ToolOutput(_routing(asked.machine))
+    if any(re.fullmatch(r"-n?rn?", word) for word in call.words):
+        return ToolOutput(_routing(call.machine))
     rows = [
         f"tcp4       0      0  {f'127.0.0.1.{port}':<22} {'*.*':<22} LISTEN\n"
-        for port in sorted(asked.live.ports)
+        for port in sorted(call.live.ports)
     ]
     head = "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
     return ToolOutput("Active Internet connections (including servers)\n" + head + "".join(rows))

@@ -14,84 +14,82 @@ NOBODY = 77
 """As ``rdma_ctl enable`` ends outside of Recovery."""
 
 
-def rdma_ctl(asked: ToolCall) -> ToolOutput:
-    if asked.words == ("status",):
-        return ToolOutput("enabled\n" if asked.machine.rdma_enabled else "disabled\n")
-    return refused(asked, "this can be changed in Recovery only", NOBODY)
+def rdma_ctl(call: ToolCall) -> ToolOutput:
+    if call.words == ("status",):
+        return ToolOutput("enabled\n" if call.machine.rdma_enabled else "disabled\n")
+    return refused(call, "this can be changed in Recovery only", NOBODY)
 
 
-def nvram(asked: ToolCall) -> ToolOutput:
-    if asked.words == ("rdma-enable",) and asked.machine.rdma_enabled:
+def nvram(call: ToolCall) -> ToolOutput:
+    if call.words == ("rdma-enable",) and call.machine.rdma_enabled:
         return ToolOutput("rdma-enable\t1\n")
-    name = asked.words[0] if asked.words else ""
-    return refused(asked, f"Error getting variable - '{name}': (iokit/common) data was not found")
+    name = call.words[0] if call.words else ""
+    return refused(call, f"Error getting variable - '{name}': (iokit/common) data was not found")
 
 
-def ioclasscount(asked: ToolCall) -> ToolOutput:
+def ioclasscount(call: ToolCall) -> ToolOutput:
     """Count the objects of all devices together."""
-    machine, devices = asked.machine, len(asked.world.devices(asked.name))
-    held = machine.domains_held * devices + asked.live.domains
+    machine, devices = call.machine, len(call.world.devices(call.name))
+    held = machine.domains_held * devices + call.live.domains
     if not any(port.device for port in machine.ports):
-        counts = dict.fromkeys(asked.words, "<no such class>")
+        counts = dict.fromkeys(call.words, "<no such class>")
     else:
-        counts = {
-            name: str({_DOMAINS: held, _PAIRS: asked.live.domains}.get(name, 0)) for name in asked.words
-        }
+        counts = {name: str({_DOMAINS: held, _PAIRS: call.live.domains}.get(name, 0)) for name in call.words}
     return ToolOutput(", ".join(f"{name} = {count}" for name, count in counts.items()) + "\n")
 
 
-def ibv_devices(asked: ToolCall) -> ToolOutput:
-    if asked.machine.faults.verbs_wedged:
+def ibv_devices(call: ToolCall) -> ToolOutput:
+    if call.machine.faults.verbs_wedged:
         return ToolOutput(hangs=True)
-    rows = [f"    {device:<16}\t{_guid(port)}\n" for port, device in _devices(asked)]
+    rows = [f"    {device:<16}\t{_guid(port)}\n" for port, device in _devices(call)]
     return ToolOutput(
         "    device          \t   node GUID\n    ------          \t----------------\n" + "".join(rows)
     )
 
 
-def ibv_devinfo(asked: ToolCall) -> ToolOutput:
-    if asked.machine.faults.verbs_wedged:
+def ibv_devinfo(call: ToolCall) -> ToolOutput:
+    if call.machine.faults.verbs_wedged:
         return ToolOutput(hangs=True)
-    wanted = asked.words[asked.words.index("-d") + 1] if "-d" in asked.words[:-1] else ""
-    found = [each for each in _devices(asked) if wanted in ("", each[1])]
+    wanted = call.words[call.words.index("-d") + 1] if "-d" in call.words[:-1] else ""
+    found = [each for each in _devices(call) if wanted in ("", each[1])]
     if not found:
         return ToolOutput(stderr="No IB devices found\n", code=255)
-    show = _verbose if "-v" in asked.words else _brief
-    return ToolOutput("\n".join(show(asked, port, device) for port, device in found))
+    show = _verbose if "-v" in call.words else _brief
+    return ToolOutput("\n".join(show(call, port, device) for port, device in found))
 
 
-def _devices(asked: ToolCall) -> list[tuple[Port, str]]:
-    listed = asked.world.devices(asked.name)
-    return [(port, port.device) for port in asked.machine.ports if port.device in listed]
+def _devices(call: ToolCall) -> list[tuple[Port, str]]:
+    listed = call.world.devices(call.name)
+    return [(port, port.device) for port in call.machine.ports if port.device in listed]
 
 
-def _brief(asked: ToolCall, port: Port, device: str) -> str:
+def _brief(call: ToolCall, port: Port, device: str) -> str:
     return (
         f"hca_id:\t{device}\n\ttransport:\t\t\tThunderbolt (100)\n\tnode_guid:\t\t\t{_colons(_guid(port))}\n"
-        f"\tsys_image_guid:\t\t\t{_colons(_guid(asked.machine.ports[0]))}\n\tvendor_id:\t\t\t0x0000\n"
+        f"\tsys_image_guid:\t\t\t{_colons(_guid(call.machine.ports[0]))}\n\tvendor_id:\t\t\t0x0000\n"
         "\tvendor_part_id:\t\t\t0\n\thw_ver:\t\t\t\t0x0\n\tphys_port_cnt:\t\t\t1\n\t\tport:\t1\n"
-        f"\t\t\tstate:\t\t\t{_state(asked, port)}\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t4096 (5)\n"
+        f"\t\t\tstate:\t\t\t{_state(call, port)}\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t4096 (5)\n"
         f"\t\t\tsm_lid:\t\t\t{port.receptacle}\n\t\t\tport_lid:\t\t{port.receptacle}\n"
         "\t\t\tport_lmc:\t\t0x00\n\t\t\tlink_layer:\t\tThunderbolt\n"
     )
 
 
-def _verbose(asked: ToolCall, port: Port, device: str) -> str:
+def _verbose(call: ToolCall, port: Port, device: str) -> str:
     gids = [link_local(port)] + ([f"::ffff:{port.ip}"] if port.ip else [])
     table = "".join(f"\t\t\tGID[{at:3}]:\t\t{gid}\n" for at, gid in enumerate(gids))
     return (
         f"hca_id:\t{device}\n\ttransport:\t\t\tThunderbolt (100)\n\tnode_guid:\t\t\t{_colons(_guid(port))}\n"
-        f"\tsys_image_guid:\t\t\t{_colons(_guid(asked.machine.ports[0]))}\n\tphys_port_cnt:\t\t\t1\n"
+        f"\tsys_image_guid:\t\t\t{_colons(_guid(call.machine.ports[0]))}\n\tphys_port_cnt:\t\t\t1\n"
         f"\tmax_mr_size:\t\t\t0xfa0000\n\tmax_qp:\t\t\t\t{DOMAINS_MAX}\n\tmax_pd:\t\t\t\t{DOMAINS_MAX}\n"
         "\tatomic_cap:\t\t\tATOMIC_NONE (0)\n\tnum_comp_vectors:\t\t1\n\t\tport:\t1\n"
-        f"\t\t\tstate:\t\t\t{_state(asked, port)}\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tlink_layer:\t\tThunderbolt\n"
+        f"\t\t\tstate:\t\t\t{_state(call, port)}\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tlink_layer:\t\tThunderbolt\n"
         "\t\t\tgid_tbl_len:\t\t1024\n\t\t\tactive_width:\t\t8X (4)\n\t\t\tactive_speed:\t\t10.0 Gbps (4)\n"
         + table
     )
 
 
-def _state(asked: ToolCall, port: Port) -> str:
-    up = asked.world.is_verbs_up((asked.name, port.receptacle), asked.now)
+def _state(call: ToolCall, port: Port) -> str:
+    up = call.world.is_verbs_up((call.name, port.receptacle), call.now)
     return "PORT_ACTIVE (4)" if up else "PORT_DOWN (1)"
 
 
@@ -109,25 +107,25 @@ def link_local(port: Port) -> str:
     return f"fe80::{(a ^ 2) << 8 | b:x}:{c << 8 | 0xFF:x}:{0xFE00 | d:x}:{e << 8 | f:x}"
 
 
-def system_profiler(asked: ToolCall) -> ToolOutput:
-    if asked.words[:2] != ("SPThunderboltDataType", "-json"):
-        return refused(asked, "of this machine only SPThunderboltDataType -json is known")
-    buses = [_bus(asked, port) for port in reversed(asked.machine.ports)]
+def system_profiler(call: ToolCall) -> ToolOutput:
+    if call.words[:2] != ("SPThunderboltDataType", "-json"):
+        return refused(call, "of this machine only SPThunderboltDataType -json is known")
+    buses = [_bus(call, port) for port in reversed(call.machine.ports)]
     return ToolOutput(json.dumps({"SPThunderboltDataType": buses}, indent=1) + "\n")
 
 
-def _bus(asked: ToolCall, port: Port) -> dict[str, Any]:
-    end = (asked.name, port.receptacle)
-    cable, peer = asked.world.link_of(end), asked.world.peer_of(end)
+def _bus(call: ToolCall, port: Port) -> dict[str, Any]:
+    end = (call.name, port.receptacle)
+    cable, peer = call.world.link_of(end), call.world.peer_of(end)
     bus: dict[str, Any] = {"_name": f"thunderboltusb4_bus_{port.receptacle - 1}"}
-    connected = cable is not None and peer is not None and asked.world.is_active(end, asked.now)
+    connected = cable is not None and peer is not None and call.world.is_active(end, call.now)
     if connected:
         assert cable is not None
         assert peer is not None
-        there = _peer(asked, peer, bool(cable.dock))
+        there = _peer(call, peer, bool(cable.dock))
         bus["_items"] = [_dock(cable.dock, cable.gbps, there) if cable.dock else there]
-    bus["device_name_key"] = asked.machine.product
-    if connected or asked.machine.version.startswith("27"):  # others were seen to tell none of an idle port
+    bus["device_name_key"] = call.machine.product
+    if connected or call.machine.version.startswith("27"):  # others were seen to tell none of an idle port
         bus["domain_uuid_key"] = port.domain
     speed = f"{cable.gbps} Gb/s" if connected and cable else _ceiling(port)
     tag = _tag(speed, connected)
@@ -153,8 +151,8 @@ def _tag(speed: str, connected: bool) -> dict[str, Any]:
     }
 
 
-def _peer(asked: ToolCall, end: End, behind_dock: bool) -> dict[str, Any]:
-    machine = asked.world.machine(end[0])
+def _peer(call: ToolCall, end: End, behind_dock: bool) -> dict[str, Any]:
+    machine = call.world.machine(end[0])
     port = machine.port(end[1])
     item: dict[str, Any] = {
         "_name": machine.product,

@@ -16,57 +16,57 @@ _REPORTS = "/Library/Logs/DiagnosticReports"
 _LIMIT = "iogpu.wired_limit_mb"
 
 
-def uname(asked: ToolCall) -> ToolOutput:
-    told = {"-s": "Darwin", "-n": f"{asked.name}.local", "-r": "25.3.0", "-m": "arm64"}
-    if asked.words == ("-a",):
-        return ToolOutput(f"Darwin {asked.name}.local 25.3.0 Darwin Kernel Version 25.3.0 arm64\n")
-    words = [told[word] for word in asked.words or ("-s",) if word in told]
-    return ToolOutput(" ".join(words) + "\n") if words else refused(asked, "illegal option")
+def uname(call: ToolCall) -> ToolOutput:
+    values = {"-s": "Darwin", "-n": f"{call.name}.local", "-r": "25.3.0", "-m": "arm64"}
+    if call.words == ("-a",):
+        return ToolOutput(f"Darwin {call.name}.local 25.3.0 Darwin Kernel Version 25.3.0 arm64\n")
+    words = [values[word] for word in call.words or ("-s",) if word in values]
+    return ToolOutput(" ".join(words) + "\n") if words else refused(call, "illegal option")
 
 
-def identity(asked: ToolCall) -> ToolOutput:
+def identity(call: ToolCall) -> ToolOutput:
     """Answer ``id``."""
-    told = {"-u": "501", "-un": asked.user}
-    return ToolOutput(told.get(" ".join(asked.words), f"uid=501({asked.user}) gid=20(staff)") + "\n")
+    values = {"-u": "501", "-un": call.user}
+    return ToolOutput(values.get(" ".join(call.words), f"uid=501({call.user}) gid=20(staff)") + "\n")
 
 
-def sw_vers(asked: ToolCall) -> ToolOutput:
-    machine = asked.machine
+def sw_vers(call: ToolCall) -> ToolOutput:
+    machine = call.machine
     one = {"-productName": "macOS", "-productVersion": machine.version, "-buildVersion": machine.build}
-    if asked.words:
-        return ToolOutput(one.get(asked.words[0].replace("--", "-"), "") + "\n")
+    if call.words:
+        return ToolOutput(one.get(call.words[0].replace("--", "-"), "") + "\n")
     return ToolOutput(
         f"ProductName:\t\tmacOS\nProductVersion:\t\t{machine.version}\nBuildVersion:\t\t{machine.build}\n"
     )
 
 
-def sysctl(asked: ToolCall) -> ToolOutput:
-    bare, words = "-n" in asked.words, [word for word in asked.words if not word.startswith("-")]
-    told, lines, unknown = _settings(asked.machine), [], []
+def sysctl(call: ToolCall) -> ToolOutput:
+    bare, words = "-n" in call.words, [word for word in call.words if not word.startswith("-")]
+    values, lines, unknown = _settings(call.machine), [], []
     for word in words:
         name, equals, value = word.partition("=")
         if equals:
-            return _set(asked, name, value)
-        if name in told:
-            lines.append(told[name] if bare else f"{name}: {told[name]}")
+            return _set(call, name, value)
+        if name in values:
+            lines.append(values[name] if bare else f"{name}: {values[name]}")
         else:
             unknown.append(f"sysctl: unknown oid '{name}'\n")
     return ToolOutput("".join(f"{line}\n" for line in lines), "".join(unknown), 1 if unknown else 0)
 
 
-def _set(asked: ToolCall, name: str, value: str) -> ToolOutput:
+def _set(call: ToolCall, name: str, value: str) -> ToolOutput:
     if name != _LIMIT or not value.isdecimal():
-        return refused(asked, f"{name}={value}: Invalid argument")
-    if not asked.root:
-        return refused(asked, f"{name}={value}: {NOT_ROOT}")
-    before = asked.machine.wired_limit_mb
-    world = changes.with_machine(asked.world, asked.name, wired_limit_mb=int(value))
+        return refused(call, f"{name}={value}: Invalid argument")
+    if not call.root:
+        return refused(call, f"{name}={value}: {NOT_ROOT}")
+    before = call.machine.wired_limit_mb
+    world = changes.with_machine(call.world, call.name, wired_limit_mb=int(value))
     return ToolOutput(f"{name}: {before} -> {int(value)}\n", world=world)
 
 
 def _settings(machine: Machine) -> dict[str, str]:
     boot = f"{{ sec = {int(machine.boot_at)}, usec = 0 }} {time.strftime('%a %b %d %H:%M:%S %Y', time.gmtime(machine.boot_at))}"
-    told = {
+    values = {
         "hw.model": machine.model,
         "hw.memsize": str(machine.memory_bytes),
         "hw.pagesize": str(PAGE_BYTES),
@@ -79,13 +79,13 @@ def _settings(machine: Machine) -> dict[str, str]:
         "vm.swapusage": "total = 0.00M  used = 0.00M  free = 0.00M  (encrypted)",
     }
     if any(port.device for port in machine.ports):
-        told["debug.rdma.version"] = "Jul 11 2026 14:22:31 RDMA_family"
-    return told
+        values["debug.rdma.version"] = "Jul 11 2026 14:22:31 RDMA_family"
+    return values
 
 
-def vm_stat(asked: ToolCall) -> ToolOutput:
-    machine = asked.machine
-    wired = (machine.wired_bytes + machine.leaked_bytes + asked.live.wired_bytes) // PAGE_BYTES
+def vm_stat(call: ToolCall) -> ToolOutput:
+    machine = call.machine
+    wired = (machine.wired_bytes + machine.leaked_bytes + call.live.wired_bytes) // PAGE_BYTES
     free = max(0, machine.memory_bytes // PAGE_BYTES - wired)
     rows = {"free": free, "active": 0, "inactive": 0, "speculative": 0, "wired down": wired, "purgeable": 0}
     rows["occupied by compressor"] = 0
@@ -93,8 +93,8 @@ def vm_stat(asked: ToolCall) -> ToolOutput:
     return ToolOutput(f"Mach Virtual Memory Statistics: (page size of {PAGE_BYTES} bytes)\n{text}")
 
 
-def df(asked: ToolCall) -> ToolOutput:
-    total, free = asked.live.disk_kib
+def df(call: ToolCall) -> ToolOutput:
+    total, free = call.live.disk_kib
     used = total - free
     return ToolOutput(
         "Filesystem   1024-blocks      Used Available Capacity  Mounted on\n"
@@ -102,12 +102,10 @@ def df(asked: ToolCall) -> ToolOutput:
     )
 
 
-def pmset(asked: ToolCall) -> ToolOutput:
-    machine = asked.machine
-    if asked.words[:1] == ("-g",):
-        head = (
-            "AC Power:\n" if "custom" in asked.words else "System-wide power settings:\nCurrently in use:\n"
-        )
+def pmset(call: ToolCall) -> ToolOutput:
+    machine = call.machine
+    if call.words[:1] == ("-g",):
+        head = "AC Power:\n" if "custom" in call.words else "System-wide power settings:\nCurrently in use:\n"
         return ToolOutput(
             f"{head} standby              0\n Sleep On Power Button 1\n powernap             0\n"
             " networkoversleep     0\n disksleep            0\n"
@@ -115,20 +113,20 @@ def pmset(asked: ToolCall) -> ToolOutput:
             " displaysleep         0\n tcpkeepalive         1\n lowpowermode         0\n"
             " autorestart          1\n womp                 1\n"
         )
-    if not asked.root:
-        return refused(asked, "This command must be run as root...", 77)
-    pairs = dict(zip(asked.words[1::2], asked.words[2::2], strict=False))
+    if not call.root:
+        return refused(call, "This command must be run as root...", 77)
+    pairs = dict(zip(call.words[1::2], call.words[2::2], strict=False))
     minutes = pairs.get("sleep", str(machine.sleep_minutes))
     if not minutes.isdecimal():
-        return refused(asked, "usage: pmset <options>", 64)
-    return ToolOutput(world=changes.with_machine(asked.world, asked.name, sleep_minutes=int(minutes)))
+        return refused(call, "usage: pmset <options>", 64)
+    return ToolOutput(world=changes.with_machine(call.world, call.name, sleep_minutes=int(minutes)))
 
 
-def powermetrics(asked: ToolCall) -> ToolOutput:
-    if not asked.root:
+def powermetrics(call: ToolCall) -> ToolOutput:
+    if not call.root:
         return ToolOutput(stderr="powermetrics must be invoked as the superuser\n", code=1)
     return ToolOutput(
-        f"Machine model: {asked.machine.model}\n*** Sampled system activity ***\n\n"
+        f"Machine model: {call.machine.model}\n*** Sampled system activity ***\n\n"
         "**** Processor usage ****\n\nCPU Power: 40 mW\nGPU Power: 23 mW\nANE Power: 0 mW\n"
         "Combined Power (CPU + GPU + ANE): 63 mW\n\n**** Thermal pressure ****\n\nCurrent pressure level: Nominal\n\n"
         "**** GPU usage ****\n\nGPU HW active frequency: 338 MHz\nGPU HW active residency:   2.56% (338 MHz: 2.6%)\n"
@@ -136,30 +134,30 @@ def powermetrics(asked: ToolCall) -> ToolOutput:
     )
 
 
-def fdesetup(asked: ToolCall) -> ToolOutput:
-    return ToolOutput(f"FileVault is {'On' if asked.machine.filevault else 'Off'}.\n")
+def fdesetup(call: ToolCall) -> ToolOutput:
+    return ToolOutput(f"FileVault is {'On' if call.machine.filevault else 'Off'}.\n")
 
 
-def profiles(asked: ToolCall) -> ToolOutput:
-    if asked.machine.managed:
+def profiles(call: ToolCall) -> ToolOutput:
+    if call.machine.managed:
         return ToolOutput(
             "Enrolled via DEP: Yes\nMDM enrollment: Yes (User Approved)\nMDM server: https://mdm.example/mdm\n"
         )
     return ToolOutput("Enrolled via DEP: No\nMDM enrollment: No\n")
 
 
-def launchctl(asked: ToolCall) -> ToolOutput:
+def launchctl(call: ToolCall) -> ToolOutput:
     """Report no service: agents on emulated machines live in SSH sessions."""
-    if asked.words[:1] == ("print",) and len(asked.words) == 2:
-        name = asked.words[1].partition("/")[2]
+    if call.words[:1] == ("print",) and len(call.words) == 2:
+        name = call.words[1].partition("/")[2]
         return ToolOutput(
             stderr=f'Bad request.\nCould not find service "{name}" in domain for system\n', code=113
         )
     return ToolOutput(stderr="Bootstrap failed: 5: Input/output error\n", code=5)
 
 
-def ioreg(asked: ToolCall) -> ToolOutput:
-    platform = asked.machine.ports[0].domain[:-4] + "0000"  # no port's, and always the same
+def ioreg(call: ToolCall) -> ToolOutput:
+    platform = call.machine.ports[0].domain[:-4] + "0000"  # no port's, and always the same
     return ToolOutput(
         '+-o J475dAP  <class IOPlatformExpertDevice>\n    {\n      "IOPlatformUUID" = "'
         + platform
@@ -167,18 +165,18 @@ def ioreg(asked: ToolCall) -> ToolOutput:
     )
 
 
-def find(asked: ToolCall) -> ToolOutput:
+def find(call: ToolCall) -> ToolOutput:
     """List reports of panics and crashes, the only use of this tool."""
-    folder = asked.words[0] if asked.words else ""
+    folder = call.words[0] if call.words else ""
     names = (
-        asked.machine.panics
+        call.machine.panics
         if folder == _REPORTS
-        else asked.machine.crashes
+        else call.machine.crashes
         if folder.endswith(_REPORTS)
         else ()
     )
-    age = next((int(word[1:]) for word in asked.words if re.fullmatch(r"-[0-9]+", word)), 10**9)
-    new = [name for name in names if asked.now - _written_at(name) < 60 * age]
+    age = next((int(word[1:]) for word in call.words if re.fullmatch(r"-[0-9]+", word)), 10**9)
+    new = [name for name in names if call.now - _written_at(name) < 60 * age]
     return ToolOutput("".join(f"{folder}/{name}\n" for name in new))
 
 
@@ -194,42 +192,42 @@ def report_name(kind: str, now: float) -> str:
     return f"panic-full-{moment}.0002.panic" if kind == "panic" else f"{kind}-{moment}.ips"
 
 
-def pgrep(asked: ToolCall) -> ToolOutput:
+def pgrep(call: ToolCall) -> ToolOutput:
     """Answer ``pgrep -P PARENT -f PATTERN``; launchd is the parent of orphans."""
     try:
-        pattern = re.compile(asked.words[-1])
+        pattern = re.compile(call.words[-1])
     except (re.error, IndexError):
         return ToolOutput(stderr="usage: pgrep [-flo] pattern\n", code=2)
-    own = {each.pid for each in asked.live.processes}
-    orphans = [each for each in asked.live.processes if "-P" not in asked.words or each.parent not in own]
+    own = {each.pid for each in call.live.processes}
+    orphans = [each for each in call.live.processes if "-P" not in call.words or each.parent not in own]
     found = [each.pid for each in orphans if pattern.search(each.command)]
     return ToolOutput("".join(f"{pid}\n" for pid in sorted(found)), code=0 if found else 1)
 
 
-def ps(asked: ToolCall) -> ToolOutput:
+def ps(call: ToolCall) -> ToolOutput:
     """Run the real tool, because processes are real, with columns that both systems have."""
-    return ToolOutput(become=("/bin/ps", *asked.words))
+    return ToolOutput(become=("/bin/ps", *call.words))
 
 
-def sudo(asked: ToolCall) -> ToolOutput:
-    words = asked.words[1:] if asked.words[:1] == ("-n",) else asked.words
-    if not asked.machine.sudo and not asked.root:
-        return refused(asked, "a password is required")
+def sudo(call: ToolCall) -> ToolOutput:
+    words = call.words[1:] if call.words[:1] == ("-n",) else call.words
+    if not call.machine.sudo and not call.root:
+        return refused(call, "a password is required")
     if words in ((), ("-v",), ("true",)):
         return ToolOutput()
     return ToolOutput(become=words, as_root=True)
 
 
-def shutdown(asked: ToolCall) -> ToolOutput:
-    if not asked.root:
-        return refused(asked, "NOT super-user")
+def shutdown(call: ToolCall) -> ToolOutput:
+    if not call.root:
+        return refused(call, "NOT super-user")
     return ToolOutput("Shutdown NOW!\n", reboots=True)
 
 
-def xcode_select(asked: ToolCall) -> ToolOutput:
+def xcode_select(call: ToolCall) -> ToolOutput:
     return ToolOutput("/usr\n")  # a folder that is there
 
 
-def quiet(asked: ToolCall) -> ToolOutput:
+def quiet(call: ToolCall) -> ToolOutput:
     """Succeed without output."""
     return ToolOutput()

@@ -39,7 +39,7 @@ TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
 }
 
 
-def answer(asked: ToolCall) -> ToolOutput:
+def answer(call: ToolCall) -> ToolOutput:
     """Return the output of the called tool."""
-    tool = TOOLS.get(asked.argv[0]) if asked.argv else None
-    return tool(asked) if tool else refused(asked, "this machine has no such tool", 127)
+    tool = TOOLS.get(call.argv[0]) if call.argv else None
+    return tool(call) if tool else refused(call, "this machine has no such tool", 127)

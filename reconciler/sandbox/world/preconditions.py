@@ -119,12 +119,14 @@ def destination(world: World, machine: str, host: str, listener: str) -> Destina
     return Destination(machine, there, (peer, end))
 
 
-def passes(world: World, now: float, way: Destination, rdma: bool = False) -> bool:
+def passes(world: World, now: float, destination: Destination, rdma: bool = False) -> bool:
     """Return whether data arrives now. RDMA continues without the addresses that set it up."""
-    machines = [world.machine(name) for name in (way.here, way.there)]
+    machines = [world.machine(name) for name in (destination.here, destination.there)]
     if any(machine.faults.hung or not machine.is_up(now) for machine in machines):
         return False
-    if way.cable is None:
-        return way.here == way.there or not any(machine.faults.partitioned for machine in machines)
-    here, there = way.cable
-    return world.peer_of(here) == there and (rdma or all(world.port(end).ip for end in way.cable))
+    if destination.cable is None:
+        return destination.here == destination.there or not any(
+            machine.faults.partitioned for machine in machines
+        )
+    here, there = destination.cable
+    return world.peer_of(here) == there and (rdma or all(world.port(end).ip for end in destination.cable))

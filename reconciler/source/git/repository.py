@@ -109,7 +109,7 @@ class ClusterRepo:
         arguments = self._located(("for-each-ref", "--format=%(objectname) %(refname)", name))
         process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
         if process.returncode or name.encode() in process.stderr:
-            raise self._damaged(_said(process.stderr))
+            raise self._damaged(_error_text(process.stderr))
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
         return next((revision for revision, ref in named if ref == name), None)
 
@@ -138,9 +138,9 @@ class ClusterRepo:
         contents = self._bytes("cat-file", "--batch", stdin=names) if blobs else b""
         return dict(zip(blobs, contents_of(contents), strict=True))
 
-    def _damaged(self, said: str) -> Invalid:
+    def _damaged(self, problem: str) -> Invalid:
         return Invalid(
-            f"{self.path} is damaged ({said}); move it away, create another with `reconciler init`, "
+            f"{self.path} is damaged ({problem}); move it away, create another with `reconciler init`, "
             "and push to that from a clone"
         )
 
@@ -180,7 +180,7 @@ class ClusterRepo:
         arguments = self._located(("merge-base", "--is-ancestor", _checked(older), _checked(newer)))
         process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
         if process.returncode > 1:
-            raise Invalid(f"git merge-base: {_said(process.stderr)}")
+            raise Invalid(f"git merge-base: {_error_text(process.stderr)}")
         return process.returncode == 0
 
     def keep(self, revision: str | None) -> None:
@@ -316,7 +316,7 @@ def run_git(
     """Run git and return its output. Raises ``Invalid`` for an exit status that is not in ``codes``."""
     process = _process(arguments, stdin, environment or {}, timeout_seconds)
     if process.returncode not in codes:
-        raise Invalid(f"git {_command(arguments)}: {_said(process.stderr)}")
+        raise Invalid(f"git {_command(arguments)}: {_error_text(process.stderr)}")
     return process.stdout
 
 
@@ -366,7 +366,7 @@ def _command(arguments: Sequence[str]) -> str:
     return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
-def _said(stderr: bytes) -> str:
+def _error_text(stderr: bytes) -> str:
     return stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ") or "failed"
 
 

@@ -164,8 +164,8 @@ def _pattern(context: Mapping[str, Any], node: Node) -> str:
 
 def _own_words(context: Mapping[str, Any], node: Node) -> str:
     """Return the kind's own message, with the value if the message lacks it."""
-    said = str(context["error"])
-    return f"{said}, got {got(node)}" if said.startswith("expected ") and "got " not in said else said
+    text = str(context["error"])
+    return f"{text}, got {got(node)}" if text.startswith("expected ") and "got " not in text else text
 
 
 def _count(context: Mapping[str, Any], node: Node, bound: str, least_or_most: str) -> str:

@@ -53,18 +53,18 @@ _AT_CONTEXT = (
 
 def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
     """Return line and column, from 0, and a plain message for an error of the YAML parser."""
-    said = error.problem or error.context or "not YAML"
+    problem = error.problem or error.context or "not YAML"
     at, context = error.problem_mark, error.context_mark
-    if "cannot start any token" in said and at is not None:
+    if "cannot start any token" in problem and at is not None:
         return at.line, at.column, _bad_start(_character(text, at))
     for beginning, words in _AT_PROBLEM:
-        if said.startswith(beginning) and at is not None:
+        if problem.startswith(beginning) and at is not None:
             return at.line, at.column, words
     for beginning, words in _AT_CONTEXT:
-        if said.startswith(beginning) and context is not None:
+        if problem.startswith(beginning) and context is not None:
             return context.line, context.column, words
     mark = at or context
-    return (mark.line, mark.column, f"not YAML: {said}") if mark else (0, 0, f"not YAML: {said}")
+    return (mark.line, mark.column, f"not YAML: {problem}") if mark else (0, 0, f"not YAML: {problem}")
 
 
 def _character(text: str, mark: Any) -> str:

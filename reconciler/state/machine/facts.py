@@ -107,4 +107,4 @@ class MachineFacts:
     """Free bytes on the disk with the user's folder."""
     gpu_watts: float | None = field(default=None, compare=False)
     unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """Which probes were asked in vain, and why, for people."""
+    """Probes without a result, with the reason, for people."""

@@ -26,6 +26,6 @@ class Runtimes:
     """The name of the runtime that this version uses, by ``uname -s``/``uname -m``; empty where none is managed."""
     built: Mapping[NodeName, str] = field(default_factory=dict)
     """Keys of the runtimes that were found or built, by node."""
-    told: Mapping[NodeName, str] = field(default_factory=dict)
+    progress: Mapping[NodeName, str] = field(default_factory=dict)
     """Progress of the runtimes that are being built, for people."""
     tidied: Mapping[NodeName, Tidied] = field(default_factory=dict)

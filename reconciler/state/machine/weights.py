@@ -16,7 +16,7 @@ SLOW_BYTES_PER_SECOND = 1_000_000.0
 
 
 ON_DEMAND = "verify/"
-"""Begins the ``wish`` of a fetch that a person has asked for, to verify what is there."""
+"""Beginning of the ``request_id`` of a fetch that a person has asked for, to verify what is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,9 @@ class FetchWeights:
     path: str
     source: FetchSource
     token: TokenRef | None
-    wish: str
-    """The spec that needs them: another spec may try again although the last attempt failed."""
+    request_id: str
+    """Identifies the spec, or the run of a check, that needs them: another one may try again although the last attempt
+    failed. ``wish`` on the wire."""
     origin: NodeName | None = None
     """A node that has them already, and gives them; None: they come from the hub."""
     sockets: tuple[str, str] = ("", "")

@@ -1,4 +1,4 @@
-"""An incident: something that was wrong for a while, told from its first sign to its end."""
+"""An incident: a fault, from its first sign to its end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from reconciler.state.faults import FaultClass
 from reconciler.state.identity import ObjectKey
 
 
-class Telling(Enum):
-    """The kind of an entry."""
+class EntryKind(Enum):
+    """Whether an entry is a sign, a remedy, an outcome or a task for a person."""
 
     SEEN = "seen"
     TRIED = "tried"
@@ -21,11 +21,11 @@ class Telling(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the story."""
+    """A line of the incident's history."""
 
     at: float
     """Time in seconds since the Unix epoch."""
-    kind: Telling
+    kind: EntryKind
     text: str
     fault: FaultClass | None = None
     """Class of the fault; only for observations."""
@@ -45,7 +45,7 @@ class Occasion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One story about one subject. It is open until its trouble is gone and its object is well again."""
+    """A fault of one subject, with its history. It is open until its trouble is gone and its object is well again."""
 
     id: int
     object: ObjectKey
@@ -79,7 +79,7 @@ class Incident:
     """The highest epoch whose formation has an entry."""
     entries: tuple[Entry, ...] = ()
     left_out: int = 0
-    """Entries in the middle of a long story that are not kept."""
+    """Entries in the middle of a long history that are not kept."""
 
     @property
     def open(self) -> bool:
@@ -95,10 +95,10 @@ class Incident:
         running = 0.0 if self.unserved_since is None else max(0.0, now - self.unserved_since)
         return self.unserved_seconds + running
 
-    def first(self, kind: Telling) -> Entry | None:
+    def first(self, kind: EntryKind) -> Entry | None:
         """Return the first entry of a kind."""
         return next((entry for entry in self.entries if entry.kind is kind), None)
 
-    def last(self, kind: Telling) -> Entry | None:
+    def last(self, kind: EntryKind) -> Entry | None:
         """Return the latest entry of a kind."""
         return next((entry for entry in reversed(self.entries) if entry.kind is kind), None)

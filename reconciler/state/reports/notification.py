@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """One message. Of one incident there is one for each occasion, and for each Notifier."""
 
     notifier: str

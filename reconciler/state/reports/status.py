@@ -24,12 +24,12 @@ class Condition:
     generation: int
     """The spec that this is said of."""
 
-    def updated(self, said: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
+    def updated(self, state: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
         """Return the condition with new values (the first four fields); this one if nothing has changed."""
-        _, status, reason, message = said
+        _, status, reason, message = state
         if (self.status, self.reason, self.message, self.generation) == (status, reason, message, generation):
             return self
-        return Condition(*said, self.since if self.status == status else now, generation)
+        return Condition(*state, self.since if self.status == status else now, generation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Attempts:
             " standing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *name, attempt.epoch, attempt.at, attempt.cause, attempt.fault.value if attempt.fault else None,
-                attempt.counted, attempt.text, attempt.wish, attempt.standing.value,
+                attempt.counted, attempt.text, attempt.spec_generations, attempt.standing.value,
             ),
         )  # fmt: skip
         self._db.execute(
@@ -50,7 +50,7 @@ class Attempts:
                 fault=FaultClass(row[5]) if row[5] else None,
                 counted=bool(row[6]),
                 text=row[7],
-                wish=row[8],
+                spec_generations=row[8],
                 standing=Standing(row[9]),
             )
             found.setdefault(ReplicaId(DeploymentName(row[0]), row[1]), []).append(attempt)

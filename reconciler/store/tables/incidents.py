@@ -10,7 +10,7 @@ from typing import Any
 
 from reconciler.state import FaultClass
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.incident import Entry, Incident, Telling
+from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.store.bodies import written
 
 INCIDENTS_KEPT = 500
@@ -93,7 +93,7 @@ def _read(row: tuple[str]) -> Incident:
 
 
 def _entry(body: dict[str, Any]) -> Entry:
-    return Entry(**{**body, "kind": Telling(body["kind"]), "fault": _fault(body["fault"])})
+    return Entry(**{**body, "kind": EntryKind(body["kind"]), "fault": _fault(body["fault"])})
 
 
 def _fault(value: str | None) -> FaultClass | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple
 
-from reconciler.state.reports.notification import Delivery, Notice
+from reconciler.state.reports.notification import Delivery, Notification
 from reconciler.store.connection import Connection
 
 WAITING_MAX = 50
@@ -15,20 +15,20 @@ ENDED_KEPT = 20
 _COLUMNS = "notifier, incident, occasion, at, text, attempts, retry_at, ended_at, problem"
 
 
-class Notices:
+class NotificationTable:
     """The table ``notices``. ``put`` belongs into a transaction of its caller's; the others have their own."""
 
     def __init__(self, db: Connection) -> None:
         self._db = db
 
-    def put(self, notices: Iterable[Notice]) -> None:
+    def put(self, notifications: Iterable[Notification]) -> None:
         """Add messages. One that is known stays as it is."""
-        notices = tuple(notices)
+        notifications = tuple(notifications)
         self._db.executemany(
             f"INSERT OR IGNORE INTO notices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            map(astuple, notices),
+            map(astuple, notifications),
         )
-        for notifier in sorted({notice.notifier for notice in notices}):
+        for notifier in sorted({notification.notifier for notification in notifications}):
             self._bound(notifier)
 
     def _bound(self, notifier: str) -> None:
@@ -49,25 +49,25 @@ class Notices:
             (notifier, notifier, ENDED_KEPT),
         )
 
-    def mark(self, notice: Notice) -> None:
+    def mark(self, notification: Notification) -> None:
         """Write that a message is about to be sent, or what became of it; nothing where it is no longer known."""
         with self._db.writing():
             self._db.execute(
                 "UPDATE notices SET attempts = ?, retry_at = ?, ended_at = ?, problem = ?"
                 " WHERE notifier = ? AND incident = ? AND occasion = ?",
                 (
-                    notice.attempts, notice.retry_at, notice.ended_at, notice.problem,
-                    notice.notifier, notice.incident, notice.occasion,
+                    notification.attempts, notification.retry_at, notification.ended_at, notification.problem,
+                    notification.notifier, notification.incident, notification.occasion,
                 ),
             )  # fmt: skip
 
-    def next(self, notifier: str) -> Notice | None:
+    def next(self, notifier: str) -> Notification | None:
         """Return the message that has waited longest: messages are sent in order."""
         row = self._db.execute(
             f"SELECT {_COLUMNS} FROM notices WHERE notifier = ? AND ended_at IS NULL ORDER BY at, rowid LIMIT 1",
             (notifier,),
         ).fetchone()
-        return Notice(*row) if row else None
+        return Notification(*row) if row else None
 
     def forget(self, notifiers: Iterable[str]) -> None:
         """Drop the messages to removed Notifiers; ``notifiers`` are the existing ones."""

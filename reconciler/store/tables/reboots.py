@@ -17,7 +17,7 @@ class Reboots:
         """Store a restart in place of the previous one."""
         self._db.execute(
             "INSERT OR REPLACE INTO reboots (node, at, boot_id, reason, told) VALUES (?, ?, ?, ?, ?)",
-            (node, reboot.at, reboot.boot_id, reboot.reason, reboot.told),
+            (node, reboot.at, reboot.boot_id, reboot.reason, reboot.requested),
         )
 
     def drop(self, node: NodeName) -> None:

@@ -14,14 +14,14 @@ class Rollbacks:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def note(self, deployment: DeploymentName, setback: Rollback) -> None:
+    def note(self, deployment: DeploymentName, rollback: Rollback) -> None:
         """Store a rollback in place of the previous one."""
         self._db.execute(
             "INSERT OR REPLACE INTO setbacks (deployment, model, tried, served, restarted_at, at, text)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                deployment, setback.model, setback.tried, setback.served, setback.restarted_at, setback.at,
-                setback.text,
+                deployment, rollback.model, rollback.tried, rollback.served, rollback.restarted_at, rollback.at,
+                rollback.text,
             ),
         )  # fmt: skip
 

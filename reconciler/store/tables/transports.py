@@ -22,13 +22,16 @@ class Transports:
         self._db = db
 
     def note(
-        self, replica: ReplicaId, failed: TransportFailure | None, vain: Iterable[tuple[NodeName, str]]
+        self,
+        replica: ReplicaId,
+        failed: TransportFailure | None,
+        wasted_verbs: Iterable[tuple[NodeName, str]],
     ) -> None:
         """Note the transport that is given up with a new group, and the machines, in their boots, on which the one
-        before it has set RDMA up in vain."""
+        before it failed to set up RDMA."""
         if failed is not None:
             self._fail(replica, failed)
-        self._count_verbs(vain)
+        self._count_verbs(wasted_verbs)
 
     def _fail(self, replica: ReplicaId, failure: TransportFailure) -> None:
         self._db.execute(
@@ -66,11 +69,11 @@ class Transports:
             found[replica] = (*found.get(replica, ()), failure)
         return found
 
-    def _count_verbs(self, vain: Iterable[tuple[NodeName, str]]) -> None:
+    def _count_verbs(self, wasted_verbs: Iterable[tuple[NodeName, str]]) -> None:
         self._db.executemany(
             "INSERT INTO verbs_attempts (node, boot_id, count) VALUES (?, ?, 1) ON CONFLICT (node) DO UPDATE"
             " SET count = iif(boot_id = excluded.boot_id, count + 1, 1), boot_id = excluded.boot_id",
-            list(vain),
+            list(wasted_verbs),
         )
 
     def verbs(self) -> dict[NodeName, VerbsAttempts]:

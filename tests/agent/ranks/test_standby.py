@@ -15,7 +15,7 @@ from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Done, ForgetRank, Shutdown, StartRank, StopRank
 from tests.agent.bench import (
-    QUICK_SPARE_SECONDS,
+    QUICK_STANDBY_SECONDS,
     RANK,
     Bench,
     ask,
@@ -156,7 +156,7 @@ async def test_a_node_whose_ranks_were_stopped_a_while_ago_keeps_no_spare(bench:
     for pid in both:
         await gone(pid)
     assert exited is not None
-    assert time.time() - exited.at > QUICK_SPARE_SECONDS - 0.01, "the next rank may be about to come"
+    assert time.time() - exited.at > QUICK_STANDBY_SECONDS - 0.01, "the next rank may be about to come"
 
 
 async def test_a_node_without_ranks_keeps_no_spare(bench: Bench) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reconciler.agent.repairs import script
-from reconciler.agent.repairs.script import Answer, Await, Failure, Record, Run, Story
+from reconciler.agent.repairs.script import Acts, Answer, Await, Failure, Record, Run
 from reconciler.wire.repair import Change
 
 CHANGE = Change(("ifconfig", "bridge0", "deletem", "en3"), ("ifconfig", "bridge0", "addm", "en3"))
@@ -13,12 +13,12 @@ def begun() -> Record:
     return script.begin(None, Record("r1", "boot", (CHANGE,), 60.0), now=0.0)
 
 
-def end(story: Story, confirmed: bool = False, failure: Failure | None = None) -> Record:
+def end(acts: Acts, confirmed: bool = False, failure: Failure | None = None) -> Record:
     """Its last record, when its commands succeed or fail so, and it is confirmed or not."""
     answer: Answer = None
     try:
         while True:
-            act = story.send(answer)
+            act = acts.send(answer)
             answer = confirmed if isinstance(act, Await) else failure if isinstance(act, Run) else None
     except StopIteration as ended:
         record: Record = ended.value

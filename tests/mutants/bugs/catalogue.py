@@ -573,14 +573,14 @@ HEALED = (
     ),
     Mutant(
         "other-faults-count-as-tries",
-        diagnose.tries,
+        diagnose.attempts,
         drop(Compare, 0, 3),
         "after a few cables that were pulled the first crash already costs the fast transport",
         PLANNING,
     ),
     Mutant(
         "tries-of-another-wish-count",
-        diagnose.tries,
+        diagnose.attempts,
         drop(Compare, 2, 3),
         "a corrected manifest inherits the failures of the wrong one",
         PLANNING,

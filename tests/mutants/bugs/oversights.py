@@ -196,14 +196,14 @@ OF_THE_STORE = (
     ),
     Mutant(
         "one-message-ends-those-beside-it",
-        notifications.Notices.mark,
+        notifications.NotificationTable.mark,
         respell("AND occasion = ?", "AND ? IS NOT NULL"),
         "that an incident is over is never sent, for its beginning was",
         NOTICES,
     ),
     Mutant(
         "the-newest-message-goes-first",
-        notifications.Notices.next,
+        notifications.NotificationTable.next,
         respell("ORDER BY at,", "ORDER BY at DESC,"),
         "people read of an end before the beginning",
         NOTICES,

@@ -14,7 +14,7 @@ from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis.evidence import Evidence
 from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX, History, Remedy, Row, diagnose
-from reconciler.planning.recovery.diagnose import tries
+from reconciler.planning.recovery.diagnose import attempts
 from reconciler.state import (
     AllocateEpoch,
     Attempt,
@@ -115,7 +115,7 @@ def test_a_crash_is_charged_a_restart_of_the_machine_and_a_pulled_cable_are_not(
 
 def test_a_remedy_that_did_not_help_gives_way_to_the_next() -> None:
     row = found(evidence(first=ended(code=ExitCode.VERBS)))
-    assert [row.remedy_now(History(tries=tried)) for tried in (0, 1, 2)] == [
+    assert [row.remedy_now(History(attempts=tried)) for tried in (0, 1, 2)] == [
         Remedy.FORM,
         Remedy.NEXT_TRANSPORT,
         Remedy.NEXT_TRANSPORT,
@@ -125,12 +125,12 @@ def test_a_remedy_that_did_not_help_gives_way_to_the_next() -> None:
 def test_a_transport_is_left_for_the_next_one_where_there_is_one_and_nothing_has_changed() -> None:
     row = found(evidence(first=ended(code=ExitCode.RENDEZVOUS)))
     assert row.remedy_now(History(transport_forms=TRANSPORT_FORMS_MAX)) is Remedy.NEXT_TRANSPORT
-    assert row.remedy_now(History(tries=3, has_fallback=False)) is Remedy.FORM
-    assert row.remedy_now(History(tries=3, facts_changed=True)) is Remedy.FORM
+    assert row.remedy_now(History(attempts=3, has_fallback=False)) is Remedy.FORM
+    assert row.remedy_now(History(attempts=3, facts_changed=True)) is Remedy.FORM
 
 
 @pytest.mark.parametrize(
-    ("attempts", "expected"),
+    ("faults", "expected"),
     [
         ([], 0),
         ([FaultClass.QUEUE_PAIRS, FaultClass.QUEUE_PAIRS], 2),
@@ -138,13 +138,13 @@ def test_a_transport_is_left_for_the_next_one_where_there_is_one_and_nothing_has
         ([FaultClass.QUEUE_PAIRS, FaultClass.LINK_DOWN], 0),
     ],
 )
-def test_only_tries_for_the_same_class_count(attempts: list[FaultClass], expected: int) -> None:
-    assert tries(view([attempt(n, fault, "1/1") for n, fault in enumerate(attempts)]), QUEUES) == expected
+def test_only_attempts_for_the_same_class_count(faults: list[FaultClass], expected: int) -> None:
+    assert attempts(view([attempt(n, fault, "1/1") for n, fault in enumerate(faults)]), QUEUES) == expected
 
 
 def test_tries_for_another_wish_or_of_long_ago_do_not_count() -> None:
-    assert tries(view([attempt(1, QUEUES, "1/1"), attempt(2, QUEUES, "2/1")]), QUEUES) == 0
-    assert tries(view([replace(attempt(1, QUEUES, "1/1"), at=-10_000.0)]), QUEUES) == 0
+    assert attempts(view([attempt(1, QUEUES, "1/1"), attempt(2, QUEUES, "2/1")]), QUEUES) == 0
+    assert attempts(view([replace(attempt(1, QUEUES, "1/1"), at=-10_000.0)]), QUEUES) == 0
 
 
 QUEUES = FaultClass.QUEUE_PAIRS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.planning.nodes import settings
-from reconciler.planning.nodes.repair import BROKEN_OFF_MAX, GID_SECONDS, TRIES_MAX
+from reconciler.planning.nodes.repair import ATTEMPTS_MAX, BROKEN_OFF_MAX, GID_SECONDS
 from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.state import (
@@ -326,7 +326,7 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
     world = cabled(network=True)
     world.stubborn.add(A)
     reboot(world, A)
-    for _ in range(TRIES_MAX):
+    for _ in range(ATTEMPTS_MAX):
         (step,) = repairs(world.plan())
         world.obey(step)
         assert not any(isinstance(s, ConfirmRepair) for s in world.plan().steps)
@@ -335,7 +335,7 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
         )
     plan = world.plan()
     assert repairs(plan) == []
-    assert f"it was tried {TRIES_MAX} times since node-a booted" in refused(plan)[0]
+    assert f"it was tried {ATTEMPTS_MAX} times since node-a booted" in refused(plan)[0]
     assert "on node-a: sudo ifconfig bridge0 deletem en3" in condition(world, A, "Stalled")[2]
     world.settle()
     assert world.groups[world.replica()].transport == "ring-lan"

@@ -103,7 +103,7 @@ def test_how_far_it_is_is_said_by_the_node() -> None:
     start_agents(world)
     world.reports = {"node-a": {"runtime": {}}}
     world.in_flight = {BuildRuntime(A).subject}
-    world.runtimes = replace(world.runtimes, told={A: "sending 8 of 81 MiB"})
+    world.runtimes = replace(world.runtimes, progress={A: "sending 8 of 81 MiB"})
     decided = world.plan()
     said = conditions_of(world, decided)
     assert said["RuntimeReady"] == [

@@ -10,7 +10,7 @@ import pytest
 from reconciler import status
 from reconciler.planning.context import deadlines
 from reconciler.planning.context.spec_hash import compute
-from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX, NOTICE_SECONDS
+from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX, REPORT_AFTER_SECONDS
 from reconciler.state import AllocateEpoch, Cause, ContinueRank, Plan, RequestedStop, StartRank, StopRank
 from reconciler.status import Snapshots
 from reconciler.wire.launch import Phase, RankId
@@ -202,7 +202,7 @@ def test_a_stall_shows_before_the_group_is_given_up() -> None:
 
 def test_a_pause_that_is_nothing_is_not_told() -> None:
     world = settled()
-    world.report(FIRST, demand=1, silent_seconds=NOTICE_SECONDS - 1)
+    world.report(FIRST, demand=1, silent_seconds=REPORT_AFTER_SECONDS - 1)
     assert world.plan() == Plan()
 
 

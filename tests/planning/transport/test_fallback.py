@@ -432,7 +432,7 @@ def test_another_wish_forgives_a_transport() -> None:
     key = world.replica().key
     world.generations[key] = 2
     world.settle()
-    assert world.rungs[world.replica()] == ()
+    assert world.transport_failures[world.replica()] == ()
 
 
 # --- nodes that are back ---------------------------------------------------------------------------

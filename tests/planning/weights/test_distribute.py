@@ -263,7 +263,7 @@ def test_a_machine_that_is_lost_is_not_blamed_on_the_weights() -> None:
         world.now += 60.0
         until_formed(world)
         world.find("node-0")
-    assert world.setbacks == {}
+    assert world.rollbacks == {}
 
 
 @pytest.mark.parametrize("again", ["another revision", "a restart"])

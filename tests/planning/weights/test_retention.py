@@ -72,7 +72,7 @@ def test_nothing_goes_while_a_group_holds_it_or_could_go_back_to_it() -> None:
 def test_nothing_goes_that_a_setback_names() -> None:
     made = world(kept("a"), kept("b"))
     a = named(hub_model().spec.source.huggingface)
-    made.setbacks[made.replica().deployment] = Rollback("tiny", f"{REPO}@{'b' * 40}", a, "", 0.0, "")
+    made.rollbacks[made.replica().deployment] = Rollback("tiny", f"{REPO}@{'b' * 40}", a, "", 0.0, "")
     assert removed(made) == []
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.agent.repairs import script
 from reconciler.agent.repairs.runner import CONFIRMED, UNDO, Unconfirmed, check, recorded
-from reconciler.agent.repairs.script import Await, Failure, Keep, Record, Run, Story
+from reconciler.agent.repairs.script import Acts, Await, Failure, Keep, Record, Run
 from reconciler.wire.repair import Repair, RepairReport, RepairState
 from tests.settings import changed
 from tests.simulation.schedules.points import DIE_AFTER, DIE_BEFORE
@@ -92,15 +92,15 @@ class Repairs:
         self._kept.verdict = self._kept.verdict or wish
         return self._kept.verdict == wish
 
-    def _watch(self, story: Story) -> None:
+    def _watch(self, acts: Acts) -> None:
         self._watchdog = Process(f"repair of {self._machine.name}")
-        self._world.loop.spawn(self._watchdog, self._perform(story, self._watchdog), "repair")
+        self._world.loop.spawn(self._watchdog, self._perform(acts, self._watchdog), "repair")
 
-    async def _perform(self, story: Story, process: Process) -> None:
+    async def _perform(self, acts: Acts, process: Process) -> None:
         answer: script.Answer = None
         while True:
             try:
-                act = story.send(answer)
+                act = acts.send(answer)
             except StopIteration:
                 process.alive = False
                 self._judge()

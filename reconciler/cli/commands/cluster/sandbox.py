@@ -193,9 +193,9 @@ def _detached(settings: Settings, folder: Path) -> int:
             env=_environment(settings),
         )  # fmt: skip
     assert process.stdout is not None
-    said = [line for line in (process.stdout.readline(), process.stdout.readline()) if line]
-    if len(said) == 2:
-        click.echo(b"".join(said).decode(), nl=False)
+    lines = [line for line in (process.stdout.readline(), process.stdout.readline()) if line]
+    if len(lines) == 2:
+        click.echo(b"".join(lines).decode(), nl=False)
         return 0
     process.wait()
     raise Unreachable(f"the sandbox did not start: {log.read_text().strip()[-2000:] or process.returncode}")

@@ -35,7 +35,7 @@ def view(world: Mapping[str, Any]) -> list[str]:
         for each in world["machines"]
     ]
     headers = ("EMULATED MAC", "PRODUCT", "CHIP", "MACOS", "RDMA", "SSH PORT", "STATE")
-    lines = table_layout.story(headers, machines, table_layout.WIDTH).splitlines()
+    lines = table_layout.folded_table(headers, machines, table_layout.WIDTH).splitlines()
     if world["cables"]:
         ports = {
             (each["name"], port["receptacle"]): port for each in world["machines"] for port in each["ports"]

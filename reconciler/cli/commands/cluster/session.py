@@ -53,13 +53,13 @@ class UpOptions:
 @contextmanager
 def signals() -> Iterator[UpOptions]:
     """Handle SIGINT as a request to stop everything, SIGTERM and SIGHUP (a closed terminal) to leave ranks running."""
-    asked = UpOptions()
+    options = UpOptions()
 
     def on_interrupt(number: int, frame: object) -> None:
-        asked.stops += 1
+        options.stops += 1
 
     def on_terminate(number: int, frame: object) -> None:
-        asked.leave = True
+        options.leave = True
 
     handlers: dict[int, Callable[[int, object], None]] = {
         signal.SIGINT: on_interrupt,
@@ -68,7 +68,7 @@ def signals() -> Iterator[UpOptions]:
     }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield asked
+        yield options
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -78,13 +78,18 @@ class Session:
     """One run of `up`. The supervisor's first child is the controller."""
 
     def __init__(
-        self, settings: Settings, say: Screen, asked: UpOptions, supervisor: Supervisor, footing: FileIdentity
+        self,
+        settings: Settings,
+        say: Screen,
+        options: UpOptions,
+        supervisor: Supervisor,
+        identity: FileIdentity,
     ) -> None:
         self._settings = settings
         self._say = say
-        self._options = asked
+        self._options = options
         self._supervisor = supervisor
-        self._identity = footing
+        self._identity = identity
         self._last_event = 0
         self._began_at = time.time()
         self._looked_at = 0.0
@@ -202,7 +207,7 @@ class Session:
         if self._say.seconds_silent > REMIND_SECONDS:
             self._say.show(f"... {self._waits_for}")
 
-    # --- telling -----------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------
 
     def _print_ready(self, client: Client, status: dict[str, Any], items: list[dict[str, Any]]) -> None:
         ranks = client.ask(Get("Rank"))["items"]
@@ -226,8 +231,10 @@ class Session:
         ]
         served = [item["metadata"]["name"] for item in deployments if state(item) == "Ready"]
         if served:
-            said = {key: value for key, value in request_body(served[0], QUESTION).items() if key in EXAMPLE}
-            body = json.dumps(said)
+            example = {
+                key: value for key, value in request_body(served[0], QUESTION).items() if key in EXAMPLE
+            }
+            body = json.dumps(example)
             self._say(f"try:      curl -s {endpoint}/chat/completions -H 'Content-Type: application/json' \\")
             self._say(f"            -d '{body}'")
 
@@ -286,10 +293,10 @@ class _Stopping:
     def late(self) -> bool:
         """Return whether to stop waiting; a restarted controller gets the time of a new one."""
         now, process = time.monotonic(), self._controller.process
-        heard = process is not None and process.pid == self._accepted_by
+        accepted = process is not None and process.pid == self._accepted_by
         deaf_since = max(self._began_at, self._controller.started_at)
         return now - self._began_at > STOP_SECONDS_MAX or (
-            not heard and now - deaf_since > ACCEPT_SECONDS_MAX
+            not accepted and now - deaf_since > ACCEPT_SECONDS_MAX
         )
 
 

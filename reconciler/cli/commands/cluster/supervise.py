@@ -42,7 +42,7 @@ class Child:
     """Was asked to end, and is not restarted."""
     log_offset: int = 0
     """Offset in the log at which this process began."""
-    told: str = ""
+    reported: str = ""
     """Last message about its end: a repeated exit is reported once."""
 
     @property
@@ -93,7 +93,7 @@ class Supervisor:
 
     def _note_end(self, child: Child, process: subprocess.Popen[bytes]) -> None:
         if self.clock() - child.started_at > HEALTHY_SECONDS:
-            child.delay, child.told = BACK_OFF_SECONDS_MIN, ""
+            child.delay, child.reported = BACK_OFF_SECONDS_MIN, ""
         child.restart_at = self.clock() + child.delay
         child.delay = min(BACK_OFF_SECONDS_MAX, child.delay * 2)
         child.process = None
@@ -101,8 +101,8 @@ class Supervisor:
         text = (
             f"the {child.name} {_ending(process.returncode)} and is restarted{': ' if words else ''}{words}"
         )
-        told, child.told = child.told, _without_time(text)
-        if child.told != told or process.returncode < 0:
+        reported, child.reported = child.reported, _without_time(text)
+        if child.reported != reported or process.returncode < 0:
             self.say(text)
 
     def _spawn(self, child: Child) -> None:

@@ -73,17 +73,17 @@ def up(settings: Settings, /, **options: Any) -> int:
         raise click.UsageError("--watch and -f cannot be combined: a watched folder needs no repository")
     Home(settings.home).check()
     say = Screen()
-    with only_one(settings) as footing, signals() as asked:
+    with only_one(settings) as identity, signals() as requested:
         if how.watch is None:
             seed_manifests(settings, how.paths, say)
         elif not how.watch.is_dir():
             raise Invalid(f"{how.watch} is not a folder; --watch needs the folder with the manifests")
         if how.models is not None:
             seed_models(how.models, settings.home / "models", say)
-        if asked.any:
+        if requested.any:
             return INTERRUPTED_STATUS
         supervisor = _supervisor(settings, say, how)
-        return Session(settings, say, asked, supervisor, footing).run(how.once)
+        return Session(settings, say, requested, supervisor, identity).run(how.once)
 
 
 @contextmanager

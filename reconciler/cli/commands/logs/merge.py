@@ -31,8 +31,8 @@ class LineReader:
 
     def feed(self, text: str) -> list[Line]:
         """Return the lines that are now complete."""
-        *whole, self._rest = (self._rest + text).split("\n")
-        return [self._line(part) for part in whole]
+        *complete, self._rest = (self._rest + text).split("\n")
+        return [self._line(part) for part in complete]
 
     def end(self) -> list[Line]:
         """Return the rest that does not end with a newline."""

@@ -196,7 +196,7 @@ def agreed(settings: Settings, files: Files, names: list[str], say: Screen) -> l
 def until_empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
     """Wait until no rank is left on the nodes."""
     repo = opened(settings)
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def awaited(client: Client) -> str:
         # The ranks first: the present ones may be gone by the time the commit has been read.
@@ -204,8 +204,8 @@ def until_empty(settings: Settings, revision: str, names: list[str], seconds: fl
         text = unread(client, repo, revision)
         for row in left:
             line = f"evicting rank {row['rank']} of {row['deployment']}/{row['replica']} from {row['node']}"
-            if line not in told:
-                told.add(line)
+            if line not in shown:
+                shown.add(line)
                 say(line)
         return text or (
             f"{len(left)} rank{'' if len(left) == 1 else 's'} still on {', '.join(names)}" if left else ""

@@ -130,13 +130,13 @@ def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any],
         "user": user,
         "hostKey": found.line,
     }
-    said, seen = "", ""
+    reported, seen = "", ""
     if options["yes"] or agreed(f"is this the machine's own key, and should {user} log in to inspect it?"):
-        sights = _survey(ssh)
-        if sights is not None:
-            said = sights.name
-            seen = ", ".join(filter(None, (sights.chip, size(sights.memory_bytes), sights.system)))
-    name = options["name"] or _named(said) or _named(host) or "node"
+        survey = _survey(ssh)
+        if survey is not None:
+            reported = survey.name
+            seen = ", ".join(filter(None, (survey.chip, size(survey.memory_bytes), survey.system)))
+    name = options["name"] or _named(reported) or _named(host) or "node"
     labels = dict(_label(word) for word in options["labels"])
     metadata = {"name": name, **({"labels": labels} if labels else {})}
     return {

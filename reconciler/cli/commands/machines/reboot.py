@@ -138,11 +138,11 @@ def _agree(settings: Settings, files: Files, names: list[str], force: bool, say:
 def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: float, say: Screen) -> None:
     """Wait until every machine runs another boot and is back in service."""
     repo = opened(settings)
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def once(line: str) -> None:
-        if line not in told:
-            told.add(line)
+        if line not in shown:
+            shown.add(line)
             say(line)
 
     def awaited(client: Client) -> str:

@@ -37,11 +37,13 @@ class Smaller:
     problem: str = ""
 
 
-def tried(client: Client, asked: Accept, screen: Screen) -> dict[str, Any]:
+def tried(client: Client, request: Accept, screen: Screen) -> dict[str, Any]:
     """Return the result of a trial; meanwhile show progress on ``screen``."""
-    body: dict[str, Any] = client.ask(asked)
+    body: dict[str, Any] = client.ask(request)
     for _ in range(ROUNDS_MAX):
-        again = Accept(asked.deployment, asked.under_load, asked.smaller, body["run"], HELD_BACK_SECONDS)
+        again = Accept(
+            request.deployment, request.under_load, request.smaller, body["run"], HELD_BACK_SECONDS
+        )
         body = client.ask(again, HELD_BACK_SECONDS)
         if not body["doing"]:
             break

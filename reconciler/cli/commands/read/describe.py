@@ -53,7 +53,7 @@ def describe(
     number = None if what[0].isdigit() else incidents.identified(what)
     if number is not None:
         with Client(settings.socket) as client:
-            incidents.print_story(client.ask(ListIncidents(id=number))["items"], number, output)
+            incidents.print_incident(client.ask(ListIncidents(id=number))["items"], number, output)
         return
     chosen = objects_named(what)
     if any(choice.kind == RANK for choice in chosen):
@@ -63,12 +63,12 @@ def describe(
     with Client(settings.socket) as client:
         found = fetch(client, chosen, selector)
         plan = client.ask(ShowPlan())
-        whole = [_with_context(client, item, plan) for item in found.items]
-    if output and whole:
+        described = [_with_context(client, item, plan) for item in found.items]
+    if output and described:
         single = len(found.items) == 1 and len(chosen) == 1 and len(chosen[0].names) == 1
-        print_body(whole[0] if single else as_list(found.revision, whole), output)
-    elif whole:
-        click.echo("\n\n\n".join(map(_page, whole)))
+        print_body(described[0] if single else as_list(found.revision, described), output)
+    elif described:
+        click.echo("\n\n\n".join(map(_page, described)))
     elif not found.missing:
         click.echo("No resources found", err=True)
     warn_if_held(found.body)
@@ -84,12 +84,12 @@ def _with_context(client: Client, item: Item, plan: dict[str, list[Item]]) -> It
     key = f"{kind.lower()}/{name}"
     concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
-    told = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
+    latest = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
     logs = last_log.last_logs(client, item)
-    whole = {**item, "plan": concerned, "incidents": told, "events": events, "lastLogs": logs}
+    described = {**item, "plan": concerned, "incidents": latest, "events": events, "lastLogs": logs}
     if kind == "ModelDeployment":
-        whole["places"] = client.ask(ShowPlaces(name))["items"]
-    return whole
+        described["places"] = client.ask(ShowPlaces(name))["items"]
+    return described
 
 
 def _page(item: Item) -> str:

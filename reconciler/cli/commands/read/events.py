@@ -13,7 +13,7 @@ from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.form import output_option, print_body, print_line
-from reconciler.cli.output.table_layout import age, fold, story, terminal_width
+from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.errors import Unreachable
 from reconciler.wire.admin import ListEvents
 
@@ -112,7 +112,7 @@ def _print(body: dict[str, Any], output: str | None) -> None:
 def event_table(items: list[dict[str, Any]], width: int | None = None) -> str:
     """Return a table of events with their ages."""
     rows = [(age(e["time"]), e["type"], e["reason"], e["object"], e["message"]) for e in items]
-    return story(HEADERS, rows, width)
+    return folded_table(HEADERS, rows, width)
 
 
 def event_line(event: dict[str, Any]) -> str:

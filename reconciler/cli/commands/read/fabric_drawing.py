@@ -58,8 +58,10 @@ def cables_of(item: Item) -> list[Cable]:
 
 def _cable(row: Item) -> Cable:
     one, other = (_end(end) for end in row["ends"])
-    told = {name: row[name] for name in ("gbps", "text", "person", "interfaces", "addresses") if name in row}
-    return Cable((one, other), row["state"], **told)
+    details = {
+        name: row[name] for name in ("gbps", "text", "person", "interfaces", "addresses") if name in row
+    }
+    return Cable((one, other), row["state"], **details)
 
 
 def _end(written: str) -> tuple[str, str]:
@@ -96,11 +98,11 @@ def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
     if wide:
         yield "", ""
         yield from _detailed(cables, width)
-    told: set[str] = set()
+    shown: set[str] = set()
     silent = False
     for cable in cables:
-        if cable.text and cable.text not in told:
-            told.add(cable.text)
+        if cable.text and cable.text not in shown:
+            shown.add(cable.text)
             if not (silent and cable.state == UNKNOWN):
                 yield "", ""
             silent = cable.state == UNKNOWN

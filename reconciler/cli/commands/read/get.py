@@ -115,14 +115,14 @@ def _sort_key(path: Path, item: Item) -> tuple[int, Any]:
 
 def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
     form: Form = how["output"]
-    whole = found.items[0] if one else as_list(found.revision, found.items)
+    body = found.items[0] if one else as_list(found.revision, found.items)
     if not found.items and (found.missing or how["ignore_not_found"]):
         return
     match form.name:
         case "json" | "yaml":
-            print_body(whole, form.name)
+            print_body(body, form.name)
         case "jsonpath":
-            click.echo(render(form.template, whole), nl=False)
+            click.echo(render(form.template, body), nl=False)
         case _ if not found.items:
             click.echo("No resources found", err=True)
         case "name":
@@ -132,10 +132,10 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             click.echo(_graph(found.items, form.name), nl=False)
         case "custom-columns":
             _echo_rows([header for header, _ in form.columns], _columns(form, found.items), how)
-        case _ if one and whole["kind"] == FABRIC and not how["no_headers"]:
+        case _ if one and body["kind"] == FABRIC and not how["no_headers"]:
             from .fabric_drawing import show
 
-            show(whole, form.name == "wide")
+            show(body, form.name == "wide")
         case _:
             _print_tables(found.items, how)
 
@@ -227,7 +227,7 @@ class _Changes:
         self._silent = False
 
     def _seen(self, item: Item) -> Any:
-        """Return what is compared: an object's whole content, or its row without ages."""
+        """Return what is compared: an object's complete content, or its row without ages."""
         if not self._tabular:
             return item
         cells = zip(_headers(item["kind"], self._how), _row(item, self._how), strict=True)

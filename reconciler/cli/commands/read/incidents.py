@@ -19,9 +19,9 @@ from reconciler.cli.output.table_layout import (
     duration,
     fitting,
     fold,
+    folded_table,
     lines,
     plain,
-    story,
     terminal_width,
 )
 from reconciler.errors import Refused, Unreachable
@@ -75,7 +75,7 @@ def incidents(
     with Client(settings.socket) as client:
         items = client.ask(request)["items"]
     if number is not None:
-        print_story(items, number, output)
+        print_incident(items, number, output)
     elif output in ("json", "yaml"):
         print_body({"items": items}, output)
     elif items:
@@ -104,7 +104,7 @@ def _request(what: tuple[str, ...], number: int | None, how: dict[str, Any]) -> 
     return ListIncidents(kind=kind, name=name, open=how["open_"], since=since, limit=how["limit"])
 
 
-def print_story(items: list[Item], number: int, output: str | None) -> None:
+def print_incident(items: list[Item], number: int, output: str | None) -> None:
     """Print one incident in full. Raises ``Refused`` if no incident has that number."""
     if not items:
         raise Refused("NotFound", f"incident {number} not found; list them with: reconciler incidents")
@@ -168,7 +168,7 @@ def _echo(items: list[Item], output: str | None, headers: bool = True) -> None:
 def incident_table(items: list[Item], width: int | None = None, wide: bool = False) -> str:
     """Return a table with a row for each incident."""
     rows = [_row(item, wide) for item in items]
-    return story(WIDE_HEADERS if wide else HEADERS, rows, width)
+    return folded_table(WIDE_HEADERS if wide else HEADERS, rows, width)
 
 
 def _row(item: Item, wide: bool) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else duration(value)
 
 
-# --- as a story --------------------------------------------------------------------------------------
+# --- in full -----------------------------------------------------------------------------------------
 
 
 def page(item: Item) -> str:
@@ -201,8 +201,8 @@ def page(item: Item) -> str:
         ("Being tried:", item["doing"] if item["open"] else ""),
         ("What to do:", _next_steps(item)),
     ]
-    told = [line for name, text in facts if text for line in _fact(name, text, width)]
-    return "\n".join([*told, "Story:", *(f"  {line}" for line in tale(item, width - 2)), *_more_lines(item)])
+    head = [line for name, text in facts if text for line in _fact(name, text, width)]
+    return "\n".join([*head, "Story:", *(f"  {line}" for line in tale(item, width - 2)), *_more_lines(item)])
 
 
 def _fact(name: str, text: str, width: int) -> list[str]:

@@ -158,16 +158,16 @@ def _open(draft: Path, changed: Callable[[], bool]) -> None:
     words = next((os.environ[name] for name in EDITORS if os.environ.get(name, "").strip()), "vi")
     try:
         status = subprocess.run([*shlex.split(words), str(draft)], check=False).returncode
-        said = f"exited with {status}" if status else ""
+        problem = f"exited with {status}" if status else ""
     except (OSError, ValueError) as error:
-        said = f"cannot be started: {error}"
-    if not said:
+        problem = f"cannot be started: {error}"
+    if not problem:
         return
     if changed():
         click.echo(_save_draft(draft), err=True)
     else:
         draft.unlink()
-    raise Invalid(f"the editor {words!r} {said}")
+    raise Invalid(f"the editor {words!r} {problem}")
 
 
 def _save_draft(draft: Path) -> str:

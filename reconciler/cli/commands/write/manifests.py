@@ -55,7 +55,7 @@ def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> 
       reconciler validate -f manifests/
       cat llama.yaml | reconciler validate -f -
     """
-    documents = load_paths(paths, whole=True)
+    documents = load_paths(paths, complete=True)
     if output:
         print_body({"valid": True, "objects": [f"{d.key[0]}/{d.key[1]}" for d in documents]}, output)
         return

@@ -49,20 +49,20 @@ def verify(settings: Settings, name: str, timeout: float, output: str | None) ->
       reconciler model verify llama
       reconciler model verify llama -o json
     """
-    told: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
 
     def awaited(client: Client) -> str:
-        if "run" not in told:
-            told.update(client.ask(Verify(name)))
-        told.update(client.ask(Verify(name, told["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS))
-        return "" if told["done"] else _progress(told["nodes"])
+        if "run" not in answer:
+            answer.update(client.ask(Verify(name)))
+        answer.update(client.ask(Verify(name, answer["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS))
+        return "" if answer["done"] else _progress(answer["nodes"])
 
     wait_until(settings, awaited, timeout, Screen())
     if output:
-        print_body(told, output)
+        print_body(answer, output)
     else:
-        click.echo(table(("NODE", "FILE", "SIZE", "STATE"), list(_rows(told["nodes"]))))
-    failed = [entry for entry in told["nodes"] if entry.get("problem")]
+        click.echo(table(("NODE", "FILE", "SIZE", "STATE"), list(_rows(answer["nodes"]))))
+    failed = [entry for entry in answer["nodes"] if entry.get("problem")]
     if failed:
         texts = "; ".join(f"{entry['node']}: {entry['text']} ({entry['problem']})" for entry in failed)
         raise Refused("NotVerified", texts)

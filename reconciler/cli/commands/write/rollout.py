@@ -104,9 +104,9 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
     unready = condition(item, "Ready")
     if unready["status"] != "True":
         ready, wanted = found.get("readyReplicas", 0), found.get("replicas", item["spec"]["replicas"])
-        asked_for = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
-        told = busy["message"] or asked_for
-        detail = f" ({told})" if told else ""
+        requested = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
+        cause = busy["message"] or requested
+        detail = f" ({cause})" if cause else ""
         return f"{begins}: {ready} of {wanted} updated replicas are available...{detail}"
     return f"{begins}: {busy['message']}" if busy["status"] == "True" else ""
 
@@ -183,19 +183,19 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
     from reconciler.source.git import history
 
     key = one_object(words)
-    said: list[history.Undo] = []
+    undone: list[history.Undo] = []
 
     def decide(files: Mapping[str, bytes]) -> Any:
         repo = opened(settings)
         if to_revision is None:
-            said[:] = [history.undo(repo, files, key)]
+            undone[:] = [history.undo(repo, files, key)]
         else:
-            said[:] = [history.go_back(repo, files, key, repo.resolve(to_revision))]
-        return said[0].edit
+            undone[:] = [history.go_back(repo, files, key, repo.resolve(to_revision))]
+        return undone[0].edit
 
-    landed = carry_out(settings, how, decide, lambda _: said[0].message)
-    if said[0].note:
-        click.echo(f"note: {said[0].note}", err=True)
+    landed = carry_out(settings, how, decide, lambda _: undone[0].message)
+    if undone[0].note:
+        click.echo(f"note: {undone[0].note}", err=True)
     words_for = {"configured": "rolled back", "created": "rolled back", "unchanged": "skipped rollback"}
     report(how, landed, words_for)
     until_read(settings, how, landed)
