@@ -22,7 +22,9 @@ def test_followed_logs_go_on_over_a_dead_rank_and_a_dead_controller(tiny: Cluste
     try:
         tiny.wait("the last line that each rank has printed", lambda: len(following.out) >= len(tiny.ranks()))
         os.kill(tiny.controller()[0], signal.SIGKILL)
-        tiny.wait("the note that the controller is back", lambda: "is running again" in "\n".join(following.err))
+        tiny.wait(
+            "the note that the controller is back", lambda: "is running again" in "\n".join(following.err)
+        )
         tiny.wait_settled()
         os.kill(tiny.ranks()[0]["pid"], signal.SIGKILL)
 
