@@ -340,16 +340,12 @@ class Store:
             return self._append(events)
 
     def put_incidents(
-        self,
-        incidents: Iterable[Incident],
-        events: Iterable[Event],
-        notifications: Iterable[Notification],
-        now: float,
+        self, incidents: Iterable[Incident], events: Iterable[Event], sent: Iterable[Notification], now: float
     ) -> None:
         """Write incidents and their messages in one transaction, so that each message is added exactly once."""
         with self._db.writing():
             self.incidents.put(incidents, now)
-            self.notifications.put(notifications)
+            self.notifications.put(sent)
             self._append(events)
 
     def _append(self, events: Iterable[Event]) -> int:
