@@ -91,7 +91,7 @@ class Host(Protocol):
     def continue_repair(self) -> bool:
         """Return whether a repair is in progress, and resume one whose process is gone."""
 
-    # --- what is on disk ---
+    # --- the disk ---
 
     def token(self) -> int:
         """Return the highest stored fencing token; 0 if there is none. Raises ``ValueError`` for an invalid one."""

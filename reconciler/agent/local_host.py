@@ -176,7 +176,7 @@ class LocalHost:
     def continue_repair(self) -> bool:
         return self._repairs.continue_abandoned()
 
-    # --- what is on disk ---
+    # --- the disk ---
 
     def token(self) -> int:
         if not self._fence.exists():

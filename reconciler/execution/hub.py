@@ -1,4 +1,4 @@
-"""Which hub weights are fetched from, and with which token: read where it is needed, kept nowhere."""
+"""The hub that weights are fetched from, and its token, which is read on use and kept nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One real completion through rank 0's socket: what makes a group worth routing to."""
+"""One real completion through rank 0's socket: after it, a group gets requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events on their way from a rank to a client, between the wire and the dialects."""
+"""Events of an answer, between the wire and the dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gateway counts, as Prometheus reads it.
+"""Metrics of the gateway, for Prometheus.
 
 Names and meanings are vLLM's where it has them (vllm/v1/metrics/loggers.py), so that its dashboards show this
 endpoint too; what only this product has begins with ``reconciler``. Times are as the gateway sees them.

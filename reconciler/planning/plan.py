@@ -64,7 +64,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is decided so far in this pass."""
+    """The decisions of this pass so far."""
 
     world: World
     decisions: tuple[Decision, ...]

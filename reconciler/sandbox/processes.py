@@ -56,7 +56,7 @@ def _from_ps(home: Path) -> Iterator[Process]:
 
 
 def ports(processes: tuple[Process, ...]) -> tuple[int, ...]:
-    """Return the TCP ports on which they listen; those of all processes if they cannot be told apart."""
+    """Return the TCP ports on which they listen; those of all processes if they cannot be distinguished."""
     inodes = set()
     for process in processes:
         with suppress(OSError):

@@ -65,7 +65,7 @@ class NodeObservation:
     facts: MachineFacts = field(default_factory=MachineFacts)
     """Facts from its probes."""
     facts_link: int = 0
-    """The connection over which they said it, as ``link``."""
+    """The connection over which they were reported, as ``link``."""
     ends: Ends = Ends()
     """Ends of the last connection."""
     skew_seconds: float = 0.0

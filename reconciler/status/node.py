@@ -1,4 +1,4 @@
-"""The conditions of a node: what is wrong with a machine, and what to do.
+"""The conditions of a node: faults of its machine, and the steps to take.
 
 Each is a threshold on the newest observation, without memory: equal observations give equal conditions.
 """

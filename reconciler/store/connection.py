@@ -1,4 +1,4 @@
-"""A connection to SQLite that says what a failure means: a disk that takes nothing now, or a file that is damaged.
+"""A connection to SQLite that distinguishes failures: a disk that takes nothing now, or a file that is damaged.
 
 It writes in ``writing`` alone, and only for the controller that holds the newest token.
 """

@@ -220,7 +220,7 @@ GATEWAY_RECEIVES = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finishe
 
 @dataclasses.dataclass(frozen=True)
 class Jump:
-    """A machine on the way to another one, and the one host key that is accepted there."""
+    """A jump host, and the one host key that is accepted there."""
 
     host: str
     port: int
@@ -238,7 +238,7 @@ class Machine:
     host_key: str
     """Type and key in base64, as in ``known_hosts``."""
     jumps: Tuple[Jump, ...] = ()
-    """The machines on the way, the first of them first: each leads to the next one and nowhere else."""
+    """Jump hosts in order: each leads to the next one and nowhere else."""
     key: str = ""
     """The name of the file with the key that is good for these, beside the gateway's own."""
 

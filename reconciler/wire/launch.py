@@ -24,7 +24,7 @@ CONFIG_LATER = "-"
 
 @dataclasses.dataclass(frozen=True, order=True)
 class RankId:
-    """One MLX process of one group: the name of its directory, and of everything said about it."""
+    """One MLX process of one group: the name of its directory, and its name in messages."""
 
     deployment: str
     replica: int

@@ -1,4 +1,4 @@
-"""What is on disk for one rank: ``<agent's directory>/ranks/<RankId>/``.
+"""The directory of one rank: ``<agent's directory>/ranks/<RankId>/``.
 
 ==================  ===================================================================================
 file                contents

@@ -1,4 +1,4 @@
-"""Repairs of the machine: what is on disk of the last one, and the process that carries it out and outlives the agent.
+"""Stores the last repair of the machine, and carries it out in a process that outlives the agent.
 
 ==========================  =================================================================================
 file                        contents

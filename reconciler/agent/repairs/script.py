@@ -1,7 +1,7 @@
 """A repair as a generator of acts. It does nothing itself: it yields the next act, and its caller carries that out and
 sends back the result.
 
-Everything is kept before it is done: from what is on disk a successor undoes what was begun.
+Each change is recorded before it is made, so that a successor can undo it from the record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The seam between the gateway and an API surface: what each surface has to provide. Pure."""
+"""The seam between the gateway and an API surface: the interface of a dialect. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """Where time and chance come from."""
+    """Sources of time and randomness."""
 
     now: Callable[[], float]
     """Seconds since the Unix epoch."""

@@ -1,4 +1,4 @@
-"""What every request passes before its endpoint, and the answers to requests that have none."""
+"""Middleware that every request passes before its endpoint, and the answers to requests that have none."""
 
 from __future__ import annotations
 

@@ -73,12 +73,12 @@ class RankConnection:
 
     @property
     def ready(self) -> bool:
-        """Whether a request can be sent now."""
+        """Return whether a request can be sent now."""
         return self._connection is not None and not self._connection.paused and not self.draining
 
     @property
     def opening(self) -> bool:
-        """Whether it is being connected."""
+        """Return whether it is being connected."""
         return self._opening is not None
 
     def silent(self, now: float, seconds: float) -> bool:

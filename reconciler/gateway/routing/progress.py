@@ -70,7 +70,7 @@ class Attempt(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Progress(Generic[C]):
-    """What all attempts so far have brought. Times are in seconds of one monotonic clock."""
+    """The results of all attempts so far. Times are in seconds of one monotonic clock."""
 
     deadline: float
     """When the request is given up unless a backend works on it."""

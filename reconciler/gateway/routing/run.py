@@ -1,4 +1,4 @@
-"""One request on its way through as many backends as it takes.
+"""One answer of a request, through as many backends as it takes.
 
 ``progress`` decides; a ``Run`` sends, wakes, counts and asks the pool. What has arrived is kept as token ids, so that
 after a loss another group continues the answer (``Generate.resume``) and the client sees a pause.
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether ``answers`` has returned the end of the answer."""
+        """Return whether ``answers`` has returned the end of the answer."""
         return bool(self._progress.finish)
 
     def __enter__(self) -> Run:

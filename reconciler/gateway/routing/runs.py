@@ -30,7 +30,7 @@ class Runs:
 
     @property
     def done(self) -> bool:
-        """Whether every choice is finished."""
+        """Return whether every choice is finished."""
         return all(run.done for run in self._runs)
 
     def __enter__(self) -> Runs:

@@ -1,5 +1,4 @@
-"""The type of probes: a command and a pure parser. What a probe cannot find out it reports as unknown, with a
-reason."""
+"""The type of probes: a command and a pure parser. A fact that cannot be found out is unknown, with a reason."""
 
 from __future__ import annotations
 

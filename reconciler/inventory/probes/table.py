@@ -1,4 +1,4 @@
-"""All probes, the cheap ones first, and what was read by them."""
+"""All probes, the cheap ones first, and their readings."""
 
 from __future__ import annotations
 

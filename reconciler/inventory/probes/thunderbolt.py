@@ -45,7 +45,7 @@ class Receptacle:
     """Speed of the connection, the lowest on the path to a machine; not the speed that the port is capable of."""
     peer: Peer | None = None
     through: tuple[str, ...] = ()
-    """Docks and hubs on the way to the peer; without a peer, what is connected."""
+    """Docks and hubs between here and the peer; without a peer, the connected devices."""
 
 
 def receptacles(result: ToolSaid) -> tuple[Receptacle, ...] | Unknown:

@@ -1,4 +1,4 @@
-"""RDMA: whether it is on, its devices, their ports, and what processes hold of it in the kernel."""
+"""RDMA: whether it is on, its devices, their ports, and the kernel objects that processes hold."""
 
 from __future__ import annotations
 

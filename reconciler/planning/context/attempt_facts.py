@@ -41,7 +41,7 @@ def changes(before: str, now: dict[str, str]) -> list[str]:
 
 
 def carried(facts: str, one: NodeName, other: NodeName) -> bool:
-    """Whether a cable with an address at either end led from one node to the other when the facts were written."""
+    """Return whether, by these facts, a cable with an address at either end joined the two nodes."""
     then: dict[str, str] = json.loads(facts or "{}")
 
     def led(here: NodeName, there: NodeName) -> bool:

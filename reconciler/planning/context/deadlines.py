@@ -1,4 +1,4 @@
-"""How long things may take: every wait of the planner for ranks, with its reason."""
+"""Deadlines: every wait of the planner for ranks, with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one rule decides."""
+"""The decision of one rule."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ LOST_AFTER_SECONDS = float(NodeSpec.model_fields["lost_after"].default)
 
 
 def is_lost(world: World, name: NodeName) -> bool:
-    """Whether a node has not answered for longer than its ``lostAfter``, or its agent could not be started."""
+    """Return whether a node has not answered for longer than its ``lostAfter``, or its agent could not be started."""
     node = world.node(name)
     if not cut_off(world, node):
         return False
@@ -31,8 +31,8 @@ def _lost_after(world: World, name: NodeName) -> float:
 
 
 def cut_off(world: World, node: NodeObservation) -> bool:
-    """Whether a node cannot be used. An agent that is merely down does not count: it is started, and its ranks go
-    on."""
+    """Return whether a node cannot be used. An agent that is merely down does not count: it is started, and its
+    ranks go on."""
     if node.contact is Contact.AGENT_DOWN:
         return world.unstarted(node.name)
     return node.contact is Contact.UNREACHABLE

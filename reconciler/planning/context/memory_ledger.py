@@ -1,4 +1,4 @@
-"""How much memory each host has left."""
+"""Computes the free memory of each host."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Ledger:
 
 
 def _running(world: World) -> Iterable[tuple[ReplicaId, NodeName, int]]:
-    """Yield every rank that is recorded or lives beside the records, with what it is charged."""
+    """Yield every rank that is recorded or lives beside the records, with its charge."""
     for replica, record in world.memory.groups.items():
         for name, need in zip(record.members, record.charges, strict=True):
             yield replica, name, need

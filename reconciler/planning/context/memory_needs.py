@@ -1,4 +1,4 @@
-"""How much memory each rank of a group needs on its node: weights, the cache of a full batch, and the process itself.
+"""Computes the memory that each rank needs on its node: weights, the cache of a full batch, and the process itself.
 
 The node's runtime says what a rank holds (``ModelReport.shares``). Where the agent does not say so, and for groups
 larger than were tried, everything counts as divided evenly.
@@ -24,7 +24,7 @@ Needs = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ModelNeeds:
-    """What decides how much memory a model takes."""
+    """The properties of a model that determine its memory."""
 
     context: int
     batch: int

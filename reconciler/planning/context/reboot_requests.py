@@ -30,7 +30,7 @@ def begun(world: World, name: NodeName) -> Reboot | None:
 
 
 def away(world: World, name: NodeName) -> bool:
-    """Whether a machine was asked to restart on request, and may still be restarting."""
+    """Return whether a machine was asked to restart on request, and may still be restarting."""
     noted = begun(world, name)
     return noted is not None and noted.requested and abs(world.now - noted.at) < AWAY_SECONDS
 

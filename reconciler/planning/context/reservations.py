@@ -1,4 +1,4 @@
-"""What groups take: ports, cables and memory, reserved in one place.
+"""Reservations of ports, cables and memory for groups.
 
 A decision says in its steps what it takes. Only a decision that is kept is reserved, so that a group which is tried
 out and dropped takes nothing.

@@ -1,4 +1,4 @@
-"""How a model can be split over ranks: what the nodes' runtime says of it, and what its shape allows."""
+"""Lists the ways to split a model over ranks, by the report of the nodes' runtime and by the model's shape."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _heads(config: Mapping[str, Any], ranks: int) -> str:
 
 
 def _groups(config: Mapping[str, Any], ranks: int) -> str:
-    """Check that matrices are split at whole quantization groups, as they must be."""
+    """Check that no quantization group of a matrix would be split."""
     quantization = config.get("quantization")
     group = number(quantization, "group_size") if isinstance(quantization, Mapping) else 0
     for field in ("intermediate_size", "moe_intermediate_size"):

@@ -145,7 +145,7 @@ class Formed(Wanted):
 
     @property
     def up_to_date(self) -> bool:
-        """Whether its group serves what the manifests ask for now."""
+        """Return whether its group serves what the manifests ask for now."""
         return self.workload is not None and self.record.fingerprint == self.workload.spec_hash
 
 

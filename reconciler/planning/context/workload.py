@@ -1,4 +1,4 @@
-"""What a replica serves: its deployment together with the Model that the deployment is served with."""
+"""The workload of a replica: its deployment, with the Model that it serves."""
 
 from __future__ import annotations
 

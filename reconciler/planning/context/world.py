@@ -21,7 +21,7 @@ CLOCK_JUMP_SECONDS = 120.0
 
 
 def due(at: float, now: float) -> bool:
-    """Whether a time that this controller has set is over, or was set before the clock went back."""
+    """Return whether a time that this controller has set is over, or was set before the clock went back."""
     return at <= now or at - now > CLOCK_JUMP_SECONDS
 
 
@@ -47,7 +47,7 @@ class World:
         return wanted.spec.access if wanted else self.memory.agents.get(name, LOCAL)
 
     def reached(self, name: NodeName) -> bool:
-        """Whether the node's agent answers now."""
+        """Return whether the node's agent answers now."""
         node = self.node(name)
         return node.contact is Contact.REACHED and node.report is not None
 
@@ -57,7 +57,7 @@ class World:
         return node.report.boot_id if node.report else node.facts.boot_id
 
     def seen_since_last_write(self, name: NodeName) -> bool:
-        """Whether the node was seen after this controller's last change to it, and with its newest token.
+        """Return whether the node was seen after this controller's last change to it, and with its newest token.
 
         Compares the number of the connection and the agent's own sequence, never clocks: a decision on an older
         observation could undo what has just been done. A connection ends with its agent and with the machine's boot,
@@ -73,7 +73,7 @@ class World:
         return write is None or (node.link, node.report.sequence) >= (write.link, write.sequence)
 
     def unstarted(self, name: NodeName) -> bool:
-        """Whether the node's agent is down and could not be started, for a reason of the node's."""
+        """Return whether the node's agent is down and could not be started, for a reason of the node's."""
         failure = self.memory.failures.get(f"start-agent/{name}")
         return failure is not None and failure.counted > 0
 

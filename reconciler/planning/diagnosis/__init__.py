@@ -1,4 +1,4 @@
-"""What is wrong, by the evidence: detectors recognise classes of faults, and the healing table answers them.
+"""Diagnosis from the evidence: detectors recognise classes of faults, and the healing table answers them.
 
 Start with ``rules.py``, the table.
 """

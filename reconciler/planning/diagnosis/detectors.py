@@ -27,7 +27,7 @@ SIGABRT = 6
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What was detected, and the names that the steps for a person mention."""
+    """A detected fault, and the names that the steps for a person mention."""
 
     text: str
     nodes: tuple[NodeName, ...] = ()
@@ -90,7 +90,7 @@ def slow_link(evidence: Evidence) -> Detection | None:
 
 
 def slow(port: PortFacts) -> bool:
-    """Whether a link is up, and too slow for RDMA."""
+    """Return whether a link is up, and too slow for RDMA."""
     return bool(port.connected) and port.gbps is not None and port.gbps < LINK_GBPS_MIN
 
 
@@ -125,8 +125,7 @@ def port_down(evidence: Evidence) -> Detection | None:
 
 
 def _verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Whether the device at one end is down. With RDMA off at the other end it is down for that, which is another
-    class."""
+    """Return whether the device at one end is down, unless RDMA is off at an end, which is another class."""
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
     return port.verbs_up is False and not off
 
@@ -311,7 +310,7 @@ def _ports(evidence: Evidence) -> Iterator[tuple[NodeObservation, PortFacts]]:
 
 
 def _cabled(node: NodeObservation) -> bool:
-    """Whether it is known of every port of a machine where its cable leads."""
+    """Return whether it is known of every port of a machine where its cable leads."""
     ports = node.facts.ports
     return bool(ports) and all(port.connected is False or port.peer for port in ports)
 

@@ -13,7 +13,7 @@ IDLE_DECAY_SECONDS = 1200.0
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is observed. A machine without a group has neither ranks nor a symptom."""
+    """The observations. A machine without a group has neither ranks nor a symptom."""
 
     nodes: tuple[NodeObservation, ...]
     """In the order of ranks."""
@@ -69,7 +69,7 @@ class Evidence:
 
 
 def restarted(node: NodeObservation, boots: Mapping[NodeName, str]) -> bool:
-    """Whether a node runs in another boot than the one noted of it, where one is noted."""
+    """Return whether a node runs in another boot than the one noted of it, where one is noted."""
     return node.report is not None and boots.get(node.name, node.report.boot_id) != node.report.boot_id
 
 

@@ -26,7 +26,7 @@ classes."""
 
 
 class Remedy(Enum):
-    """What can be done about a fault, by what it costs."""
+    """Remedies for a fault, the cheapest first."""
 
     WAIT = "wait until it is seen again"
     FORM = "form the group again"
@@ -39,7 +39,7 @@ class Remedy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was tried against a fault, and what can be tried: the remedy of a row follows from this."""
+    """Earlier attempts against a fault, and the possible ones: the remedy of a row follows from this."""
 
     attempts: int = 0
     """How often in a row the group was formed for this class."""
@@ -108,7 +108,7 @@ class Row:
 
     @property
     def reboots(self) -> bool:
-        """Whether the class may lead to a restart of a machine, where its Node allows that."""
+        """Return whether the class may lead to a restart of a machine, where its Node allows that."""
         return self.then is not None and self.then.remedy is Remedy.REBOOT
 
     def remedy_now(self, history: History) -> Remedy:
@@ -116,7 +116,7 @@ class Row:
         return self.then.remedy if self.then is not None and self.then.holds(history) else self.remedy
 
     def needs_person(self, now: Remedy) -> bool:
-        """Whether this remedy leaves something to a person; what forming again may well heal does not."""
+        """Return whether this remedy leaves something to a person; what forming again may well heal does not."""
         return now is not self.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
 
     def steps(self, detection: Detection, deployment: str) -> str:

@@ -1,4 +1,4 @@
-"""What to do about agents, and about the leftovers of ranks on nodes."""
+"""Plans steps for agents, and for the leftovers of ranks on nodes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _occupied(world: World, name: NodeName) -> bool:
 
 
 def _remembers(world: World, name: NodeName) -> bool:
-    """Whether ranks there, ended ones too, tell of epochs that the store has lost and that no new group is above
+    """Return whether ranks there, ended ones too, tell of epochs that the store has lost and that no new group is above
     yet."""
     wanted, known = world.desired.replicas(), world.memory.last_epochs
     return any(

@@ -1,4 +1,4 @@
-"""Which nodes a replica may be placed on, and what keeps it off the others."""
+"""Finds the nodes that a replica may be placed on, and the reasons against the others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class CandidateNodes:
 
 
 def suits(node: Node, deployment: ModelDeployment) -> bool:
-    """Whether a node has the labels that a deployment asks for."""
+    """Return whether a node has the labels that a deployment asks for."""
     return deployment.spec.placement.node_selector.items() <= node.metadata.labels.items()
 
 
@@ -88,7 +88,7 @@ def tainted(node: Node, deployment: ModelDeployment) -> str:
 
 
 def in_parts(deployment: ModelDeployment) -> bool:
-    """Whether no rank needs all of the weights, so that a node gets only the files that its rank reads."""
+    """Return whether no rank needs all of the weights, so that a node gets only the files that its rank reads."""
     parallelism = deployment.spec.parallelism
     return parallelism.strategy == "pipeline" and parallelism.nodes.min > 1
 
@@ -99,7 +99,7 @@ def withheld(node: Node) -> str:
 
 
 def open_to(node: Node, deployment: ModelDeployment) -> bool:
-    """Whether the manifests let a deployment use a node."""
+    """Return whether the manifests let a deployment use a node."""
     return suits(node, deployment) and not tainted(node, deployment) and not withheld(node)
 
 
@@ -135,7 +135,7 @@ def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
 
 
 def about_to_report(world: World, name: NodeName, path: str) -> bool:
-    """Whether a node is about to report what it can do. One whose agent does not start is not waited for."""
+    """Return whether a node is about to report what it can do. One whose agent does not start is not waited for."""
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         return not world.unstarted(name)

@@ -47,7 +47,7 @@ class Leftover:
 
 
 def proof(world: World, name: NodeName) -> Proof:
-    """Whether everything that ended ranks held on a node has been freed."""
+    """Return whether everything that ended ranks held on a node has been freed."""
     if next(leftovers(world, name), None) is not None:
         return Proof.NO
     facts = world.node(name).facts
@@ -79,7 +79,7 @@ def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
 
 
 def has_leftovers(rank: ObservedRank) -> bool:
-    """Whether something of an ended rank is left, or may be because it is just being looked at."""
+    """Return whether something of an ended rank is left, or may be because it is just being looked at."""
     return rank.report.gone in (Gone.NO, Gone.PENDING)
 
 
@@ -112,7 +112,7 @@ def _wired(facts: MachineFacts) -> int | None:
 
 
 def _has_devices(facts: MachineFacts) -> bool:
-    """Whether the machine may have RDMA devices. Only the system, or its ports, can say that it has none."""
+    """Return whether the machine may have RDMA devices. Only the system, or its ports, can say that it has none."""
     return _may_be_mac(facts) and (not facts.ports or any(port.device for port in facts.ports))
 
 

@@ -100,7 +100,7 @@ def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:
 
 
 def _in_hand(world: World, name: NodeName) -> bool:
-    """Whether nobody else has to touch the settings of a machine, also while its agent is started again."""
+    """Return whether nobody else has to touch the settings of a machine, also while its agent is started again."""
     return bool(pending_change(world, name) or _settling(world, name))
 
 
@@ -119,7 +119,7 @@ def _manual_mismatch(world: World, name: NodeName) -> str | None:
 
 
 def allowed(world: World, name: NodeName, kind: Kind) -> bool:
-    """Whether the Node of a machine allows such a change; of several Nodes on one machine the first decides."""
+    """Return whether the Node of a machine allows such a change; of several Nodes on one machine the first decides."""
     wanted = world.desired.nodes.get(name)
     if wanted is None or not kind.allowed(wanted.spec.repair):
         return False

@@ -43,7 +43,7 @@ def decide(world: World, names: Iterable[NodeName]) -> Decision:
 
 
 def managed(world: World, name: NodeName) -> bool:
-    """Whether this cluster manages the node's runtime."""
+    """Return whether this cluster manages the node's runtime."""
     wanted = world.desired.nodes.get(name)
     return wanted is not None and wanted.spec.ssh is not None and wanted.spec.python is None
 
@@ -69,7 +69,7 @@ def _of_node(world: World, name: NodeName, room: int) -> Decision:
 
 
 def retried_first(world: World, name: NodeName) -> bool:
-    """Whether a runtime is being built on a node whose agent never started: the agent is tried again after that."""
+    """Return whether a runtime is being built on a node whose agent never started: the agent is retried after that."""
     return world.node(name).report is None and BuildRuntime(name).subject in world.memory.in_flight
 
 
@@ -110,7 +110,7 @@ def behind(world: World, name: NodeName) -> str:
 
 
 def about_to_arrive(world: World, name: NodeName) -> bool:
-    """Whether a node has nothing to start ranks with, and is about to have it."""
+    """Return whether a node has nothing to start ranks with, and is about to have it."""
     report = world.node(name).report
     if not managed(world, name) or not _wanted(world, report) or used(report):
         return False

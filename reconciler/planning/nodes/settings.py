@@ -1,4 +1,4 @@
-"""What is wrong with the settings of a Mac, and the commands that change them and change them back. Pure.
+"""Finds wrong settings of a Mac, with the commands that change them and change them back. Pure.
 
 There are three kinds, as in ``spec.repair``: the network of the Thunderbolt ports that declared links use, the memory
 that the GPU may have, and that the machine stays awake. A fact that is not known asks for nothing.
@@ -34,7 +34,7 @@ class Kind(Enum):
     SLEEP = "sleep"
 
     def allowed(self, repair: Repair) -> bool:
-        """Whether a Node allows it."""
+        """Return whether a Node allows it."""
         fields = {
             Kind.NETWORK: repair.network,
             Kind.WIRED_LIMIT: repair.wired_limit,
@@ -79,7 +79,7 @@ def commands(needs: Sequence[Need]) -> str:
 
 
 def confirmed(change: Change, facts: MachineFacts) -> bool:
-    """Whether the facts show that a change was made. A fact that is not known does not."""
+    """Return whether the facts show that a change was made. A fact that is not known does not."""
     tool, *words = change.argv
     if tool == "sysctl":
         megabytes = int(words[0].partition("=")[2])
@@ -217,7 +217,7 @@ def _user(world: World, name: NodeName, other: NodeName) -> str:
 
 
 def _of_group(world: World, rank: ObservedRank) -> bool:
-    """Whether a rank belongs to its replica's current group. It is not known any more what an earlier one uses."""
+    """Return whether a rank belongs to its replica's current group. The needs of an earlier group are unknown."""
     record = world.memory.groups.get(rank.replica)
     return record is not None and record.epoch == rank.report.id.epoch
 

@@ -1,4 +1,4 @@
-"""Where a group goes: nodes, order of ranks, split and transport, within memory.
+"""Placement of groups: nodes, order of ranks, split and transport, within memory.
 
 Start with ``place.py``.
 """

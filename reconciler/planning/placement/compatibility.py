@@ -1,4 +1,4 @@
-"""Which nodes may be in one group: those that agree in everything that its ranks must agree on.
+"""Finds compatible nodes: those that agree in everything that the ranks of a group must agree on.
 
 Checked only for groups that are about to be formed. Those that run go on.
 """

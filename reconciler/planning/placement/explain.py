@@ -30,7 +30,7 @@ from .choose import choose
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A node, and what it is to a replica."""
+    """A node and its role for a replica."""
 
     node: NodeName
     rank: int | None

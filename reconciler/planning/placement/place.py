@@ -1,4 +1,4 @@
-"""Where a group goes: which nodes, how many of them, how it is split, and how it is joined.
+"""Places a group: chooses its nodes, their number, the split and the transport.
 
 Deterministic and stable: it keeps the same nodes where nothing is against them.
 """

@@ -1,4 +1,4 @@
-"""Which sets of nodes have room for the ranks of a group, and which rank goes on which: combinatorics alone.
+"""Searches for sets of nodes with room for the ranks of a group, and assigns the ranks: combinatorics alone.
 
 Complete where nodes are few: every set and, where ranks need unequal memory, every order is tried. Of many nodes, the
 preferred ones are tried, and those that are cabled to one of them.
@@ -38,7 +38,7 @@ class FreeMemory:
     """Return the nodes at the other ends of a node's cables."""
 
     def fits(self, members: Placed, needs: Needs) -> bool:
-        """Whether each rank has room on its node, in this order."""
+        """Return whether each rank has room on its node, in this order."""
         taken: Counter[str] = Counter()
         for name, need in zip(members, needs, strict=True):
             taken[self.hosts[name]] += need
@@ -127,7 +127,7 @@ class FreeMemory:
         return FreeMemory(nodes, self.hosts, self.free)
 
     def fit(self, needs: Needs) -> bool:
-        """Whether any of the nodes have room for such ranks."""
+        """Return whether any of the nodes have room for such ranks."""
         return next(self.candidates(needs), None) is not None
 
 

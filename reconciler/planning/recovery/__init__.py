@@ -1,4 +1,4 @@
-"""What is done about faults: diagnosis of a dead group, restart budget, rollback and restarts of machines.
+"""Recovery from faults: diagnosis of a dead group, restart budget, rollback and restarts of machines.
 
 Start with ``diagnose.py``.
 """

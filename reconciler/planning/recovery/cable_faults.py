@@ -1,4 +1,4 @@
-"""What is wrong with cables, by the facts of the machines that they join, whether or not a group has noticed; and the
+"""Finds faults of cables, from the facts of the machines that they join, whether or not a group has noticed; and the
 transports that failed a group for a reason that no machine or cable shows."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
 
 
 def _alone(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, int]) -> bool:
-    """Whether the other end does not say the same of the cable."""
+    """Return whether the other end does not say the same of the cable."""
     end = opposite(world.node(name), world.node(peer[0]))
     return end is not None and (end.connected is False or end.peer != (name, port.receptacle))
 

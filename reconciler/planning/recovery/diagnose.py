@@ -1,4 +1,4 @@
-"""What a group died of: its symptom, the class that explains it, and what is done now."""
+"""Diagnoses the end of a group: its symptom, the class that explains it, and the remedy."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _hopeless(view: Formed) -> str:
 
 
 def _unwired(view: Formed) -> bool:
-    """Whether the transport of a group is no longer available, by what its machines report now."""
+    """Return whether the transport of a group is no longer available, by what its machines report now."""
     record = view.record
     probed = all(view.world.node(name).probed for name in record.members)
     return probed and fallback.wiring(view.world, fallback.used(record), record.members) is None

@@ -1,4 +1,4 @@
-"""What is wrong with a machine itself, by its own facts, whether or not a group has noticed."""
+"""Finds faults of a machine itself, from its own facts, whether or not a group has noticed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _restarts(world: World, trouble: Trouble) -> bool:
 
 
 def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:
-    """Whether a deployment would have a group over one of these transports on all of these nodes."""
+    """Return whether a deployment would have a group over one of these transports on all of these nodes."""
     labels = [world.desired.nodes[name].metadata.labels.items() for name in names]
     return any(
         not set(transports).isdisjoint(listed) and all(selected <= of_node for of_node in labels)

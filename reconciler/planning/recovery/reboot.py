@@ -1,5 +1,4 @@
-"""Whether a machine may be restarted now, and why not: restarts cost most, so they come last, rarely, and one at a
-time.
+"""Decides whether a machine may be restarted now. Restarts cost most: they come last, rarely, and one at a time.
 
 They are off unless the Node allows them. A machine is never restarted where that cannot help, where a person would
 have to unlock it afterwards, or while it serves.
@@ -33,8 +32,7 @@ def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> Reboot
 
 
 def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
-    """Whether nobody has to restart a machine because of this fault: it is being restarted, or its turn comes as soon
-    as another is back."""
+    """Return whether a machine is being restarted for this fault, or will be as soon as another one is back."""
     if not _helps(fault):
         return False
     last = world.memory.reboots.get(name)
@@ -103,21 +101,21 @@ def _other_reboot(world: World) -> str:
 
 
 def locked(world: World, name: NodeName) -> bool:
-    """Whether a person must unlock its disk afterwards: assumed on a Mac, unless it is known that nobody has to."""
+    """Return whether a person must unlock its disk afterwards: assumed on a Mac unless the facts say otherwise."""
     node = world.node(name)
     system = node.report.system if node.report else node.facts.system
     return node.facts.filevault is not False and (node.facts.filevault is True or system == "Darwin")
 
 
 def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
-    """Whether a group with a rank there is proven, with all of its ranks up as last seen."""
+    """Return whether a group with a rank there is proven, with all of its ranks up as last seen."""
     ranks = world.observed.group(record)
     up = [rank for rank in ranks.values() if rank.report.phase == Phase.READY]
     return name in record.members and record.proven_at is not None and len(up) == len(record.members)
 
 
 def _away(world: World, name: NodeName) -> bool:
-    """Whether a machine of this cluster was asked to restart and has not come back."""
+    """Return whether a machine of this cluster was asked to restart and has not come back."""
     last, node = world.memory.reboots[name], world.node(name)
     if name not in world.desired.nodes or not last.requested:
         return False

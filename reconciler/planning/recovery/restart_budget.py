@@ -72,7 +72,7 @@ class _Wait:
         return self.after + self.seconds
 
     def over(self, now: float) -> bool:
-        """Whether it has passed, or was begun before the clock went back."""
+        """Return whether it has passed, or was begun before the clock went back."""
         return now >= self.until or now < self.after - CLOCK_JUMP_SECONDS
 
 
@@ -115,7 +115,7 @@ def retrying(view: Formed) -> str:
 
 
 def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
-    """Whether the group has served long enough to wipe out its replica's failures."""
+    """Return whether the group has served long enough to wipe out its replica's failures."""
     record = view.record
     if record is None or record.proven_at is None:
         return False
@@ -155,7 +155,7 @@ def _streak(tried: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def _spent(tried: Sequence[Attempt], streak: Sequence[Attempt]) -> bool:
-    """Whether one of the streak used the budget up: it stays so until a group lives long.
+    """Return whether one of the streak used the budget up: it stays so until a group lives long.
 
     A clock that was set back between two attempts makes them seem closer than they were.
     """

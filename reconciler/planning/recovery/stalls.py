@@ -66,7 +66,7 @@ def of_group(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
 
 
 def any_stalled(view: View, ranks: Iterable[ObservedRank]) -> bool:
-    """Whether the ranks of any epoch have stalled."""
+    """Return whether the ranks of any epoch have stalled."""
     by_epoch = sorted(ranks, key=_epoch)
     return any(of_group(view, tuple(group)) is not None for _, group in groupby(by_epoch, key=_epoch))
 

@@ -14,7 +14,7 @@ from reconciler.wire.launch import Phase
 
 
 def unrecorded(view: Wanted) -> bool:
-    """Whether nodes know of a later epoch of this replica than the store does, or run one that it does not know."""
+    """Return whether nodes know a later epoch of this replica than the store, or run one that it does not know."""
     recorded = view.record.epoch if view.record else 0
     known = max(recorded, view.world.memory.last_epochs.get(view.replica, 0))
     return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)

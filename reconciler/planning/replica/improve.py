@@ -25,7 +25,7 @@ _UP = (Cause.TRANSPORT_BACK.value, Cause.NODES_BACK.value)
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """What a group could become, and from when on."""
+    """A better form of a group, and the time from which it may be formed."""
 
     cause: Cause
     text: str
@@ -33,7 +33,7 @@ class Improvement:
     quiet: bool
 
     def due(self, now: float) -> bool:
-        """Whether now is the time."""
+        """Return whether now is the time."""
         return self.quiet and now >= self.not_before
 
 
@@ -66,7 +66,7 @@ def better(view: Formed) -> Improvement | None:
 
 
 def _could_be_larger(view: Formed, workload: Workload) -> bool:
-    """Whether its bounds, the number of nodes and its model allow a group of more nodes."""
+    """Return whether its bounds, the number of nodes and its model allow a group of more nodes."""
     members, parallelism = view.record.members, view.deployment.spec.parallelism
     size = len(members)
     most = min(parallelism.nodes.max, len(view.world.desired.nodes))
@@ -87,7 +87,7 @@ def wait(view: Formed, found: Improvement) -> Decision:
 
 
 def _below(transports: tuple[str, ...], one: str, other: str) -> bool:
-    """Whether one transport comes after the other in the list; a single rank has none."""
+    """Return whether one transport comes after the other in the list; a single rank has none."""
     return one in transports and other in transports and transports.index(one) > transports.index(other)
 
 

@@ -44,7 +44,7 @@ from .stop import stop
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a rule adds to the answer of a later rule, without ending the ladder."""
+    """An addition of a rule to the answer of a later rule, without ending the ladder."""
 
     before: Decision = NOTHING
     after: Decision = NOTHING

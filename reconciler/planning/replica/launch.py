@@ -1,4 +1,4 @@
-"""How each rank of a group is launched, and the group's secret."""
+"""Composes the launch of each rank of a group, with the group's secret."""
 
 from __future__ import annotations
 

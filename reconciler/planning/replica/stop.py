@@ -36,5 +36,5 @@ def stop(
 
 
 def _ask_again(before: RequestedStop | None, now: float, grace: float) -> bool:
-    """Whether a stop was never requested, was lost, or has to be over sooner now."""
+    """Return whether a stop was never requested, was lost, or has to be over sooner now."""
     return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS

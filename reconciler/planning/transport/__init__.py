@@ -1,4 +1,4 @@
-"""How the machines of a group are joined: transports, cables and addresses.
+"""The connections between the machines of a group: transports, cables and addresses.
 
 Start with ``fallback.py``.
 """

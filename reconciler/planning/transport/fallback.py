@@ -114,7 +114,7 @@ def used(record: GroupRecord) -> str:
 
 
 def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
-    """Whether a group has connections over the cables between two nodes.
+    """Return whether a group has connections over the cables between two nodes.
 
     These are the cables of its transport, and those over which its other ranks have found rank 0, as in
     ``_controls``; where its transport is not known, all of them.
@@ -128,7 +128,7 @@ def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
 
 
 def lower(deployment: ModelDeployment, transport: str) -> bool:
-    """Whether the deployment's list has a transport after this one."""
+    """Return whether the deployment's list has a transport after this one."""
     transports = deployment.spec.transport
     return transport in transports and transports.index(transport) + 1 < len(transports)
 

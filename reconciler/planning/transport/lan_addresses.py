@@ -36,7 +36,7 @@ def lan_addresses(world: World, members: Sequence[NodeName]) -> tuple[str, ...] 
 
 
 def _own(world: World, name: NodeName) -> bool:
-    """Whether it is the controller's own machine."""
+    """Return whether it is the controller's own machine."""
     there = world.node(name).ends.there
     return world.access(name).ssh is None or (_is_ipv4(there) and ipaddress.ip_address(there).is_loopback)
 

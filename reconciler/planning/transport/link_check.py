@@ -52,7 +52,7 @@ def _with_addresses(fabric: Fabric, rows: Iterable[LinkStatus]) -> Iterator[Link
 
 @dataclass(frozen=True)
 class _ObservedCables:
-    """What the machines that answer report of their ports."""
+    """The ports as the answering machines report them."""
 
     world: World
 
@@ -67,7 +67,7 @@ class _ObservedCables:
 
     @cached_property
     def cables(self) -> frozenset[Link]:
-        """Return the cables of which both ends say the same. One with a dock on the way does not count."""
+        """Return the cables of which both ends say the same. One through a dock does not count."""
         return frozenset(
             link_between(end, end_there)
             for end, end_there in self.peers.items()
@@ -251,7 +251,7 @@ class _LinkCheck:
         return None
 
     def _belongs(self, stray: Link) -> bool:
-        """Whether another declared link has an end where this cable has one."""
+        """Return whether another declared link has an end where this cable has one."""
         ends = {end for link in self._declared for end in link}
         return not ends.isdisjoint(stray)
 

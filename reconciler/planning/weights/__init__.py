@@ -1,4 +1,4 @@
-"""Which nodes get which weights, from where, and when they are removed.
+"""Distribution of weights: which nodes get them, from where, and when they are removed.
 
 Start with ``distribute.py``.
 """

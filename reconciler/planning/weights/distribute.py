@@ -128,14 +128,14 @@ def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
 
 
 def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> bool:
-    """Whether a node has the weights, is fetching them, or has just been asked to."""
+    """Return whether a node has the weights, is fetching them, or has just been asked to."""
     weights = world.node(node).model(path)
     requested = f"weights/{node}/{path}" in world.memory.in_flight
     return world.reached(node) and (present(weights, in_full) or requested or running(weights) is not None)
 
 
 def being_fetched(world: World, workload: Workload, name: NodeName) -> bool:
-    """Whether a node is about to have weights that it does not have yet."""
+    """Return whether a node is about to have weights that it does not have yet."""
     model = workload.model
     weights = world.node(name).model(model.spec.source.folder)
     in_full = not in_parts(workload.deployment)
@@ -214,7 +214,7 @@ def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelR
 
 
 def _disk_freed(world: World, step: FetchWeights, ended: FetchReport) -> bool:
-    """Whether a disk that was full now has room for what was still to come."""
+    """Return whether a disk that was full now has room for what was still to come."""
     report, progress = world.node(step.node).report, ended.progress
     free = report.models_free_bytes if report else None
     if progress.problem != FetchProblem.DISK_FULL or not progress.total_bytes or free is None:

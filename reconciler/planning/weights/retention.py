@@ -81,6 +81,6 @@ def _repo(path: str) -> str:
 
 
 def _fetched(world: World, weights: KeptWeights) -> bool:
-    """Whether somebody fetches or verifies these weights now."""
+    """Return whether somebody fetches or verifies these weights now."""
     reports = [node.model(weights.path) for node in world.observed.nodes.values()]
     return any(report is not None and report.fetch is not None and report.fetch.running for report in reports)

@@ -85,7 +85,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is needed on a machine, and what exists, apart from the service."""
+    """The needed and the existing files on a machine, apart from the service."""
 
     node: str
     found: Profile

@@ -1,4 +1,4 @@
-"""A node on this machine: its agent is a process of its own, which outlives the one that starts it."""
+"""A node on this machine: its agent is a process that outlives its starter."""
 
 from __future__ import annotations
 

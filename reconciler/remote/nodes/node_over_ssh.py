@@ -1,4 +1,4 @@
-"""A node on another machine: its agent is put there and started over SSH, and spoken with through the same connection.
+"""A node on another machine: its agent is copied, started and used over one SSH connection.
 
 Everything of ours is in ``~/.reconciler`` of the user: ``agents/``, ``nodes/<name>/``, ``run/`` (sockets),
 ``models/``, ``runtimes/``.

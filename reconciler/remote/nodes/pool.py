@@ -1,4 +1,4 @@
-"""Which machine each node is, and how it is reached: by its manifest, or as its agent was when it was started."""
+"""Connects nodes with machines: by the manifest, or by the access with which the agent was started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to a machine over others (``ProxyJump`` of ``~/.ssh/config``), taken hop by hop: so it is known which key each
+"""Jump hosts (``ProxyJump`` of ``~/.ssh/config``), connected hop by hop: so it is known which key each
 of them showed, and the gateway, which reads no configuration, can be given access.
 
 What the gateway's key may do on such a machine is to have the SSH server of one other machine spliced to its standard

@@ -1,4 +1,4 @@
-"""Requests on their way from the socket to the leader's loop."""
+"""The queue of requests between the socket and the leader's loop."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _bytes(text: str) -> bytes:
 
 
 class _Unidentified:
-    """A connection that has not said yet who it is."""
+    """A connection whose rank is not known yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection

@@ -33,7 +33,7 @@ class SideChannel:
 
     def __init__(self, config: RankConfig, connections: Mapping[int, socket.socket]) -> None:
         self.failure: RankEnd | None = None
-        """Why an all-gather failed; the error may be lost on its way through MLX."""
+        """Why an all-gather failed; the error may be lost within MLX."""
         self._config = config
         self._connections = connections
         self._received: dict[int, queue.SimpleQueue[dict[str, Any]]] = {

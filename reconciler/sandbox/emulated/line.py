@@ -1,4 +1,4 @@
-"""The connection of one process to the sandbox: see the package for what is said on it."""
+"""The connection of one process to the sandbox: the package describes the messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GONE = "the sandbox of this emulated Mac has ended: start it again with: reconci
 
 
 class Line:
-    """Opened when it is first needed. Answers come in the order of what was said, one speaker at a time."""
+    """Opened when it is first needed. Answers come in the order of the questions, one caller at a time."""
 
     def __init__(self, control: str, machine: str) -> None:
         self._control = control

@@ -24,7 +24,7 @@ Spans = list[tuple[int, int, str]]
 def changed(text: str, path: Path, value: Any) -> str | None:
     """Return ``text`` (one document) with the field at ``path`` set to a plain ``value``, or ``REMOVED``.
 
-    Creates missing mappings on the way. Returns None if this cannot be done in place.
+    Creates missing mappings. Returns None if this cannot be done in place.
     """
     before = parse("", text).root
     root = yaml.compose(text, Loader=LOADER)
@@ -44,7 +44,7 @@ def changed(text: str, path: Path, value: Any) -> str | None:
 
 
 def with_field(plain: Any, path: Path, value: Any) -> Any:
-    """Return a plain mapping with one field changed; creates missing mappings on the way."""
+    """Return a plain mapping with one field changed; creates missing mappings."""
     known = dict(plain) if isinstance(plain, dict) else {}
     name, rest = path[0], path[1:]
     if rest:

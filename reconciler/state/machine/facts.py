@@ -37,7 +37,7 @@ class PortFacts:
     peer_domain: str = ""
     """The domain UUID of the machine at the other end."""
     through: tuple[str, ...] = ()
-    """Docks and hubs on the way there; without a machine, what is connected."""
+    """Docks and hubs between here and there; without a machine, the connected devices."""
     peer_model: str = ""
     """The model of the machine at the other end, such as ``Mac16,5``; empty if unknown."""
 

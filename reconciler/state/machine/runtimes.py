@@ -1,4 +1,4 @@
-"""What this controller knows about the nodes' managed runtimes."""
+"""The managed runtimes of nodes, as this controller knows them."""
 
 from __future__ import annotations
 

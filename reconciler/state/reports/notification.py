@@ -1,4 +1,4 @@
-"""A message about an incident on its way to a Notifier."""
+"""A message about an incident to a Notifier, sent or waiting."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Condition:
     since: float
     """When ``status`` last changed, in seconds since the Unix epoch."""
     generation: int
-    """The spec that this is said of."""
+    """Generation of the spec that the condition is about."""
 
     def updated(self, state: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
         """Return the condition with new values (the first four fields); this one if nothing has changed."""

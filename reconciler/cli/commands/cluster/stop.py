@@ -1,4 +1,4 @@
-"""`stop` and `start`: stop serving on the whole cluster, and start again."""
+"""`stop` and `start`: stop serving on the cluster, and start again."""
 
 from __future__ import annotations
 

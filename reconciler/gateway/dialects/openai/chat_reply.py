@@ -96,7 +96,7 @@ class ChatReply:
 
 
 class _Choice:
-    """What has arrived of one answer."""
+    """The part of one answer that has arrived."""
 
     def __init__(self, call_id: Callable[[], str]) -> None:
         self._call_id = call_id

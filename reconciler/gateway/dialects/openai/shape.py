@@ -1,4 +1,4 @@
-"""What all of OpenAI's answers have in common: headings, usage and JSON. Pure."""
+"""The common parts of OpenAI's answers: headings, usage and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.wire.generation import Finished
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Heading:
-    """What every chunk of an answer repeats."""
+    """Fields that every chunk of an answer repeats."""
 
     id: str
     created: int
