@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 from reconciler.cli.commands.read.events import event_table
 from reconciler.cli.output.kind_columns import COLUMNS, headers, row
 from reconciler.cli.output.table_layout import fold, plain, table
+from reconciler.resources import KINDS
 from tests.cli import bodies
 
 WIDTH = 100
 
 names = st.text(alphabet="abcdefghij-.0123456789", min_size=1, max_size=63)
 texts = st.text(max_size=200)
+
+
+def test_every_kind_has_columns() -> None:
+    assert COLUMNS.keys() == {*KINDS, "Rank"}, "ranks are shown, and declared nowhere"
 
 
 @st.composite
