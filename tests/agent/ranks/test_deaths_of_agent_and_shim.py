@@ -51,6 +51,19 @@ def _but_for_what_an_agent_measures(report: RankReport) -> RankReport:
     )
 
 
+def serve_arguments(bench: Bench, directory: Path) -> list[str]:
+    """Return what Python is given for one more agent of the bench's node, with this directory."""
+    node = bench.node()
+    given = {
+        "--node": node.name,
+        "--directory": directory,
+        "--models": node.models,
+        "--run-directory": node.run_directory,
+        "--python": "python3",
+    }
+    return ["-I", str(node.bundle), "serve", *(str(word) for pair in given.items() for word in pair)]
+
+
 async def test_a_killed_agent_costs_no_rank_and_the_next_one_still_learns_how_it_ends(bench: Bench) -> None:
     link = await bench.agent()
     await bench.start(link, "say('ready', steps=3); sleep()")
@@ -387,15 +400,7 @@ async def test_an_agent_killed_before_any_action_of_a_removal_leaves_all_or_noth
 async def test_a_second_agent_is_told_who_serves_already(bench: Bench) -> None:
     await bench.agent()
     node = bench.node()
-    command = ["-I", str(node.bundle), "serve", "--node", node.name, "--directory", str(node.directory)]
-    command += [
-        "--models",
-        str(node.models),
-        "--run-directory",
-        str(node.run_directory),
-        "--python",
-        "python3",
-    ]
+    command = serve_arguments(bench, node.directory)
 
     second = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=subprocess.PIPE)
     async with asyncio.timeout(WAIT_SECONDS):
@@ -407,16 +412,7 @@ async def test_a_second_agent_is_told_who_serves_already(bench: Bench) -> None:
 
 async def test_an_agent_for_the_same_node_with_another_directory_takes_no_socket_away(bench: Bench) -> None:
     link = await bench.agent()
-    node = bench.node()
-    command = ["-I", str(node.bundle), "serve", "--node", node.name, "--directory", str(bench.home / "other")]
-    command += [
-        "--models",
-        str(node.models),
-        "--run-directory",
-        str(node.run_directory),
-        "--python",
-        "python3",
-    ]
+    command = serve_arguments(bench, bench.home / "other")
 
     second = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=subprocess.PIPE)
     async with asyncio.timeout(WAIT_SECONDS):
