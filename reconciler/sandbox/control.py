@@ -10,10 +10,14 @@ kind; that determines the answer, and how long the connection lasts. An answer h
 ``world``  —                                             ``world``: machines and cables (``server.world_as_json``); the end
 ``do``     ``command``, ``words``: as after              ``said``: a sentence for people; the end
            ``reconciler sandbox``
-``tool``   ``machine``, ``argv``, ``root``: whether      ``stdout``, ``stderr``, ``code``; the end. Nothing at all
-           it runs as root, ``pid``                      while the tool hangs
+``tool``   ``machine``, ``argv``, ``root``: whether      see below; the end. Nothing at all while the tool hangs
+           it runs as root, ``pid``
 ``down``   —                                             ``ok`` once all is gone; the end
 =========  ============================================  =========================================================
+
+Tools have no parser of JSON (``client.py`` says why). Their answer is the line ``code CODE OUT ERR ROOT``, with the sizes
+of ``stdout`` and ``stderr`` in bytes and 1 for root, then both, then the words of the command that the tool becomes, with
+NUL between them.
 
 Other modules that emulate more of a machine add their own (``Asks``): each is a coroutine that is given the sandbox, the
 question and the connection, and may keep that for as long as it likes. What it learns of changes comes from
@@ -26,7 +30,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +64,13 @@ class Channel:
         """Send one line, unless the other side has gone."""
         if not self._writer.is_closing():
             self._writer.write(json.dumps(message).encode() + b"\n")
+
+    def send_tool(self, code: int, stdout: str, stderr: str, become: Sequence[str], as_root: bool) -> None:
+        """Send what a tool says, unless it has gone."""
+        if not self._writer.is_closing():
+            out, err = stdout.encode(), stderr.encode()
+            head = f"code {code} {len(out)} {len(err)} {int(as_root)}\n"
+            self._writer.write(head.encode() + out + err + "\0".join(become).encode())
 
     async def sent(self) -> None:
         """Wait until everything is sent."""

@@ -3,8 +3,9 @@
 ===============================  =========================================================================
 below ``machines/NAME``
 ===============================  =========================================================================
-``machine.json``                 the machine's name, the control socket, its SSH port
+``machine.json``                 its SSH port
 ``usr/bin``                      its tools, each of which asks the sandbox
+``usr/bin/emulated``             for the tools: the machine's name and the control socket, a line each
 ``opt/python``                   the interpreter of its ranks: this one, with what is put in for emulation
 ``etc/ssh``                      its host key, which stays
 ``Users/ada``                    its user's folder; what runs on the machine has it as ``HOME``
@@ -32,7 +33,7 @@ from .tools.table import TOOLS
 
 USER = "ada"
 MARK = "emulated"
-"""Marker beside the tools; the same as ``agent.system.EMULATED``."""
+"""File beside the tools that marks them as emulated; the same name as ``agent.system.EMULATED``."""
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -90,8 +91,8 @@ class Place:
     def write_settings(self, control: Path, port: int) -> None:
         """Write where the sandbox and SSH are, for the tools and the Python."""
         put_shim(self.packages, self.name, control)
-        settings = {"machine": self.name, "control": str(control), "port": port}
-        (self.root / "machine.json").write_text(json.dumps(settings) + "\n")
+        (self.tools / MARK).write_text(f"{self.name}\n{control}\n")
+        (self.root / "machine.json").write_text(json.dumps({"port": port}) + "\n")
 
     def create(self, key: asyncssh.SSHKey, models: Path | None) -> None:
         """Create everything; ``key`` may log in. The user's files stay."""
@@ -118,7 +119,6 @@ class Place:
             tool = self.tools / name
             tool.write_text(text)
             tool.chmod(0o755)
-        (self.tools / MARK).touch()
 
     def _make_python(self) -> None:
         shutil.rmtree(self.root / "opt", ignore_errors=True)

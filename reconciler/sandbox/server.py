@@ -193,12 +193,7 @@ class Sandbox:
             gone.cancel()
         if output.hangs:
             return
-        channel.send(
-            {
-                "ok": True, "stdout": output.stdout, "stderr": output.stderr, "code": output.code,
-                "become": list(output.become), "as_root": output.as_root,
-            }
-        )  # fmt: skip
+        channel.send_tool(output.code, output.stdout, output.stderr, output.become, output.as_root)
         await channel.sent()
         if output.world is not None:
             self.change(output.world)

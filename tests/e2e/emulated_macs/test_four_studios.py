@@ -35,7 +35,6 @@ def person_needed_by(made: Cluster, step: str) -> list[str]:
     return [each["object"] for each in incidents(made) if each["open"] and step in each["person"]]
 
 
-@pytest.mark.first_tier
 def test_the_network_is_repaired_and_a_mesh_serves(studios: Cluster) -> None:
     assert "epoch" in answered(studios, "large")
     world = json.loads(sandbox(studios, "status", "-o", "json"))
@@ -49,7 +48,6 @@ def test_the_network_is_repaired_and_a_mesh_serves(studios: Cluster) -> None:
     assert lost == [], "no repair is a loss"
 
 
-@pytest.mark.first_tier
 def test_without_a_cable_a_ring_serves_and_with_it_a_mesh_at_a_quiet_moment(studios: Cluster) -> None:
     sandbox(studios, "unplug", "studio-1/3")
     served(studios, "large", 4, "jaccl-ring", "ring")
