@@ -266,10 +266,13 @@ class LocalHost:
     ) -> Optional[subprocess.Popen[bytes]]:
         """Turn the standby process into the shim of this rank; None if there is none any more."""
         standby, self._standby = self._standby, None
-        shim = standby.become(rank, listener, errors) if standby is not None else None
-        if shim is not None:
-            self._no_standby_before = 0.0
-        return shim
+        if standby is None:
+            return None
+        if not standby.become(rank, listener, errors):
+            self._shims.append(standby.process)  # it has ended, and nobody has asked for its exit yet
+            return None
+        self._no_standby_before = 0.0
+        return standby.process
 
     def prepare(self, id: RankId) -> None:
         if self._standby is not None or time.monotonic() < self._no_standby_before:

@@ -70,11 +70,12 @@ class QuickAgent:
         self._run = asyncio.get_running_loop().create_task(self._agent.run(listener, (), ready.set))
         await ready.wait()
 
-    async def end(self, started: Sequence[int]) -> None:
-        """End it, and ask for the exits of the processes that it has started."""
+    async def end(self, home: Path) -> None:
+        """End it, and ask for the exits of the processes that it has started: as long as it runs, it starts more."""
         assert self._run is not None
         self._agent.ending.set()
         await self._run
+        started = _children(home)
         await until(lambda: all(map(processes.gone, started)))
         self._host.reap()
 
@@ -216,7 +217,6 @@ class Bench:
         """End every process that was started here, and remove the directory."""
         for link in self.links:
             await link.close()
-        started = _children(self.home) if self.quick is not None else []
         own = [int(path.read_text() or 0) for path in self.home.glob("*/agent.lock")]
         ranks = [RankDirectory(path) for path in self.directory.glob("ranks/*")]
         own += [state.shim_pid for state in (rank.state() for rank in ranks) if state is not None]
@@ -228,7 +228,7 @@ class Bench:
             if process is not None and birth(process[0], boot_id()) == process[1]:
                 signal_group(process[0], signal.SIGKILL)
         if self.quick is not None:
-            await self.quick.end(started)
+            await self.quick.end(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
 
 

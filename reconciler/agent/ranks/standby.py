@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from typing import BinaryIO, Optional, Sequence
+from typing import BinaryIO, Sequence
 
 from . import child, shim
 from .directory import RankDirectory
@@ -37,16 +37,14 @@ class StandbyShim:
                 start_new_session=True,
             )
 
-    def become(
-        self, rank: Path, listener: socket.socket, errors: BinaryIO
-    ) -> Optional[subprocess.Popen[bytes]]:
-        """Return its process as the shim of the rank in the directory ``rank``; None if it has ended."""
+    def become(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> bool:
+        """Make its process the shim of the rank in the directory ``rank``. Return whether it still runs."""
         with self._control:
             try:
                 socket.send_fds(self._control, [os.fsencode(rank)], [listener.fileno(), errors.fileno()])
             except OSError:
-                return None
-        return self.process
+                return False
+        return True
 
     def close(self) -> None:
         """Let the unused standby process end soon."""
