@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -85,6 +86,12 @@ class Conflict(ReconcilerError):
 
 class Deposed(Conflict):
     """Another controller has taken over. Further actions of this one must have no effect."""
+
+
+def few_names(names: Sequence[str], shown: int = 3) -> str:
+    """Return the first names, and how many more there are, for people."""
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
 def listing(plural: str) -> str:

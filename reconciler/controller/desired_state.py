@@ -74,6 +74,19 @@ class DesiredState:
             return
         self._kept = self.desired.revision
 
+    async def tidy(self) -> None:
+        """Remove what killed processes have left in the source, and report it: it may have kept out every push."""
+        try:
+            removed = await self._source.tidy()
+        except (ReconcilerError, OSError) as error:
+            log.warning("cannot remove what was left in %s: %s", self._source.describe(), error)
+            return
+        if removed:
+            text = (
+                f"removed {', '.join(removed)} from {self._source.describe()}: left by a git that was killed"
+            )
+            self._tell(Event(self._clock(), CLUSTER, True, "LeftoverRemoved", text))
+
     def approve(self, prefix: str, by: str) -> dict[str, Any]:
         """Approve a held revision. It comes into force at the next read, if the source is still at it.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +21,16 @@ from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.codec import Refused as RefusedMessage
 from reconciler.wire.file_identity import FileIdentity
 
+log = logging.getLogger(__name__)
+
 HELLO_SECONDS = 10.0
 REQUESTS_MAX = 64
 """Requests of one connection that are worked on at a time; a peer with more has to wait."""
 CONNECTIONS_MAX = 64
 WRITE_SECONDS = 30.0
 """The longest that a peer may take to read what was sent to it."""
+LOOK_SECONDS = 1.0
+"""How often a server checks that its socket is still there."""
 
 
 class RpcClient:
@@ -163,24 +169,52 @@ class RpcServer:
         dispatch: Callable[[Any], Awaitable[Any]],
         *,
         role: str = "controller",
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._path = path
         self._vocabulary = vocabulary
         self._dispatch = dispatch
         self._role = role
+        self._look_seconds = look_seconds
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._own: FileIdentity | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Listen, in place of whatever socket a dead process has left there. Raises ``OSError``."""
         self._path.unlink(missing_ok=True)
+        await self._listen()
+        self._watching = asyncio.create_task(self._watch(), name=f"watch {self._path}")
+
+    async def _listen(self) -> None:
         self._server = await asyncio.start_unix_server(self._accept, self._path)
         self._path.chmod(0o600)
         self._own = FileIdentity.at(str(self._path))
 
+    async def _watch(self) -> None:
+        """Listen again where the socket was removed: nobody could connect any more. Another's socket is left alone."""
+        complaint = ""
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            if os.path.lexists(self._path):
+                continue
+            if self._server is not None:
+                self._server.close()
+            try:
+                await self._listen()
+            except OSError as error:
+                if str(error) != complaint:
+                    log.error("%s was removed, and cannot be made again: %s", self._path, error)
+                complaint = str(error)
+            else:
+                log.warning("%s was removed: listening there again", self._path)
+                complaint = ""
+
     async def close(self) -> None:
         """Listen no more, and end every connection with the work that is done for it."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._server is None:
             return
         ours = self._own is not None and not self._own.replaced

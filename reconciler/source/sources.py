@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,9 @@ class Source(Protocol):
 
     async def last_in_force(self) -> Revision | None:
         """Return the revision noted last, if it can be read. Raises like ``read``."""
+
+    async def tidy(self) -> Sequence[str]:
+        """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
 
     def changes(self) -> AsyncIterator[None]:
         """Yield whenever there may be something new to read, until it has been read."""
@@ -101,6 +104,9 @@ class GitSource:
     async def last_in_force(self) -> Revision | None:
         return await asyncio.to_thread(self._last_in_force)
 
+    async def tidy(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._repo.tidy)
+
     def _last_in_force(self) -> Revision | None:
         commit = self._repo.in_force()
         return None if commit is None else Revision(commit, load(self._repo.read(commit)))
@@ -142,6 +148,9 @@ class DirectorySource:
 
     async def last_in_force(self) -> Revision | None:
         return None
+
+    async def tidy(self) -> Sequence[str]:
+        return ()
 
     async def changes(self) -> AsyncIterator[None]:
         while True:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from reconciler.errors import few_names
 from reconciler.resources import Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
@@ -42,12 +43,9 @@ class Hold:
     @property
     def text(self) -> str:
         """Return why it is held and what to do, for people."""
-        shown = [str(key) for key in self.removes[:OBJECTS_SHOWN]]
-        more = len(self.removes) - len(shown)
-        names = ", ".join([*shown, *([f"and {more} more"] if more else [])])
         return (
             f"revision {abbreviated(self.revision)} is held: it would remove {len(self.removes)} of {self.of}"
-            f" objects ({names}); to remove them: {self.command}; to keep them: commit their manifests again"
+            f" objects ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)}); to remove them: {self.command}; to keep them: commit their manifests again"
         )
 
 

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reconciler.errors import few_names
 from reconciler.state import Desired, NodeName, Observed
 from reconciler.state.machine import compatibility
 
 from .snapshots import ConditionState
-
-NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +55,4 @@ class NodeComparison:
         return ConditionState("ParityOk", False, "SystemDiffers" if of_system else "RuntimeDiffers", text)
 
     def _usual(self) -> str:
-        more = len(self.usual) - NAMES_SHOWN
-        return ", ".join(self.usual[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        return few_names(self.usual)

@@ -368,6 +368,10 @@ class Store:
             )
         return added
 
+    def last_event(self) -> int:
+        """Return the id of the newest event; 0 without any. Ids begin anew in a new store."""
+        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
+
     def event_keys(self) -> set[str]:
         """Return the keys of all stored events."""
         return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
@@ -384,17 +388,8 @@ class Store:
         )
         return [
             (
-                row[0],
-                Event(
-                    row[1],
-                    ObjectKey(row[2], row[3]),
-                    bool(row[4]),
-                    row[5],
-                    row[6],
-                    row[7] or "",
-                    row[8],
-                    row[9],
-                ),
+                number,
+                Event(at, ObjectKey(kind, name), bool(warning), reason, text, key or "", revision, hook_at),
             )
-            for row in rows
+            for number, at, kind, name, warning, reason, text, key, revision, hook_at in rows
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,6 +118,21 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
     assert controller.desired_state.approve(second, "bob")["again"] is True
     assert controller.reasons() == ["RevisionApplied", "RevisionHeld", "RevisionApproved", "RevisionApplied"]
     assert controller.events[2].message == f"{second[:10]} was approved by ada"
+
+
+async def test_a_lock_that_kept_out_every_push_is_removed_and_reported_once(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    lock = repo.path / "refs" / "heads" / "main.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    os.utime(lock, (0, 0))
+    await controller.desired_state.tidy()
+    await controller.desired_state.tidy()
+    assert not lock.exists()
+    (event,) = controller.events
+    assert (event.reason, event.warning) == ("LeftoverRemoved", True)
+    assert "removed refs/heads/main.lock from git " in event.message
 
 
 @pytest.mark.parametrize("newest", ["held", "wrong"])

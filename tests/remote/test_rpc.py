@@ -24,6 +24,7 @@ from reconciler.wire.admin import (
     ShowStatus,
 )
 from reconciler.wire.codec import Hello, to_wire
+from tests.agent.bench import until
 
 SECONDS = 60.0
 Dispatch = Callable[[Any], Awaitable[Any]]
@@ -227,6 +228,35 @@ async def test_a_socket_is_for_its_owner_and_replaces_that_of_a_dead_server() ->
             await requester.request(ShowStatus(), timeout=SECONDS)
         assert path.stat().st_mode & 0o777 == 0o600
         await server.close()
+
+
+async def test_a_socket_that_was_removed_comes_back_and_connections_go_on() -> None:
+    with tempfile.TemporaryDirectory(prefix="r-") as directory:
+        path = Path(directory) / "s"
+        server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, echo, look_seconds=0.01)
+        await server.start()
+        async with client(str(path)) as before:
+            path.unlink()
+            await until(lambda: path.exists() and path.stat().st_mode & 0o777 == 0o600)
+            async with client(str(path)) as after:
+                assert await after.request(Get(), timeout=SECONDS)
+                assert await before.request(Get(), timeout=SECONDS)
+        await server.close()
+        assert not path.exists()
+
+
+async def test_a_socket_of_another_process_in_its_place_is_left_alone() -> None:
+    with tempfile.TemporaryDirectory(prefix="r-") as directory, socket.socket(socket.AF_UNIX) as other:
+        path = Path(directory) / "s"
+        server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, echo, look_seconds=0.01)
+        await server.start()
+        path.unlink()
+        other.bind(str(path))
+        theirs = path.stat().st_ino
+        await asyncio.sleep(0.1)
+        assert path.stat().st_ino == theirs
+        await server.close()
+        assert path.stat().st_ino == theirs
 
 
 async def test_a_server_that_closes_ends_the_waits_of_its_clients() -> None:

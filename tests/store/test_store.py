@@ -186,6 +186,12 @@ def test_events_are_chosen_by_type_and_age(store: Store) -> None:
     assert messages(EventFilter(limit=1, warning=True, since=1.0)) == ["3"]
 
 
+def test_the_newest_event_is_known_without_reading_any(store: Store) -> None:
+    assert store.last_event() == 0
+    store.add_events([event("one"), event("two")])
+    assert store.last_event() == store.events(EventFilter())[-1][0] == 2
+
+
 def test_old_events_are_dropped(store: Store) -> None:
     store.add_events(event(str(number)) for number in range(EVENTS_KEPT + 50))
     found = store.events(EventFilter(limit=EVENTS_KEPT * 2))

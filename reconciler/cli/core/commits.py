@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reconciler.cli.output.form import print_body
-from reconciler.errors import Conflict, Invalid, Unreachable
+from reconciler.errors import Conflict, Invalid, Unreachable, few_names
 from reconciler.wire.admin import Preview, ShowStatus
 
 from .app import Settings
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMMITS_TRIED = 5
+REMOVED_SHOWN = 10
+"""Objects that are named in a line about what a revision removes; `-o json` has all."""
 DRY_RUNS = ("none", "client", "server")
 
 Files = Mapping[str, bytes]
@@ -285,7 +287,7 @@ def print_preview(settings: Settings, files: Files) -> None:
         click.echo("note: what the controller would do is unknown, because none is running", err=True)
         return
     if body["held"]:
-        removed = ", ".join(body["removes"])
+        removed = few_names(body["removes"], REMOVED_SHOWN)
         text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({removed})"
         click.echo(f"note: the commit {text}, until: reconciler approve REVISION", err=True)
         return

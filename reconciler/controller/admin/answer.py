@@ -143,14 +143,14 @@ class Admin:
         return {"version": version, **bodies.ranks(self.parts.last, message.name, message.ended)}
 
     async def _events(self, message: ListEvents) -> dict[str, Any]:
-        wanted = EventFilter(
-            message.after, message.limit, message.kind, message.name, message.warning, message.since
-        )
+        # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
+        after = message.after if message.after <= self.parts.store.last_event() else 0
+        wanted = EventFilter(after, message.limit, message.kind, message.name, message.warning, message.since)
         async for last in self._looks(message.wait_seconds):
             found = self.parts.store.events(wanted)
             if last or found:
                 break
-        return bodies.events(found, message.after)
+        return bodies.events(found, after)
 
     async def _incidents(self, message: ListIncidents) -> dict[str, Any]:
         wanted = IncidentFilter(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.engine import MLX
+from reconciler.errors import few_names
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.workload import Workload
@@ -16,8 +17,6 @@ from reconciler.state.machine.weights import present, unfetched
 from reconciler.wire.node import ModelReport
 
 from . import quarantine, runtimes
-
-NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +114,6 @@ def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable:
     of_them = f" with the labels {selector}" if selector else ""
     lower = f" to {usable}" if usable else ""
     return f"{need}{of_them}, {usable} can be used; add Nodes or lower spec.parallelism.nodes{lower}"
-
-
-def few_names(names: Sequence[str]) -> str:
-    """Write the first few names, for people."""
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:

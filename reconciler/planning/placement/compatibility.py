@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from reconciler.errors import few_names
 from reconciler.planning.context.world import World
-from reconciler.planning.nodes.eligible import NAMES_SHOWN, few_names
 from reconciler.state import NodeName
 from reconciler.state.machine.compatibility import (
     BUILD,
@@ -25,6 +25,8 @@ from reconciler.state.machine.compatibility import (
 from reconciler.state.machine.compatibility import together as joined
 from reconciler.state.machine.compatibility import traits as of
 
+KINDS_SHOWN = 3
+"""Kinds of machines that are named in one sentence."""
 SETS_MAX = 32
 """How many sets of compatible nodes are tried. In a cluster with more kinds of machines, the largest are."""
 _REMEDIES = {
@@ -93,9 +95,9 @@ def describe_differences(
                 texts.append(f"{few_names(members)} {'have' if len(members) > 1 else 'has'} {words}")
                 remedies |= dict.fromkeys(_REMEDIES[what] for what, _, _ in different)
                 break
-    more = f" and {len(texts) - NAMES_SHOWN} more kinds" if len(texts) > NAMES_SHOWN else ""
+    more = f" and {len(texts) - KINDS_SHOWN} more kinds" if len(texts) > KINDS_SHOWN else ""
     return (
-        f"{'; '.join(texts[:NAMES_SHOWN])}{more} as on {few_names(chosen)}: {', '.join(remedies)}"
+        f"{'; '.join(texts[:KINDS_SHOWN])}{more} as on {few_names(chosen)}: {', '.join(remedies)}"
         if texts
         else ""
     )

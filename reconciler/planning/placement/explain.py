@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from reconciler.errors import few_names
 from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import ModelNeeds, gib, needs
 from reconciler.planning.context.sharding import Split, Unsplit, splits
@@ -13,7 +14,6 @@ from reconciler.planning.context.world import World
 from reconciler.planning.nodes import quarantine, runtimes
 from reconciler.planning.nodes.eligible import (
     about_to_report,
-    few_names,
     returning,
     suits,
     tainted,

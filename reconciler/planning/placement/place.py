@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from reconciler.errors import few_names
 from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import ModelNeeds, Needs, needs
 from reconciler.planning.context.sharding import Split, Unsplit, alternatives, splits
@@ -18,7 +19,6 @@ from reconciler.planning.nodes import runtimes
 from reconciler.planning.nodes.eligible import (
     CandidateNodes,
     about_to_report,
-    few_names,
     returning,
     too_few,
     unfit,

@@ -33,7 +33,7 @@ IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
-LOCK_SECONDS_MAX = 600.0
+LOCK_SECONDS_MAX = 120.0
 """git holds a branch's lock for milliseconds: an older lock is left over from a killed git."""
 QUARANTINE_SECONDS_MAX = 24 * 3600.0
 """No push takes this long: objects in quarantine for longer are left over from a killed push."""
@@ -89,8 +89,16 @@ class ClusterRepo:
             if present.get(name.lower()) != value:
                 repo._git("config", "--local", name, value)
         hooks.install(path / "hooks", hook_command)
-        _drop_leftovers(path)
+        repo.tidy()
         return repo
+
+    def tidy(self) -> list[str]:
+        """Remove what a killed git leaves: locks, which block everybody, and partly received pushes, which use space.
+
+        Returns what was removed, by its place in the repository. git never removes locks, and quarantined objects only
+        in `git gc`, which a small repository never runs.
+        """
+        return [str(each.relative_to(self.path)) for each in _drop_leftovers(self.path)]
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -263,17 +271,17 @@ class ClusterRepo:
         return self._bytes(*arguments).decode("utf-8", "replace")
 
 
-def _drop_leftovers(path: Path) -> None:
-    """Remove what a killed git leaves: locks, which block everybody, and partly received pushes, which use space.
-
-    git never removes locks, and quarantined objects only in `git gc`, which a small repository never runs.
-    """
+def _drop_leftovers(path: Path) -> list[Path]:
+    dropped = []
     for lock in (path / f"{REF}.lock", path / "packed-refs.lock", path / "config.lock", path / "HEAD.lock"):
         if _age_seconds(lock) > LOCK_SECONDS_MAX:
             lock.unlink(missing_ok=True)
+            dropped.append(lock)
     for quarantine in (path / "objects").glob("tmp_objdir-*"):
         if _age_seconds(quarantine) > QUARANTINE_SECONDS_MAX:
             shutil.rmtree(quarantine, ignore_errors=True)
+            dropped.append(quarantine)
+    return dropped
 
 
 def _age_seconds(path: Path) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -184,6 +184,9 @@ class SimSource(Source):
             return None
         manifests = world.commits[int(world.kept[1:]) - 1]
         return Revision(world.kept, tuple(_document(m) for m in manifests))
+
+    async def tidy(self) -> Sequence[str]:
+        return ()
 
     def changes(self) -> AsyncIterator[None]:
         raise AssertionError("the world announces its commits")

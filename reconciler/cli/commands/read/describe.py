@@ -17,6 +17,7 @@ from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import NONE, labels
 from reconciler.cli.output.table_layout import age, table, terminal_width
+from reconciler.errors import few_names
 from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
 
 from . import incidents, last_log
@@ -163,14 +164,12 @@ def _places(places: list[Item]) -> list[str]:
         for seat in place["nodes"]:
             if seat["rank"] is None:
                 others.setdefault(seat["text"], []).append(seat["node"])
-        lines += [f"{place['replica']}: not {_listed(names)}: {text}" for text, names in others.items()]
+        lines += [
+            f"{place['replica']}: not {few_names(names, NODES_SHOWN)}: {text}"
+            for text, names in others.items()
+        ]
     fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
     return [fold.fill(line) for line in lines]
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - NODES_SHOWN
-    return ", ".join(names[:NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,9 @@ import click
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
+from reconciler.cli.core.commits import REMOVED_SHOWN
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.errors import few_names
 from reconciler.wire.admin import Approve
 
 
@@ -34,7 +36,9 @@ def approve(settings: Settings, revision: str, output: str | None) -> None:
     if body["again"]:
         click.echo(f"revision {body['revision']} was already approved")
         return
-    click.echo(f"revision {body['revision']} approved; it removes {', '.join(body['removes'])}")
+    click.echo(
+        f"revision {body['revision']} approved; it removes {few_names(body['removes'], REMOVED_SHOWN)}"
+    )
 
 
 def warn_if_held(body: dict[str, Any]) -> None:
