@@ -42,6 +42,8 @@ from .machines import machines_of
 from .parent import LOG_FORMAT, end_with_parent
 
 log = logging.getLogger("reconciler")
+TIDY_SECONDS = 60.0
+"""How often the source is searched for what killed processes have left in it."""
 EXIT_DEPOSED = 75
 """Another controller has taken over, or may: its lock or store was replaced (``EX_TEMPFAIL`` in sysexits.h)."""
 
@@ -84,7 +86,7 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         server = await admin.listen(home.socket)
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
-        await stack.enter_async_context(_following(source, loop))
+        await stack.enter_async_context(_following(source, loop, parts.desired_state))
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
@@ -143,18 +145,27 @@ async def _source(home: Home, watch: Path | None) -> Source:
 
 
 @contextlib.asynccontextmanager
-async def _following(source: Source, loop: Loop) -> AsyncIterator[None]:
-    """Let the loop read the source whenever it signals a change."""
+async def _following(source: Source, loop: Loop, desired: DesiredState) -> AsyncIterator[None]:
+    """Let the loop read the source whenever it signals a change, and keep the source tidy."""
 
     async def follow() -> None:
         async for _ in source.changes():
             loop.look_at_source()
 
-    task = asyncio.create_task(follow(), name="follow the source")
+    async def tidy() -> None:
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            await desired.tidy()
+
+    tasks = [
+        asyncio.create_task(follow(), name="follow the source"),
+        asyncio.create_task(tidy(), name="tidy the source"),
+    ]
     try:
         yield
     finally:
-        task.cancel()
+        for task in tasks:
+            task.cancel()
 
 
 def _end_on_signals(end: Callable[[], None]) -> None:

@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 RESYNC_SECONDS = 10.0
 COALESCE_SECONDS = 0.01
 HOME_POLL_SECONDS = 0.5
-TIDY_SECONDS = 60.0
-"""How often the source is searched for what killed processes have left in it."""
 FAILED_ROUND_SECONDS = 2.0
 
 
@@ -86,7 +84,6 @@ class Loop:
         beside = [
             asyncio.create_task(self._read_source(), name="read the manifests"),
             asyncio.create_task(self._watch_home(), name="watch the home"),
-            asyncio.create_task(self._tidy_source(), name="tidy the source"),
         ]
         try:
             while not self._ending:
@@ -126,11 +123,6 @@ class Loop:
                 self._read.set()
             self.trigger()
             await self._guarded(self._parts.desired_state.record_in_force())
-
-    async def _tidy_source(self) -> None:
-        while True:
-            await asyncio.sleep(TIDY_SECONDS)
-            await self._guarded(self._parts.desired_state.tidy())
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Do one round of work. Return whether it succeeded. An unexpected error must not end the loop."""
